@@ -4,11 +4,12 @@ use askama::Template;
 
 use crate::app::{App, site};
 use crate::lab::{ExperimentId, InjectedFault, LAB_SCRIPT, LAB_STYLE, PRICE_MINOR};
-use payments::payment::money::{Currency, for_people};
+use payments::payment::money::Currency;
 use runtime::random;
 use runtime::serve::unavailable;
 use web::assets::{ICON, SCRIPT, STYLE};
 use web::http::{Answer, Request};
+use web::locale::EN;
 use web::pages::Site;
 use web::problem::Problem;
 use web::reply;
@@ -34,7 +35,7 @@ pub(crate) async fn home(_app: &App, request: &Request) -> Result<Answer, Proble
         script: LAB_SCRIPT.address,
         experiment: random::uuid().map(ExperimentId::new).map_err(unavailable)?,
         fault: InjectedFault::AnswerLost.as_str(),
-        price: for_people(PRICE_MINOR, Currency::USD),
+        price: EN.money(PRICE_MINOR, Currency::USD),
         key: random::uuid().map_err(unavailable)?,
     };
     Ok(reply::html(200, &page, "page"))

@@ -1,6 +1,8 @@
 //! Formats numbers, times and money for people.
 
-use payments::payment::money::{AmountMinor, Currency, for_people};
+use payments::payment::locale::Locale;
+use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::money::{for_people, sign};
 use payments::payment::records::OPERATOR;
 use payments::utc;
 
@@ -48,8 +50,10 @@ pub fn moment(at_ms: u64) -> String {
 
 /// An amount of a currency by its code. One that is not known is shown in minor units.
 pub fn money(minor: u64, currency: &str) -> String {
-    let known = Currency::parse(currency).zip(u32::try_from(minor).ok());
-    known.map_or_else(|| large(minor, currency), |(currency, minor)| for_people(minor, currency))
+    match Currency::parse(currency) {
+        Some(currency) => for_people(Locale::En, minor, currency),
+        None => format!("{minor} {}", currency.to_ascii_uppercase()),
+    }
 }
 
 /// Reads an amount as people write it, such as `12.50`, or `€12.50` for euros, or as [`money`] does, into minor units; `None` if it is left empty.
@@ -60,10 +64,12 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         return Ok(None);
     }
     // Another currency's sign is an error: the operator means another amount.
-    let text = known.and_then(Currency::sign).and_then(|sign| text.strip_prefix(sign)).unwrap_or(text);
-    let text = text.strip_suffix(&currency.to_ascii_uppercase()).unwrap_or(text).trim();
-    if text.starts_with(['$', '€', '£', '¥']) {
-        return Err(format!("must be in the payment's currency, {}", currency.to_ascii_uppercase()));
+    let code = currency.to_ascii_uppercase();
+    let own = known.and_then(|known| sign(Locale::En, known)).into_iter().chain([code.as_str()]);
+    let text = own.into_iter().find_map(|own| text.strip_prefix(own)).unwrap_or(text);
+    let text = text.strip_suffix(&code).unwrap_or(text).trim();
+    if text.starts_with(|first: char| !first.is_ascii() || first == '$' || first.is_ascii_uppercase()) {
+        return Err(format!("must be in the payment's currency, {code}"));
     }
     let decimals = known.map_or(2, Currency::decimals) as usize;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -81,15 +87,6 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         return Err(format!("must be written like {form}"));
     }
     AmountMinor::parse(&format!("{whole}{part:0<decimals$}")).map(Some)
-}
-
-/// A sum beyond what one payment can have.
-fn large(minor: u64, currency: &str) -> String {
-    let Some(known) = Currency::parse(currency) else {
-        return format!("{minor} {}", currency.to_ascii_uppercase());
-    };
-    let unit = 10u64.pow(known.decimals());
-    format!("{} {}", minor / unit, currency.to_ascii_uppercase())
 }
 
 /// A whole number with its thousands apart.
@@ -164,7 +161,7 @@ mod tests {
     fn money_and_counts_are_readable() {
         assert_eq!(money(2_000, "usd"), "$20.00");
         assert_eq!(money(500, "jpy"), "¥500");
-        assert_eq!(money(500_000_000_000, "usd"), "5000000000 USD");
+        assert_eq!(money(500_000_000_000, "usd"), "$5,000,000,000.00");
         assert_eq!(money(5, "xxx"), "5 XXX");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
@@ -181,7 +178,11 @@ mod tests {
         assert_eq!(minor("1.250", "kwd"), Ok(Some(1250)));
         assert_eq!(minor("$1,234.50", "usd"), Ok(Some(123_450)));
         assert_eq!(minor("12.500 KWD", "kwd"), Ok(Some(12_500)));
-        for (shown, currency) in [(123_450, "usd"), (10_399_401, "jpy"), (12_500, "kwd"), (5, "chf")] {
+        assert_eq!(minor("KWD 12.500", "kwd"), Ok(Some(12_500)));
+        assert_eq!(minor("CA$12", "cad"), Ok(Some(1200)));
+        for (shown, currency) in
+            [(123_450, "usd"), (10_399_401, "jpy"), (12_500, "kwd"), (5, "chf"), (700, "xof"), (50, "aud")]
+        {
             assert_eq!(minor(&money(shown.into(), currency), currency), Ok(Some(shown)), "{currency}");
         }
         assert_eq!(minor("", "usd"), Ok(None));
@@ -194,9 +195,15 @@ mod tests {
 
     #[test]
     fn another_currency_s_sign_is_not_dropped() {
-        for (text, currency) in
-            [("€12.50", "usd"), ("¥500", "usd"), ("$ 12", "eur"), ("$12", "kwd"), ("$$12", "usd")]
-        {
+        for (text, currency) in [
+            ("€12.50", "usd"),
+            ("¥500", "usd"),
+            ("$ 12", "eur"),
+            ("$12", "kwd"),
+            ("$$12", "usd"),
+            ("CA$12", "usd"),
+            ("KWD 12", "usd"),
+        ] {
             let read = parse_money(text, currency);
             let wrong = format!("must be in the payment's currency, {}", currency.to_ascii_uppercase());
             assert_eq!(read, Err(wrong), "{text}");

@@ -9,7 +9,9 @@ use paid_once::edge::payment_params::payment_request;
 use paid_once::webhooks::EventKind;
 use paid_once::webhooks::adyen::items;
 use payments::engine::Outcome;
-use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
+use payments::payment::locale::Locale;
+use payments::payment::money::for_people;
+use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::providers::adyen::minor_units::{from_adyen, to_adyen};
 use payments::providers::adyen::{self, authorize};
@@ -23,23 +25,23 @@ use crate::support::{a_call, answer};
 const SAME_MONEY: [(&str, u32, &str, i64); 19] = [
     ("usd", 2_500, "$25.00", 2_500),
     ("eur", 50, "€0.50", 50),
-    ("huf", 17_500, "175.00 HUF", 17_500),
-    ("twd", 1_234, "12.34 TWD", 1_234),
-    ("clp", 1_000, "1,000 CLP", 100_000),
-    ("clp", 99_999_999, "99,999,999 CLP", 9_999_999_900),
-    ("cve", 250_000, "2,500.00 CVE", 2_500),
-    ("idr", 1_000_000, "10,000.00 IDR", 10_000),
-    ("isk", 50_000, "500.00 ISK", 50_000),
+    ("huf", 17_500, "HUF 175.00", 17_500),
+    ("twd", 1_234, "NT$12.34", 1_234),
+    ("clp", 1_000, "CLP 1,000", 100_000),
+    ("clp", 99_999_999, "CLP 99,999,999", 9_999_999_900),
+    ("cve", 250_000, "CVE 2,500.00", 2_500),
+    ("idr", 1_000_000, "IDR 10,000.00", 10_000),
+    ("isk", 50_000, "ISK 500.00", 50_000),
     ("jpy", 500, "¥500", 500),
-    ("krw", 12_000, "12,000 KRW", 12_000),
-    ("vnd", 99_999_999, "99,999,999 VND", 99_999_999),
-    ("pyg", 7_000, "7,000 PYG", 7_000),
-    ("xaf", 655, "655 XAF", 655),
-    ("kwd", 12_500, "12.500 KWD", 12_500),
-    ("bhd", 1_000, "1.000 BHD", 1_000),
-    ("jod", 990, "0.990 JOD", 990),
-    ("omr", 10, "0.010 OMR", 10),
-    ("tnd", 4_990, "4.990 TND", 4_990),
+    ("krw", 12_000, "₩12,000", 12_000),
+    ("vnd", 99_999_999, "₫99,999,999", 99_999_999),
+    ("pyg", 7_000, "PYG 7,000", 7_000),
+    ("xaf", 655, "FCFA 655", 655),
+    ("kwd", 12_500, "KWD 12.500", 12_500),
+    ("bhd", 1_000, "BHD 1.000", 1_000),
+    ("jod", 990, "JOD 0.990", 990),
+    ("omr", 10, "OMR 0.010", 10),
+    ("tnd", 4_990, "TND 4.990", 4_990),
 ];
 
 /// Currencies that Stripe charges, and that stand in no table of Adyen's.
@@ -57,7 +59,8 @@ fn amount(minor: u32) -> AmountMinor {
 #[test]
 fn the_same_money_is_said_to_each_provider_in_its_own_units() {
     for (code, minor, people, value) in SAME_MONEY {
-        assert_eq!(for_people(minor, currency(code)), people);
+        let shown = for_people(Locale::En, minor.into(), currency(code));
+        assert_eq!(shown.replace('\u{a0}', " "), people);
         assert_eq!(to_adyen(minor, currency(code)), Ok(value), "{code}");
         assert_eq!(from_adyen(value, &code.to_ascii_uppercase()), Some(minor), "{code}");
         let asked = Authorization {

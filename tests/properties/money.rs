@@ -1,6 +1,8 @@
 //! Amounts and currencies: what is read is what is charged, and what people see is the same number.
 
-use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency, for_people};
+use payments::payment::locale::Locale;
+use payments::payment::money::for_people;
+use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
 use proptest::prelude::*;
 
 const KNOWN: [&str; 8] = ["usd", "eur", "gbp", "jpy", "krw", "kwd", "bhd", "huf"];
@@ -27,7 +29,7 @@ proptest! {
 
     #[test]
     fn what_people_see_is_the_same_number(minor in 0..=AMOUNT_MAX_MINOR, currency in currency()) {
-        let shown = for_people(minor, currency);
+        let shown = for_people(Locale::En, minor.into(), currency);
         let digits: String = shown.chars().filter(char::is_ascii_digit).collect();
         prop_assert_eq!(digits.parse::<u32>(), Ok(minor), "{}", shown);
         let decimals = shown.split_once('.').map_or(0, |(_, rest)| rest.chars().take_while(char::is_ascii_digit).count());

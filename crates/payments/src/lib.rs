@@ -15,8 +15,3 @@ pub fn utc(ms: u64) -> Option<chrono::DateTime<chrono::Utc>> {
 pub fn timestamp(ms: u64) -> String {
     utc(ms).map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)).unwrap_or_default()
 }
-
-/// A time in ms since the epoch as people write it: `21 November 2026, 09:30 UTC`.
-pub fn date_for_people(ms: u64) -> String {
-    utc(ms).map(|at| at.format("%-d %B %Y, %H:%M UTC").to_string()).unwrap_or_default()
-}

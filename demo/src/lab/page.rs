@@ -8,7 +8,8 @@ use super::ledger::{Charge, Ledger, Side};
 use super::payment::{Entry, PaymentView};
 use super::{ClientOutcome, ExperimentId, InjectedFault, MANY, PRICE_MINOR, Presses, read, write};
 use once::replays::{REPLAYED, REPLAYS_SHOWN_MAX};
-use payments::payment::money::{Currency, for_people};
+use payments::payment::money::Currency;
+use web::locale::EN;
 use web::pages::{Site, refresh_s};
 
 /// No more lines of a ledger are shown.
@@ -268,7 +269,7 @@ pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
         choices: InjectedFault::ALL.map(|trouble| Choice { trouble, chosen: trouble == chosen }).to_vec(),
         times: query.times.unwrap_or(MANY),
         fresh,
-        price: for_people(PRICE_MINOR, Currency::USD),
+        price: EN.money(PRICE_MINOR, Currency::USD),
         result: seen.map(|seen| outcome(query, seen)),
     }
 }
@@ -329,7 +330,7 @@ fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>
         method,
         short,
         count,
-        amount: if sum > 0 { for_people(sum, Currency::USD) } else { String::new() },
+        amount: if sum > 0 { EN.money(sum, Currency::USD) } else { String::new() },
         tone: match (is_open, at_most_one) {
             (true, _) => "open",
             (false, true) => "good",

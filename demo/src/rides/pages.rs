@@ -196,7 +196,7 @@ fn receipt(site: Site, ride: &Ride, charge: &str, view: &View, edited: bool) -> 
         target: place(ride.target),
         charge: charge.to_owned(),
         booked_at: timestamp(ride.created_at_ms),
-        booked_at_text: payments::date_for_people(ride.created_at_ms),
+        booked_at_text: web::locale::EN.date(ride.created_at_ms),
         email,
         notice,
         site,

@@ -10,7 +10,9 @@ use super::phase::PhaseExt;
 use crate::engine::{CallSpec, End, Payments, Phase, Settlement};
 use crate::flows::phase::{not_executed_reason, respond};
 use crate::payment::id::RefundId;
-use crate::payment::money::{AmountMinor, for_people};
+use crate::payment::locale::Locale;
+use crate::payment::money::AmountMinor;
+use crate::payment::money::for_people;
 use crate::payment::operation::{Point, RefundRequest, Refusal};
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::result::{CallKind, ProviderResult};
@@ -42,7 +44,9 @@ pub(crate) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Ad
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {
             0 => "Everything that was captured is refunded already, or is being refunded.".to_owned(),
-            left => format!("Only {} can be refunded.", for_people(left, payment.currency)),
+            left => {
+                format!("Only {} can be refunded.", for_people(Locale::En, left.into(), payment.currency))
+            }
         };
         return Ok(Err(Refusal::TooMuch { available_minor, detail }));
     };

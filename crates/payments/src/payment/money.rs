@@ -1,9 +1,14 @@
 //! Amounts and currencies: <https://docs.stripe.com/currencies>. An amount's minor units are Stripe's; a provider that counts
 //! otherwise converts them when it encodes a request (see `providers::adyen::minor_units`).
+//!
+//! For people they are written by [CLDR](https://cldr.unicode.org), of which a library would bring more than all of our pages weigh.
+//! `tests/worker/checkout-language.test.mjs` compares every currency with `Intl`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use super::locale::Locale;
 
 /// The largest amount of one payment, in minor units: eight digits.
 pub const AMOUNT_MAX_MINOR: u32 = 99_999_999;
@@ -70,17 +75,6 @@ impl Currency {
             _ if is_in(ZERO_DECIMAL, self) => 0,
             _ if is_in(THREE_DECIMAL, self) => 3,
             _ => 2,
-        }
-    }
-
-    /// The sign that people write before an amount, where no other currency here has the same.
-    pub fn sign(self) -> Option<char> {
-        match self.as_str() {
-            "usd" => Some('$'),
-            "eur" => Some('€'),
-            "gbp" => Some('£'),
-            "jpy" => Some('¥'),
-            _ => None,
         }
     }
 
@@ -163,7 +157,7 @@ impl AmountMinor {
         if self.0 < minimum {
             return Err(format!(
                 "must be at least {minimum} in {currency} ({})",
-                for_people(minimum, currency)
+                for_people(Locale::En, minimum.into(), currency)
             ));
         }
         self.check_rounding(currency)
@@ -186,24 +180,162 @@ impl AmountMinor {
     }
 }
 
-/// An amount as people write it: `$1,234.50`, `€12.50`, `¥10,399,401`, `12.500 KWD`.
-pub fn for_people(minor: u32, currency: Currency) -> String {
-    let decimals = currency.decimals();
-    let unit = 10u32.pow(decimals);
-    let number = match decimals {
-        0 => grouped(minor),
-        _ => format!("{}.{:0width$}", grouped(minor / unit), minor % unit, width = decimals as usize),
-    };
-    match currency.sign() {
-        Some(sign) => format!("{sign}{number}"),
-        None => format!("{number} {}", currency.as_str().to_ascii_uppercase()),
+/// A space at which no line breaks.
+const NO_BREAK: char = '\u{a0}';
+/// The same, narrow.
+const NARROW: char = '\u{202f}';
+
+/// Signs that are the same in every language that has one for the currency, but for [`sign`]'s own.
+const SHARED: &[(&str, &str)] = &[
+    ("brl", "R$"),
+    ("eur", "€"),
+    ("gbp", "£"),
+    ("ils", "₪"),
+    ("inr", "₹"),
+    ("krw", "₩"),
+    ("usd", "$"),
+    ("vnd", "₫"),
+    ("xaf", "FCFA"),
+    ("xof", "F\u{202f}CFA"),
+    ("xpf", "CFPF"),
+];
+const ENGLISH: &[(&str, &str)] = &[
+    ("aud", "A$"),
+    ("cad", "CA$"),
+    ("cny", "CN¥"),
+    ("hkd", "HK$"),
+    ("jpy", "¥"),
+    ("mxn", "MX$"),
+    ("nzd", "NZ$"),
+    ("php", "₱"),
+    ("twd", "NT$"),
+    ("xcd", "EC$"),
+];
+const GERMAN: &[(&str, &str)] = &[
+    ("aud", "AU$"),
+    ("cad", "CA$"),
+    ("cny", "CN¥"),
+    ("hkd", "HK$"),
+    ("jpy", "¥"),
+    ("mxn", "MX$"),
+    ("nzd", "NZ$"),
+    ("thb", "฿"),
+    ("twd", "NT$"),
+    ("xcd", "EC$"),
+];
+const FRENCH: &[(&str, &str)] = &[
+    ("ars", "$AR"),
+    ("aud", "$AU"),
+    ("bmd", "$BM"),
+    ("bnd", "$BN"),
+    ("bzd", "$BZ"),
+    ("cad", "$CA"),
+    ("clp", "$CL"),
+    ("cop", "$CO"),
+    ("fjd", "$FJ"),
+    ("fkp", "£FK"),
+    ("gbp", "£GB"),
+    ("gip", "£GI"),
+    ("lbp", "£LB"),
+    ("mxn", "$MX"),
+    ("nad", "$NA"),
+    ("nzd", "$NZ"),
+    ("sbd", "$SB"),
+    ("sgd", "$SG"),
+    ("srd", "$SR"),
+    ("ttd", "$TT"),
+    ("usd", "$US"),
+    ("uyu", "$UY"),
+    ("wst", "$WS"),
+    ("xpf", "FCFP"),
+];
+/// Spanish shares hardly any.
+const SPANISH: &[(&str, &str)] = &[("eur", "€"), ("thb", "฿"), ("usd", "US$"), ("vnd", "₫"), ("xpf", "CFPF")];
+const JAPANESE: &[(&str, &str)] = &[
+    ("aud", "A$"),
+    ("cad", "CA$"),
+    ("cny", "元"),
+    ("hkd", "HK$"),
+    ("jpy", "￥"),
+    ("mxn", "MX$"),
+    ("nzd", "NZ$"),
+    ("twd", "NT$"),
+    ("xcd", "EC$"),
+];
+
+/// An amount in minor units, as people of this language write it: `$1,234.50`, `KWD 12.500`, `1.234,50 €`.
+pub fn for_people(locale: Locale, minor: u64, currency: Currency) -> String {
+    let number = number(locale, minor, currency.decimals());
+    let sign = sign(locale, currency).map_or_else(|| currency.as_str().to_ascii_uppercase(), str::to_owned);
+    match locale {
+        Locale::En | Locale::Ja if sign.ends_with(char::is_alphabetic) => format!("{sign}{NO_BREAK}{number}"),
+        Locale::En | Locale::Ja => format!("{sign}{number}"),
+        Locale::De | Locale::Fr | Locale::Es => format!("{number}{NO_BREAK}{sign}"),
     }
 }
 
-/// A whole number with a comma before every three digits.
-fn grouped(number: u32) -> String {
-    let digits = number.to_string();
-    let comma_before = |place: usize| place > 0 && (digits.len() - place).is_multiple_of(3);
-    let written = |(place, digit)| [comma_before(place).then_some(','), Some(digit)];
-    digits.chars().enumerate().flat_map(written).flatten().collect()
+/// The sign that people of this language write for a currency; `None` where they write its code.
+pub fn sign(locale: Locale, currency: Currency) -> Option<&'static str> {
+    let (own, shared) = match locale {
+        Locale::En => (ENGLISH, SHARED),
+        Locale::De => (GERMAN, SHARED),
+        Locale::Fr => (FRENCH, SHARED),
+        Locale::Es => (SPANISH, [].as_slice()),
+        Locale::Ja => (JAPANESE, SHARED),
+    };
+    let known = own.iter().chain(shared).find(|(code, _)| *code == currency.as_str());
+    known.map(|(_, sign)| *sign)
+}
+
+/// A number with this many decimals.
+fn number(locale: Locale, minor: u64, decimals: u32) -> String {
+    let (group, point) = match locale {
+        Locale::En | Locale::Ja => (',', '.'),
+        Locale::De | Locale::Es => ('.', ','),
+        Locale::Fr => (NARROW, ','),
+    };
+    let unit = 10u64.pow(decimals);
+    let digits = (minor / unit).to_string();
+    // Spanish leaves four digits together.
+    let is_grouped = digits.len() > if locale == Locale::Es { 4 } else { 3 };
+    let mut number = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if is_grouped && place > 0 && (digits.len() - place).is_multiple_of(3) {
+            number.push(group);
+        }
+        number.push(digit);
+    }
+    if decimals > 0 {
+        number.push(point);
+        number.push_str(&format!("{:0width$}", minor % unit, width = decimals as usize));
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_written_as_the_language_does() {
+        let money = |locale, minor, code| {
+            let text = for_people(locale, minor, Currency::parse(code).unwrap());
+            text.replace(NO_BREAK, "~").replace(NARROW, "^")
+        };
+        for (locale, minor, code, text) in [
+            (Locale::En, 123_456, "usd", "$1,234.56"),
+            (Locale::En, 12_500, "kwd", "KWD~12.500"),
+            (Locale::De, 123_456, "eur", "1.234,56~€"),
+            (Locale::De, 5, "eur", "0,05~€"),
+            (Locale::Fr, 123_456, "eur", "1^234,56~€"),
+            (Locale::Fr, 123_456, "usd", "1^234,56~$US"),
+            (Locale::Es, 123_456, "eur", "1234,56~€"),
+            (Locale::Es, 1_234_567, "eur", "12.345,67~€"),
+            (Locale::Ja, 1_235, "jpy", "￥1,235"),
+            (Locale::Ja, 123_456, "cny", "元~1,234.56"),
+            (Locale::En, 99_999_999, "jpy", "¥99,999,999"),
+        ] {
+            assert_eq!(money(locale, minor, code), text);
+        }
+    }
 }
