@@ -11,7 +11,7 @@ use super::route::{OperatorAction, Target};
 use super::status::Thing;
 use super::story;
 use super::timeline::{self, Entry};
-use super::timeline_svg;
+use super::timeline_svg::{self, Picture};
 use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
 use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
@@ -227,7 +227,7 @@ async fn show(
         shares: told.map(story::shares).unwrap_or_default(),
         facts: parts.facts,
         buttons: parts.buttons,
-        picture: timeline_svg::svg(&timeline.spans, &title, desk.request.now_ms),
+        picture: timeline_svg::picture(&timeline.spans, &title, desk.request.now_ms),
         tables,
         internals,
         internals_open: is_open || inspection.given_up_call.is_some(),
@@ -282,7 +282,7 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
             ),
         ],
         buttons,
-        picture: String::new(),
+        picture: Picture::default(),
         tables: Vec::new(),
         internals: Vec::new(),
         internals_open: false,

@@ -209,12 +209,21 @@ impl Stretch {
     }
 }
 
-/// The SVG element; empty if there is nothing to show. `title` is for screen readers: the page lists the same entries below.
-pub fn svg(spans: &[Span], title: &str, now_ms: u64) -> String {
+/// The picture.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    /// The SVG element; empty if there is nothing to show.
+    pub svg: String,
+    /// A long gap is shortened in it.
+    pub is_cut: bool,
+}
+
+/// Draws it. `title` is for screen readers: the page lists the same entries below.
+pub fn picture(spans: &[Span], title: &str, now_ms: u64) -> Picture {
     let mut moments: BTreeSet<u64> =
         spans.iter().flat_map(|span| [Some(span.from_ms), span.to_ms]).flatten().collect();
     if moments.is_empty() {
-        return String::new();
+        return Picture::default();
     }
     let is_open = spans.iter().any(|span| span.open);
     if is_open {
@@ -239,8 +248,10 @@ pub fn svg(spans: &[Span], title: &str, now_ms: u64) -> String {
             Lane { name, y, marks: marks(&scale, in_lane, now_ms) }
         })
         .collect();
-    let drawing = Drawing { title, height, breaks: scale.breaks(), ticks: scale.ticks(), lanes };
-    drawing.render().unwrap_or_default()
+    let breaks = scale.breaks();
+    let is_cut = !breaks.is_empty();
+    let drawing = Drawing { title, height, breaks, ticks: scale.ticks(), lanes };
+    Picture { svg: drawing.render().unwrap_or_default(), is_cut }
 }
 
 /// What is drawn, in the drawing's own units.
@@ -309,6 +320,21 @@ fn shortened(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn svg(spans: &[Span], title: &str, now_ms: u64) -> String {
+        picture(spans, title, now_ms).svg
+    }
+
+    #[test]
+    fn only_a_picture_with_a_shortened_gap_says_so() {
+        let is_cut = |last_ms| {
+            let moments = [0, 20, 40, last_ms].map(|at_ms| span("Audit", at_ms, None));
+            let drawn = picture(&moments, "t", 0);
+            assert_eq!(drawn.is_cut, drawn.svg.contains("picture-break"));
+            drawn.is_cut
+        };
+        assert_eq!([is_cut(60), is_cut(7_200_000)], [false, true]);
+    }
 
     fn span(lane: &'static str, from_ms: u64, to_ms: Option<u64>) -> Span {
         Span { lane, from_ms, to_ms, open: false, tone: "good", label: "charge <1>".into() }
@@ -400,7 +426,7 @@ mod tests {
     fn what_goes_on_reaches_to_now() {
         let mut going = span("Runs", 0, None);
         going.open = true;
-        let picture = svg(&[going], "t", 1_000);
-        assert!(picture.contains("mark good open") && picture.contains("+1 s"));
+        let drawn = svg(&[going], "t", 1_000);
+        assert!(drawn.contains("mark good open") && drawn.contains("+1 s"));
     }
 }

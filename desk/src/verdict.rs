@@ -35,6 +35,8 @@ pub struct Verdict {
     pub text: &'static str,
     /// What is not, each with the page that shows it; that may be empty.
     pub items: Vec<(String, &'static str)>,
+    /// The scheduled tasks do not run: they can be run from here.
+    pub wants_run: bool,
 }
 
 impl Verdict {
@@ -88,22 +90,29 @@ impl Verdict {
         if let Some(ms) = health.silence_ms.filter(|ms| *ms > SILENCE_MAX_MS) {
             items.push((format!("No scheduled task has run for {}", duration(ms)), "#tasks"));
         }
+        let never_ran = health.silence_ms.is_none();
         let title = match items.len() {
+            0 if never_ran => "Not checked yet".to_owned(),
+            0 if health.lag_ms.is_none() => "Clear so far".to_owned(),
             0 => "All clear".to_owned(),
             1 => "One thing needs a look".to_owned(),
             number => format!("{number} things need a look"),
         };
         let text = match (items.is_empty(), health.silence_ms, health.lag_ms) {
-            (false, ..) => "",
             (true, Some(_), Some(_)) => "Nothing is unknown, late, failed or unreconciled.",
             (true, Some(_), None) => {
                 "Nothing is unknown, late or failed. Nothing was compared with the provider’s books yet."
             }
             (true, None, _) => {
-                "Nothing is unknown or failed. No scheduled task has run yet: what is late, and what the provider’s books say, is not known."
+                "No key is unknown and no job has failed. No scheduled task has run yet: what is late, and what the provider’s books say, is not known."
             }
+            (false, None, _) => {
+                "No scheduled task has run yet: what else is late, and what the provider’s books say, is not known."
+            }
+            (false, ..) => "",
         };
-        Self { title, text, items }
+        let is_silent = health.silence_ms.is_none_or(|ms| ms > SILENCE_MAX_MS);
+        Self { title, text, items, wants_run: is_silent }
     }
 }
 
@@ -127,7 +136,13 @@ mod tests {
         assert_eq!(text(WELL), "Nothing is unknown, late, failed or unreconciled.");
         assert!(text(Health { lag_ms: None, ..WELL }).contains("Nothing was compared"));
         assert!(text(Health { silence_ms: None, ..WELL }).contains("No scheduled task has run yet"));
-        assert_eq!(Verdict::of(&WELL).title, "All clear");
+        assert!(text(Health { silence_ms: None, dead: 1, ..WELL }).contains("No scheduled task has run yet"));
+        let title = |health| Verdict::of(&health).title;
+        assert_eq!(title(WELL), "All clear");
+        assert_eq!(title(Health { lag_ms: None, ..WELL }), "Clear so far");
+        assert_eq!(title(Health { silence_ms: None, ..WELL }), "Not checked yet");
+        let wants_run = |silence_ms| Verdict::of(&Health { silence_ms, ..WELL }).wants_run;
+        assert_eq!([Some(60_000), Some(3_600_000), None].map(wants_run), [false, true, true]);
     }
 
     #[test]

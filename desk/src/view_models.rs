@@ -5,6 +5,7 @@ use askama::Template;
 use super::format;
 use super::route::{OperatorAction, Target};
 use super::story::Share;
+use super::timeline_svg::Picture;
 use super::verdict::Verdict;
 use payments::timestamp;
 use web::pages::{Notice, Site};
@@ -465,8 +466,8 @@ pub struct DetailPage {
     pub facts: Vec<Fact>,
     /// What can be done.
     pub buttons: Vec<Button>,
-    /// The picture, as SVG; may be empty.
-    pub picture: String,
+    /// What happened, drawn; may be empty.
+    pub picture: Picture,
     /// Refunds, what operators did.
     pub tables: Vec<Table>,
     /// Keys, calls and tries of a payment: folded.
