@@ -48,7 +48,7 @@ export const inputsOf = ({ dir, workspace }) => [
 const assets = {
   'paid-once': {
     docs: ['static/docs.css', 'static/docs.js'],
-    pages: ['checkout.css', 'cards.svg', 'patch.svg', 'mug.svg', 'star-map.svg'].map(
+    pages: ['checkout.css', 'cards.svg', 'lift-off.svg', 'patch.svg', 'mug.svg', 'star-map.svg'].map(
       (file) => `static/${file}`,
     ),
   },

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use web::entries::email as address;
+use web::image_url::{IMAGE_URL_MAX, ImageUrl};
 
 /// Whose the lab's requests without credentials are.
 pub(super) const ANONYMOUS: &str = "anonymous";
@@ -56,6 +57,9 @@ pub struct Shop {
     /// Where it answers questions: an address for email, or of a page.
     #[serde(default)]
     pub support: Option<String>,
+    /// Where its logo is. It says the name: whoever does not see it reads that.
+    #[serde(default)]
+    pub logo: Option<String>,
 }
 
 impl Shop {
@@ -68,6 +72,12 @@ impl Shop {
             && self.support.as_deref().is_none_or(|support| {
                 web_page(support) || address(support).is_ok_and(|known| known == support)
             })
+            && self.logo.as_deref().is_none_or(|logo| ImageUrl::parse(logo).is_ok())
+    }
+
+    /// Its logo.
+    pub fn logo(&self) -> Option<ImageUrl> {
+        ImageUrl::known(self.logo.as_deref()?)
     }
 
     /// Where a link to its support leads.
@@ -145,7 +155,7 @@ pub(super) fn read(
         }
         if account.shop.as_ref().is_some_and(|shop| !shop.is_valid()) {
             return Err(format!(
-                "API_ACCOUNTS: the shop of {id} needs a name of 1 to 80 characters; its support is an address for email, or https://…"
+                "API_ACCOUNTS: the shop of {id} needs a name of 1 to 80 characters; its support is an address for email, or https://…; its logo is https://… of at most {IMAGE_URL_MAX} characters"
             ));
         }
         if accounts.iter().any(|(other, a)| other != id && a.token_sha256 == account.token_sha256) {
@@ -173,6 +183,7 @@ pub(super) fn read(
                 shop: (user == DEMO_USER).then(|| Shop {
                     name: "Lift-off Supplies".to_owned(),
                     support: Some("help@lift-off.example".to_owned()),
+                    logo: Some("/assets/lift-off.svg".to_owned()),
                 }),
                 adyen: Some(AdyenWallet {
                     payment_method: adyen_method.to_owned(),

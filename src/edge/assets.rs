@@ -14,10 +14,11 @@ pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
 };
 
 /// Files of the order's page that are static assets of the build, in its folder `pages`, with their media types.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("checkout.css", "text/css; charset=utf-8"),
     ("cards.svg", "image/svg+xml"),
-    // What the demo's cart sells.
+    // Who sells in the demo, and what.
+    ("lift-off.svg", "image/svg+xml"),
     ("patch.svg", "image/svg+xml"),
     ("mug.svg", "image/svg+xml"),
     ("star-map.svg", "image/svg+xml"),

@@ -30,6 +30,15 @@ pub struct OrderLine {
     pub total: String,
 }
 
+/// Who sells.
+#[derive(Clone, Debug)]
+pub struct Seller {
+    /// As people know it.
+    pub name: String,
+    /// The address of its logo, which stands in the place of the name.
+    pub logo: Option<String>,
+}
+
 /// What the script needs to mount Stripe's Payment Element.
 #[derive(Clone, Debug)]
 pub struct CardElement {
@@ -52,7 +61,7 @@ pub struct CheckoutForm {
     /// See [`Site`].
     pub site: Site,
     /// Who sells, if the shop has told its name.
-    pub shop: Option<String>,
+    pub shop: Option<Seller>,
     /// The signed key, for the hidden input.
     pub key: String,
     /// The page's own address, the form's target.
@@ -129,7 +138,7 @@ pub struct CheckoutReceipt {
     /// See [`Site`].
     pub site: Site,
     /// Who sells, if the shop has told its name.
-    pub shop: Option<String>,
+    pub shop: Option<Seller>,
     /// Where the shop answers questions, as text and as an address.
     pub support: Option<(String, String)>,
     /// A few words.

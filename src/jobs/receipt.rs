@@ -3,6 +3,7 @@
 use askama::Template;
 use serde_json::{Value, json};
 
+use crate::config::Shop;
 use payments::payment::receipt_content::ReceiptLine;
 use payments::transitions::receipt::{About, Receipt};
 use web::locale::Messages;
@@ -23,8 +24,10 @@ struct Text<'a> {
 
 struct ReceiptText {
     t: &'static Messages,
-    /// The sender's name.
+    /// Who sells, or else the sender's name.
     shop: String,
+    /// The address of its logo, which stands in the place of the name.
+    logo: Option<String>,
     subject: String,
     lead: &'static str,
     amount: String,
@@ -44,7 +47,7 @@ struct Item {
     amount: String,
 }
 
-fn text(receipt: &Receipt, from: &str) -> ReceiptText {
+fn text(receipt: &Receipt, from: &str, seller: Option<&Shop>) -> ReceiptText {
     let t = Messages::of(receipt.content.locale);
     let amount = t.money(receipt.amount_minor, receipt.currency);
     let date = t.date(receipt.at_ms);
@@ -63,7 +66,12 @@ fn text(receipt: &Receipt, from: &str) -> ReceiptText {
     };
     ReceiptText {
         t,
-        shop: shop(from),
+        shop: seller.map_or_else(|| shop(from), |seller| seller.name.clone()),
+        // One of our own files has no address in an email.
+        logo: seller
+            .and_then(Shop::logo)
+            .filter(|logo| logo.origin().is_some())
+            .map(|logo| logo.as_str().to_owned()),
         subject,
         lead,
         amount,
@@ -83,8 +91,8 @@ fn shop(from: &str) -> String {
 }
 
 /// The body of `POST /emails`. The job's first attempt stores it: under one key it must never change, not even with a new release.
-pub fn email(receipt: &Receipt, from: &str) -> Result<Value, askama::Error> {
-    let text = text(receipt, from);
+pub fn email(receipt: &Receipt, from: &str, seller: Option<&Shop>) -> Result<Value, askama::Error> {
+    let text = text(receipt, from, seller);
     let html = Html { text: &text, receipt }.render()?;
     let plain = Text { text: &text, receipt }.render()?;
     Ok(json!({ "from": from, "to": [receipt.to], "subject": text.subject, "html": html, "text": plain }))
@@ -109,26 +117,55 @@ mod tests {
             order_id: Some("<b>7</b>".to_owned()),
             at_ms: 1_790_000_000_000,
             reference: "7K3M-9QXD".to_owned(),
+            provider_payment: Some("pi_7".to_owned()),
+            account: None,
             card: Card::of_stripe("visa", "4242"),
             content: ReceiptContent::default(),
         };
-        let email = email(&receipt, "Shop <shop@example.com>").unwrap();
+        let email = email(&receipt, "Shop <shop@example.com>", None).unwrap();
         assert_eq!(email["to"], json!(["ada@example.com"]));
         let (html, text) = (email["html"].as_str().unwrap(), email["text"].as_str().unwrap());
         for part in [html, text] {
-            for word in ["Shop", "12.50", "pay_1", "7K3M-9QXD", "Visa ···· 4242", "ada@example.com"] {
+            for word in ["Shop", "12.50", "pay_1", "pi_7", "7K3M-9QXD", "Visa ···· 4242", "ada@example.com"]
+            {
                 assert!(part.contains(word), "{word}: {part}");
             }
         }
-        let without = super::email(&Receipt { card: None, ..receipt.clone() }, "shop@example.com").unwrap();
+        let without =
+            super::email(&Receipt { card: None, ..receipt.clone() }, "shop@example.com", None).unwrap();
         assert!(!without.to_string().contains("Card"), "{without}");
         assert!(html.contains("&#60;b&#62;7") && !html.contains("<b>7"), "{html}");
         assert!(text.contains("<b>7</b>"), "{text}");
         assert_eq!(
-            super::email(&receipt, "Shop <shop@example.com>").unwrap()["html"],
+            super::email(&receipt, "Shop <shop@example.com>", None).unwrap()["html"],
             email["html"],
             "the same at every try"
         );
+    }
+
+    #[test]
+    fn an_email_shows_the_logo_of_who_sells_and_names_it() {
+        let seller = |logo: Option<&str>| Shop {
+            name: "Ada & Co".to_owned(),
+            support: None,
+            logo: logo.map(str::to_owned),
+        };
+        let receipt: Receipt = serde_json::from_value(json!({ "about": "paid", "to": "ada@example.com",
+            "resource": "pay_1", "amount_minor": 1250, "currency": "usd", "order_id": null, "at_ms": 0 }))
+        .unwrap();
+        let html = |logo| {
+            let email = super::email(&receipt, "Shop <shop@example.com>", Some(&seller(logo))).unwrap();
+            assert!(email["text"].as_str().unwrap().starts_with("Ada & Co\n"), "{email}");
+            email["html"].as_str().unwrap().to_owned()
+        };
+        let with = html(Some("https://cdn.shop.example/logo.png"));
+        assert!(
+            with.contains(r#"src="https://cdn.shop.example/logo.png" height="40" alt="Ada &#38; Co""#),
+            "{with}"
+        );
+        for without in [html(None), html(Some("/assets/lift-off.svg"))] {
+            assert!(without.contains(">Ada &#38; Co</p>") && !without.contains("<img"), "{without}");
+        }
     }
 
     #[test]
@@ -144,13 +181,15 @@ mod tests {
             order_id: Some("7".to_owned()),
             at_ms: 1_772_355_900_000,
             reference: "7K3M-9QXD".to_owned(),
+            provider_payment: Some("pi_7".to_owned()),
+            account: None,
             card: None,
             content: ReceiptContent {
                 locale: Locale::De,
                 lines: vec![line("Tasse <blau>", 2, 2900), line("Rad", 1, 120_550)],
             },
         };
-        let email = super::email(&receipt, "Shop <shop@example.com>").unwrap();
+        let email = super::email(&receipt, "Shop <shop@example.com>", None).unwrap();
         assert_eq!(email["subject"], "Ihr Beleg: 1.234,50\u{a0}€");
         let (html, text) = (email["html"].as_str().unwrap(), email["text"].as_str().unwrap());
         assert!(html.contains(r#"<html lang="de">"#) && html.contains("2 × Tasse &#60;blau&#62;"), "{html}");
@@ -169,7 +208,7 @@ mod tests {
             for about in [About::Paid, About::Refunded, About::Voided] {
                 receipt.about = about;
                 receipt.content.locale = locale;
-                let email = super::email(&receipt, "shop@example.com").unwrap();
+                let email = super::email(&receipt, "shop@example.com", None).unwrap();
                 let html = email["html"].as_str().unwrap();
                 assert!(html.contains(&format!("lang=\"{}\"", locale.tag())), "{html}");
                 let is_english = html.contains("Keep this receipt") && html.contains(">Order<");
@@ -185,7 +224,10 @@ mod tests {
         let receipt: Receipt = serde_json::from_value(old.clone()).unwrap();
         assert_eq!(receipt.content, ReceiptContent::default());
         assert!(
-            email(&receipt, "shop@example.com").unwrap()["html"].as_str().unwrap().contains("lang=\"en\"")
+            email(&receipt, "shop@example.com", None).unwrap()["html"]
+                .as_str()
+                .unwrap()
+                .contains("lang=\"en\"")
         );
         let mut newer = old;
         newer["locale"] = json!("it");

@@ -27,8 +27,9 @@ pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'
             None => Ok(Done::Already),
         };
     };
-    let rendered =
-        receipt::email(&receipt, &email.from).map_err(|error| Failure::Permanent(error.to_string()))?;
+    let seller = receipt.account.as_deref().and_then(|account| config.shop(account));
+    let rendered = receipt::email(&receipt, &email.from, seller)
+        .map_err(|error| Failure::Permanent(error.to_string()))?;
     let Some(known) = ledger.begin(Some(rendered.to_string())).await? else {
         return Ok(Done::Already);
     };

@@ -1,7 +1,8 @@
 use data_encoding::BASE64URL_NOPAD;
 use paid_once::edge::checkout::Order;
-use paid_once::edge::checkout::cart::{IMAGE_URL_MAX, ImageUrl, Line};
+use paid_once::edge::checkout::cart::Line;
 use serde_json::json;
+use web::image_url::{IMAGE_URL_MAX, ImageUrl};
 
 use super::checkout::{line, order, refused};
 use super::support::signing_keys as keys;

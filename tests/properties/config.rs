@@ -78,6 +78,13 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
                 account(TOKEN_SHA256)
             ),
         ),
+        (
+            "API_ACCOUNTS",
+            format!(
+                r#"{{"a":{{{},"shop":{{"name":"A","logo":"http://shop.example/hush-token.png"}}}}}}"#,
+                account(TOKEN_SHA256)
+            ),
+        ),
         ("SECURITY_CONTACT", "mailto:hush-token@example.com".to_owned()), // without a time
         ("ADYEN_WEBHOOK_AUTH", "hush-token".to_owned()),
         ("UNPROTECTED", "true".to_owned()),

@@ -294,9 +294,15 @@ describe('a declined order', () => {
 describe('the shop', () => {
   test('is named above the order and on the receipt, which says whom to ask', async () => {
     const opened = await open(await newOrder());
-    assert.match(opened.page.text, /<p class="shop">Lift-off Supplies</);
+    assert.match(
+      opened.page.text,
+      /<p class="shop"><img class="logo" src="\/assets\/lift-off\.svg" alt="Lift-off Supplies"/,
+    );
     const receipt = await pay(opened);
-    assert.match(receipt.text, /<p class="shop">Lift-off Supplies</);
+    assert.match(
+      receipt.text,
+      /<p class="shop"><img class="logo" src="\/assets\/lift-off\.svg" alt="Lift-off Supplies"/,
+    );
     assert.match(receipt.text, /href="mailto:help@lift-off\.example"/);
   });
 
@@ -352,6 +358,7 @@ describe('the shop', () => {
       'cards.svg',
       'checkout.css',
       'favicon.svg',
+      'lift-off.svg',
       'mug.svg',
       'patch.svg',
       'star-map.svg',

@@ -6,6 +6,7 @@ pub mod credentials;
 pub mod entries;
 pub mod hkdf;
 pub mod http;
+pub mod image_url;
 pub mod json;
 pub mod key_source;
 pub mod locale;

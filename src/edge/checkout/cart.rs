@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use once::fingerprint::FieldError;
 use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
+use web::image_url::ImageUrl;
 
 /// The most lines that an order can have.
 pub const LINES_MAX: usize = 20;
 /// The most pieces of one line.
 pub const QUANTITY_MAX: u32 = 999;
-/// The longest address of an item's picture. It stands in the order's link, of which all of it may be no longer than a request line.
-pub const IMAGE_URL_MAX: usize = 300;
 /// The longest name of an item, in characters.
 pub const NAME_MAX_CHARS: usize = 120;
 
@@ -25,54 +24,6 @@ pub struct Line {
     pub quantity: u32,
     /// Where its picture is. It sells nothing: without it the line is the same.
     pub image: Option<ImageUrl>,
-}
-
-/// The address of a picture: by https from its shop's own server, or of our own files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageUrl(String);
-
-impl ImageUrl {
-    /// A picture of the shop's. Its origin becomes part of a header, so it can be nothing but one.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let host = host(text).unwrap_or_default();
-        let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':');
-        let is_good = host.starts_with(|first: char| first.is_ascii_alphanumeric())
-            && host.bytes().all(is_host)
-            && text.len() <= IMAGE_URL_MAX
-            && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\'));
-        if is_good {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(format!("must be an absolute https address of at most {IMAGE_URL_MAX} characters"))
-        }
-    }
-
-    /// One of our own files, by its path.
-    pub(super) fn own(path: &str) -> Self {
-        Self(path.to_owned())
-    }
-
-    /// As it stands in a link, or not at all: what is no picture's address is none.
-    pub(super) fn of_link(text: &str) -> Option<Self> {
-        if text.starts_with("/assets/") { Some(Self::own(text)) } else { Self::parse(text).ok() }
-    }
-
-    /// The address.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// What a page with it must be allowed to load from: `https://cdn.shop.example`. `None` of our own.
-    pub fn origin(&self) -> Option<&str> {
-        self.0.get(..HTTPS.len() + host(&self.0)?.len())
-    }
-}
-
-const HTTPS: &str = "https://";
-
-/// Host and port of an https address.
-fn host(text: &str) -> Option<&str> {
-    text.strip_prefix(HTTPS)?.split(['/', '?', '#']).next()
 }
 
 impl Line {

@@ -3,7 +3,7 @@
 //! The order's object is told of each link, and keeps which one is the newest; the link itself is the order, signed.
 
 use super::Order;
-use super::cart::{Cart, ImageUrl, Line};
+use super::cart::{Cart, Line};
 use super::page::path;
 use super::request::{OrderRequest, ended_to_json, link_to_json};
 use super::till::cards;
@@ -18,6 +18,7 @@ use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{EndedLinks, MadeLink, REVISION_MAX};
 use runtime::random;
 use web::http::{Answer, Request, percent_decode};
+use web::image_url::ImageUrl;
 use web::problem::{Kind, Problem};
 
 /// What the demo sells: name, price in cents, quantity, picture.

@@ -12,10 +12,11 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 use super::Order;
-use super::cart::{Cart, ImageUrl, Line};
+use super::cart::{Cart, Line};
 use once::id::digest;
 use payments::payment::locale::Locale;
 use payments::payment::money::Currency;
+use web::image_url::ImageUrl;
 use web::signing::{Purpose, SigningKeys};
 use web::token::TokenError;
 
@@ -105,7 +106,7 @@ impl Order {
             name,
             unit_minor,
             quantity,
-            image: image.and_then(|image| ImageUrl::of_link(&image)),
+            image: image.and_then(|image| ImageUrl::known(&image)),
         };
         let lines = lines.into_iter().map(line);
         let cart = Cart::new(currency, lines.collect()).map_err(|_| TokenError::Malformed)?;

@@ -3,7 +3,9 @@
 use super::Order;
 use super::cart::Line;
 use crate::config::Shop;
-use crate::edge::pages::{CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded};
+use crate::edge::pages::{
+    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, Seller,
+};
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;
@@ -209,7 +211,7 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
         (None, _) => checkout_cards().next().map_or("", |card| card.payment_method).to_owned(),
     };
     CheckoutForm {
-        shop: visit.shop.map(|shop| shop.name.clone()),
+        shop: visit.shop.map(seller),
         key,
         path: path(visit.link),
         order_id: visit.order.id.clone(),
@@ -290,7 +292,7 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         _ => (t.thank_you, money(paid.captured_minor), t.paid),
     };
     CheckoutReceipt {
-        shop: visit.shop.map(|shop| shop.name.clone()),
+        shop: visit.shop.map(seller),
         support: visit.shop.and_then(|shop| Some((shop.support.clone()?, shop.support_href()?))),
         title,
         amount,
@@ -373,6 +375,10 @@ pub fn in_words(t: &Messages, wait_ms: u64) -> String {
 /// The address of an order's page.
 pub fn path(link: &str) -> String {
     format!("/checkout/{link}")
+}
+
+fn seller(shop: &Shop) -> Seller {
+    Seller { name: shop.name.clone(), logo: shop.logo().map(|logo| logo.as_str().to_owned()) }
 }
 
 fn lines(t: &Messages, lines: &[Line], currency: Currency) -> Vec<OrderLine> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Order;
-use super::cart::{Cart, ImageUrl, Line, at_line, check, count, wrong};
+use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
 use crate::edge::payment_params::{ORDER_MAX, address, visible};
 use once::fingerprint::{Field, FieldError, Parameters};
@@ -14,6 +14,7 @@ use payments::payment::money::Currency;
 use payments::payment::order_link::REVISION_MAX;
 use payments::timestamp;
 use web::entries::receipt_email;
+use web::image_url::ImageUrl;
 use web::locale::{EN, Messages};
 use web::test_cards::checkout_cards;
 

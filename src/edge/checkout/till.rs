@@ -4,6 +4,7 @@
 use super::Order;
 use super::form_key::{FormKey, Place};
 use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path};
+use crate::config::Shop;
 use crate::edge::api::{unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
@@ -16,6 +17,7 @@ use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{self, LinkState, is_through};
 use runtime::random;
 use web::http::{Answer, Request};
+use web::image_url::ImageUrl;
 use web::locale::{EN, Messages};
 use web::pages::Site;
 use web::problem::{BadLink, Kind, Problem};
@@ -64,7 +66,10 @@ impl<'a> Till<'a> {
     }
 
     fn page_under(&self, policy: &str, status: u16, page: &impl Template, outcome: &'static str) -> Answer {
-        let policy = with_images(policy, self.order.cart.image_origins());
+        let logo = self.app.config.shop(&self.order.account).and_then(Shop::logo);
+        let mut origins = self.order.cart.image_origins();
+        origins.extend(logo.as_ref().and_then(ImageUrl::origin));
+        let policy = with_images(policy, origins);
         in_language(web::reply::html(status, page, outcome), self.t()).with(CSP, policy)
     }
 

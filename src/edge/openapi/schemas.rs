@@ -6,7 +6,7 @@ use super::schema::{
     Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
     uri_reference,
 };
-use crate::edge::checkout::cart::{IMAGE_URL_MAX, LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
+use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
 use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
 use payments::payment::card::Brand;
@@ -18,6 +18,7 @@ use payments::payment::tries::Stage;
 use payments::payment::{DisputeStatus, RefundReason};
 use payments::providers::Provider;
 use web::entries::EMAIL_MAX;
+use web::image_url::IMAGE_URL_MAX;
 
 const AT: &str = "2026-11-21T09:30:00.000Z";
 /// The id of a payment in the examples, after its prefix.

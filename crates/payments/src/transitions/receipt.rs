@@ -10,6 +10,7 @@ use crate::payment::money::Currency;
 use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::records::JobKind;
 use crate::payment::refund::Refund;
+use once::id::Owner;
 use once::outbox::job;
 
 /// What an email is about.
@@ -44,6 +45,12 @@ pub struct Receipt {
     /// What people call the payment by; empty in a job of an older release.
     #[serde(default)]
     pub reference: String,
+    /// The provider's id of the payment, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_payment: Option<String>,
+    /// The account that sells; none in a job of an older release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// The card that paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
@@ -68,6 +75,7 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         content.lines.clear();
     }
     let to = payment.receipt_email.as_ref();
+    let account = seller(rows);
     stage(rows, job_id, ctx, to, |to| Receipt {
         about,
         to,
@@ -77,6 +85,8 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
         reference: reference(payment.id),
+        provider_payment: payment.provider_payment.clone(),
+        account,
         card: payment.card,
         content,
     });
@@ -85,6 +95,7 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
 /// Of a refund that has succeeded.
 pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
     let Some(payment) = rows.resource.payment.clone() else { return };
+    let account = seller(rows);
     stage(rows, format!("{}_receipt", refund.id), ctx, payment.receipt_email.as_ref(), |to| Receipt {
         about: About::Refunded,
         to,
@@ -94,9 +105,19 @@ pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
         order_id: payment.order_id.clone(),
         at_ms: ctx.now_ms,
         reference: reference(payment.id),
+        provider_payment: payment.provider_payment.clone(),
+        account,
         card: payment.card,
         content: ReceiptContent { lines: Vec::new(), ..payment.receipt_content.clone() },
     });
+}
+
+/// The account whose payment it is.
+fn seller(rows: &Rows) -> Option<String> {
+    match &rows.keys.first()?.owner {
+        Owner::Account(account) => Some(account.clone()),
+        Owner::Session(_) => None,
+    }
 }
 
 fn stage(
