@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 
-import { card, shareSimulator } from './support/lone-simulator.mjs';
+import { DAY_MS, card, shareSimulator } from './support/lone-simulator.mjs';
 
 const lone = await shareSimulator();
-const { advance, ledger } = lone;
+const { advance, fault, ledger } = lone;
 after(lone.close);
 beforeEach(lone.reset);
 const stripe = lone.stripe();
@@ -85,6 +85,47 @@ describe('customers', () => {
     await missing(stripe.customers.del(id), 404, 'id');
     await missing(pay({ customer: id }), 400, 'customer');
     assert.equal((await stripe.customers.retrieve(id, {}, elsewhere)).email, 'ann@shop.test');
+  });
+
+  // What docs/choices.md advises, "A PUT that needs no key": a key and a mark, both made of the id of the shop's own row.
+  const row = 'user_42';
+  const ann = { email: 'ann@shop.test', metadata: { user: row } };
+  const make = (params = ann) => stripe.customers.create(params, { idempotencyKey: `customer-${row}` });
+  /** Those with the row's mark, in the list from a time on, page by page. */
+  const marked = async (since_s) => {
+    const found = [];
+    for await (const customer of stripe.customers.list({ created: { gte: since_s }, limit: 1 })) {
+      if (customer.metadata.user === row) found.push(customer.id);
+    }
+    return found;
+  };
+
+  test('are several of one address: nothing but a key makes two requests one', async () => {
+    const first = await stripe.customers.create(ann);
+    const second = await stripe.customers.create(ann);
+    assert.notEqual(first.id, second.id);
+    assert.deepEqual(await marked(first.created), [second.id, first.id]);
+  });
+
+  test('are made once under a key of the own row, though an answer is lost', async () => {
+    await fault('connection_reset_after');
+    assert.equal((await refused(make())).type, 'StripeConnectionError');
+    const made = await make();
+    assert.equal(made.lastResponse.headers['idempotent-replayed'], 'true', 'the lost one was executed');
+    assert.equal((await make()).id, made.id);
+    assert.deepEqual(await marked(made.created), [made.id]);
+    const error = await refused(make({ ...ann, name: 'Ann Lee' }));
+    assert.deepEqual([error.statusCode, error.type], [400, 'StripeIdempotencyError']);
+    assert.deepEqual(await marked(made.created), [made.id]);
+  });
+
+  test('are found by their mark when the key is forgotten, under which another one would be made', async () => {
+    const made = await make();
+    await stripe.customers.create({ email: ann.email, metadata: { user: 'user_43' } });
+    await advance(DAY_MS + 1000);
+    assert.deepEqual(await marked(made.created), [made.id]);
+    assert.notEqual((await make()).id, made.id);
+    assert.equal((await marked(made.created)).length, 2);
   });
 });
 
