@@ -218,6 +218,10 @@ describe('a break is', () => {
     const kinds = async (row) => (await breaks(row.provider_payment)).map(({ kind, state }) => [kind, state]);
     assert.deepEqual(await kinds(payment), [['unsettled', 'open']]);
     assert.deepEqual(await kinds(young), []);
+    const next = await takes();
+    await model.run('UPDATE payments SET updated_at_ms = ? WHERE payment_id = ?', long, next.payment_id);
+    await model.tick();
+    assert.deepEqual(await kinds(next), [['unsettled', 'open']], 'while a break of another one is open');
     await imports([line(payment, 'Settled', '25.00')]);
     await model.tick();
     assert.deepEqual(await kinds(payment), [['unsettled', 'resolved']]);

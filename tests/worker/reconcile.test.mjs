@@ -242,6 +242,30 @@ describe('the reconciliation', async () => {
     assert.equal((await breakOf(intent)).state, 'repaired');
   });
 
+  test('misses each payment that the provider does not know, also while a break of another one is open', async () => {
+    const { id } = await paid();
+    await model.tick();
+    for (const number of [1, 2]) {
+      const now = Date.now();
+      await model.run(
+        `INSERT INTO payments (${COLUMNS}) SELECT ?2, '', version, owner, status, amount_minor, captured_minor, 0,
+           currency, 'stripe', ?3, NULL, NULL, attempt, shown, ?1, ?1 FROM payments WHERE payment_id = ?4`,
+        ...[now, `pay_lost_${number}`, `pi_lost_${number}`, id],
+      );
+      await until(`the break of payment ${number}`, async () => {
+        await model.tick();
+        return breakOf(`pi_lost_${number}`);
+      });
+    }
+    assert.deepEqual(
+      [(await breakOf('pi_lost_1')).state, (await breakOf('pi_lost_2')).kind],
+      ['open', 'missing'],
+    );
+    await model.run("DELETE FROM payments WHERE payment_id LIKE 'pay_lost_%'");
+    await model.tick();
+    assert.equal((await breakOf('pi_lost_2')).state, 'resolved', 'nobody claims it any more');
+  });
+
   test('looks again at a break that has left the window', async () => {
     const { id } = await paid();
     const old = Date.now() - 36_000_000;

@@ -349,7 +349,7 @@ impl Import {
                 AND updated_at_ms >= (SELECT min(made_at_ms) FROM report_lines WHERE kind = 'Settled')
                 AND updated_at_ms < (SELECT max(received_at_ms) FROM reports WHERE state = 'done') - ?2
                 AND NOT EXISTS (SELECT 1 FROM breaks
-                    WHERE break_id = 'unsettled:adyen:' || provider_payment AND state IN ('open', 'accepted'))
+                    WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))
              LIMIT {BREAKS_MAX}
              ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
         );

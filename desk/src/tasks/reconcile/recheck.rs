@@ -54,7 +54,7 @@ impl Reconciliation {
             "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND stripe_account IS ?3 AND {UNBOOKED}
              AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
              AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
-                WHERE break_id = 'missing:stripe:' || coalesce(provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
+                WHERE break_id = 'missing:stripe:' || coalesce(payments.provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
         );
         let sql = format!(
             "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {}",
