@@ -27,10 +27,9 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 /// `GET /admin/stats`
 pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Problem> {
     let counters = counts(app, request).await?;
-    let there = runtime::counts::counts(&app.env, request.now_ms).await.map_err(unreadable)?;
     let lags = runtime::lag::lag(&app.env, request.now_ms).await.map_err(unreadable)?;
     let lags: Vec<_> = lags.iter().map(|lag| (lag.source.as_str(), lag.lag_ms)).collect();
-    let stats = stats::stats(&counters, &there, &lags, request.now_ms);
+    let stats = stats::stats(&counters, &lags, request.now_ms);
     Ok(Answer::new(200, "application/json", stats.to_string(), "shown"))
 }
 

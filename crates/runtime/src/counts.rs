@@ -1,38 +1,10 @@
-//! Counts keys and payments by status.
+//! Counts what waits.
 
 use serde::Deserialize;
 use worker::{Env, Result};
 
 use crate::db::Db;
-use crate::metrics::Entity;
-use crate::metrics::stats::Counts;
 use crate::metrics::text::gauge;
-use messages::snapshot::key_status_sql;
-
-/// Counts them all, as they are at `now_ms`.
-pub async fn counts(env: &Env, now_ms: u64) -> Result<Counts> {
-    #[derive(Deserialize)]
-    struct Row {
-        entity: String,
-        status: String,
-        number: i64,
-    }
-    let key_status = key_status_sql(now_ms);
-    let sql = format!(
-        "SELECT 'key' AS entity, {key_status} AS status, count(*) AS number FROM key_list GROUP BY 2
-         UNION ALL SELECT 'payment', status, count(*) FROM payments GROUP BY status"
-    );
-    let rows: Vec<Row> = Db::of(env)?.rows(&sql, Vec::new()).await?;
-    let known = |row: Row| {
-        let entity = match row.entity.as_str() {
-            "key" => Entity::Key,
-            _ => Entity::Payment,
-        };
-        let status = entity.statuses().iter().find(|status| **status == row.status)?;
-        Some((entity, *status, row.number))
-    };
-    Ok(rows.into_iter().filter_map(known).collect())
-}
 
 /// What waits: webhooks that are not processed yet, and differences that nobody has explained.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -6,18 +6,15 @@ use super::catalog::{Entity, Family};
 use super::counters::Counters;
 use payments::timestamp;
 
-/// The read model's number of entities in each status.
-pub type Counts = Vec<(Entity, &'static str, i64)>;
-
-/// As JSON: what exists, from the read model; what was answered, from the counters; and how far behind the provider's `lists` are
-/// read, in ms. `now_ms` (since the epoch) is when all this was read.
-pub fn stats(counters: &Counters, counts: &Counts, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
+/// As JSON: what exists and what was answered, from the counters, which are kept and not counted anew; and how far behind the provider's
+/// `lists` are read, in ms. `now_ms` (since the epoch) is when all this was read.
+pub fn stats(counters: &Counters, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
     let lags: Map<String, Value> =
         lists.iter().map(|(list, lag_ms)| ((*list).to_owned(), (lag_ms / 1000).into())).collect();
     let total = |family: Family| counters.of(family).map(|(_, _, number)| number).sum::<i64>();
     json!({
-        "keys": by_status(counts, Entity::Key),
-        "payments": by_status(counts, Entity::Payment),
+        "keys": by_status(counters, Entity::Key),
+        "payments": by_status(counters, Entity::Payment),
         "charges_saved_by_replays": total(Family::ChargesSaved),
         "requests": {
             "total": total(Family::Requests),
@@ -35,12 +32,14 @@ pub fn stats(counters: &Counters, counts: &Counts, lists: &[(&'static str, u64)]
     })
 }
 
-fn by_status(counts: &Counts, entity: Entity) -> Value {
+fn by_status(counters: &Counters, entity: Entity) -> Value {
     let mut shown_counts = Map::new();
     let mut total = 0;
     for status in entity.statuses() {
-        let is_it = |count: &&(Entity, &str, i64)| count.0 == entity && count.1 == *status;
-        let number: i64 = counts.iter().filter(is_it).map(|count| count.2).sum();
+        let of_it = counters
+            .of(entity.gauge())
+            .filter(|(labels, _, _)| labels.iter().any(|label| **label == **status));
+        let number: i64 = of_it.map(|(_, _, number)| number).sum::<i64>().max(0);
         total += number;
         shown_counts.insert(shown(entity, status).to_owned(), number.into());
     }
