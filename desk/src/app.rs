@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::operations;
 use messages::message::{Ask, Execute, ExecuteResult};
 use messages::operations::COUNTS_PATH;
+use once::id::ObjectId;
 use runtime::log::log;
 use runtime::metrics::{
     self,
@@ -46,6 +47,11 @@ impl App {
     /// Whether an id is one of the objects' namespace.
     pub(crate) fn exists(&self, place: &ObjectRef) -> bool {
         self.objects.exists(place)
+    }
+
+    /// See [`Objects::id`].
+    pub(crate) fn object_id(&self, place: &ObjectRef) -> worker::Result<ObjectId> {
+        self.objects.id(place)
     }
 
     /// Asks an object: see [`Objects::ask`].

@@ -11,26 +11,16 @@ use web::http::Answer;
 use web::problem::Problem;
 use web::reply;
 
-/// Whom an audit record names, for the search.
-const WHO: &str = "actor || ' ' || coalesce(json_extract(data, '$.operator'), '')";
-
 pub(crate) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
-    let mut conditions = Where::default();
     let is_effects = desk.query("of") == "effects";
-    let who = if is_effects { WHO } else { "operator" };
-    if !search.is_empty() {
-        let exact = conditions.place(search.as_str());
-        conditions.and(&format!(
-            "(subject = {exact} OR instr(lower(action), lower({exact})) > 0 OR instr(lower({who}), lower({exact})) > 0)"
-        ));
-    }
     let (rows, (newer, older)) =
-        if is_effects { effects(desk, conditions).await? } else { acts(desk, conditions).await? };
+        if is_effects { effects(desk, &search).await? } else { acts(desk, &search).await? };
     let page = List {
         title: "Audit",
         intro: "What operators did, or what every request changed, and when.",
         search: Some(search),
+        day: None,
         hint: "A subject’s id, an action, a name",
         selects: vec![desk.select("of", "Of", &[("", "operators"), ("effects", "requests")])],
         columns: if is_effects {
@@ -52,9 +42,13 @@ pub(crate) async fn audit(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-async fn acts(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
-    let mut rows =
-        queries::actions(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+async fn acts(desk: &Desk<'_>, search: &str) -> Result<(Vec<Row>, (String, String)), Problem> {
+    let (env, number) = (&desk.app.env, desk.page_number());
+    let rows = match search {
+        "" => queries::actions(env, Where::default(), number).await,
+        search => queries::actions_named(env, search, number).await,
+    };
+    let mut rows = rows.map_err(unreadable)?;
     let around = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let cells = vec![
@@ -69,9 +63,8 @@ async fn acts(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, 
     Ok((rows.collect(), around))
 }
 
-async fn effects(desk: &Desk<'_>, conditions: Where) -> Result<(Vec<Row>, (String, String)), Problem> {
-    let mut rows =
-        queries::effects(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+async fn effects(desk: &Desk<'_>, search: &str) -> Result<(Vec<Row>, (String, String)), Problem> {
+    let mut rows = queries::effects(&desk.app.env, search, desk.page_number()).await.map_err(unreadable)?;
     let around = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let subject = match subject_cell(&row.subject) {

@@ -1,61 +1,40 @@
 //! The lists of payments, keys, dead letters and breaks.
 
-use serde_json::json;
-
 use super::context::Desk;
 use super::format;
-use super::queries::{self, DeadRow, Where};
+use super::key_search::{self, KeySearch};
+use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
+use super::queries::{self, DeadRow, PAGE, Where};
 use super::route::{OperatorAction, Target};
 use super::status::{self, Thing};
 use super::view_models::{Button, Cell, List, Row};
 use messages::operations::ACCOUNTS_PATH;
-use messages::snapshot::key_status_sql;
-use once::id::Owner;
-use once::key::IdempotencyKey;
-use payments::payment::id::{PaymentId, id_prefix};
+use once::id::{ObjectId, Owner};
+use once::key::{IdempotencyKey, KeyHash};
+use payments::payment::id::PaymentId;
+use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::Problem;
 use web::reply;
 
-/// The filter for reservations that end soon.
-const ENDING: &str = "ending";
 /// Where the payments of a search and a filter are as a file.
 pub(super) const CSV_PATH: &str = "/admin/payments.csv";
 
-/// What holds of the payments that a search and the chosen filter show.
-pub(super) fn of_payments(desk: &Desk<'_>, search: &str) -> Where {
-    let mut conditions = Where::default();
-    if !search.is_empty() {
-        let exact = conditions.place(search);
-        let by_reference = match id_prefix(search) {
-            Some(prefix) => format!("OR substr(id, 1, {}) = {}", prefix.len(), conditions.place(prefix)),
-            None => String::new(),
-        };
-        conditions.and(&format!(
-            "(id = {exact} OR provider_payment = {exact} OR order_id = {exact} OR failure_code = {exact} OR instr(lower(owner), lower({exact})) > 0
-              OR id IN (SELECT payment_id FROM refunds WHERE refund_id = {exact} OR provider_refund = {exact})
-              {by_reference})"
-        ));
-    }
-    let chosen = desk.query("status");
-    if chosen == ENDING {
-        conditions.and(&queries::ends_soon("capture_before_ms", desk.request.now_ms));
-    } else if let Some(statuses) = status::filtered(&chosen) {
-        conditions.and(&format!("status IN ({statuses})"));
-    }
-    conditions
+/// What the address asks the list of payments for.
+pub(super) fn of_payments(desk: &Desk<'_>) -> PaymentSearch {
+    PaymentSearch { text: desk.query("q"), status: desk.query("status"), day: desk.query("day") }
 }
 
 pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    let search = desk.query("q");
-    if PaymentId::parse(&search).is_some() {
-        return Ok(Answer::see_other(&format!("/admin/payments/{search}"), "found"));
+    let search = of_payments(desk);
+    if PaymentId::parse(&search.text).is_some() {
+        return Ok(Answer::see_other(&format!("/admin/payments/{}", search.text), "found"));
     }
-    let conditions = of_payments(desk, &search);
     let now_ms = desk.request.now_ms;
+    let part = Part { after: None, offset: PAGE * desk.page_number(), limit: PAGE + 1 };
     let mut rows =
-        queries::payments(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+        payment_search::payments(&desk.app.env, &search, part, now_ms).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let amount = match (row.captured_minor, row.refunded_minor) {
@@ -83,7 +62,8 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let page = List {
         title: "Payments",
         intro: "The newest first.",
-        search: Some(search),
+        search: Some(search.text),
+        day: Some(search.day),
         hint: "Id, reference, order, provider’s id, account, code",
         selects: vec![
             desk.select(
@@ -99,7 +79,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ],
         columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
         rows: rows.collect(),
-        empty_text: "No payments match. A new one appears within moments.",
+        empty_text: "No payments match. A new one appears within moments; an amount is searched for among those of a day.",
         buttons: Vec::new(),
         download: desk.address_with(CSV_PATH, "page", ""),
         upload: None,
@@ -112,38 +92,38 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
+/// What somebody who looks for keys may mean. A key as a client sends it is stored nowhere: but its hash can be made, for each account, and the
+/// hash names its object.
+async fn keys_named(desk: &Desk<'_>, search: &str) -> Result<KeySearch, Problem> {
+    let app = desk.app;
+    let hash = (search.len() == 64 && search.chars().all(|c| c.is_ascii_hexdigit()))
+        .then(|| KeyHash(search.to_ascii_lowercase()));
+    let mut hashes: Vec<KeyHash> = hash.into_iter().collect();
+    if let Ok(key) = IdempotencyKey::parse(search) {
+        let accounts = app.operation::<Vec<String>>(ACCOUNTS_PATH).await.map_err(unreadable)?;
+        hashes.extend(accounts.into_iter().map(|id| key.hash(&Owner::Account(id))));
+    }
+    let object_of = |hash: &KeyHash| app.object_id(&ObjectRef::Named(hash.object_name()));
+    let mut objects =
+        hashes.iter().map(object_of).collect::<worker::Result<Vec<ObjectId>>>().map_err(unreadable)?;
+    objects.extend(ObjectId::from_hex(search));
+    objects.extend(PaymentId::parse(search).map(PaymentId::object));
+    let payment = |object: &ObjectId| PaymentId::in_object(*object).to_string();
+    Ok(KeySearch {
+        places: objects.iter().flat_map(|object| [object.to_hex(), payment(object)]).collect(),
+        hashes: hashes.into_iter().map(|hash| hash.0).collect(),
+        owner: owner_named(search),
+    })
+}
+
 pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = desk.query("q");
     let now_ms = desk.request.now_ms;
-    let mut conditions = Where::default();
-    if !search.is_empty() {
-        let exact = conditions.place(search.as_str());
-        // The key as a client sends it is nowhere: but its hash can be made, for each account. D1 takes a hundred values; a
-        // list of any length is one.
-        let hashes = match IdempotencyKey::parse(&search) {
-            Ok(key) => {
-                let accounts = desk.app.operation::<Vec<String>>(ACCOUNTS_PATH).await.map_err(unreadable)?;
-                accounts.into_iter().map(|id| key.hash(&Owner::Account(id)).0).collect()
-            }
-            Err(_) => Vec::new(),
-        };
-        let hashes = conditions.place(json!(hashes).to_string());
-        conditions.and(&format!(
-            "(key_hash BETWEEN {exact} AND {exact} || 'g' OR object = {exact} OR operation = {exact} OR instr(lower(owner), lower({exact})) > 0
-              OR key_hash IN (SELECT value FROM json_each({hashes})))"
-        ));
-    }
-    match desk.query("state").as_str() {
-        "open" => conditions.and("status = 'open'"),
-        "unknown" => conditions.and("status = 'open' AND in_doubt = 1"),
-        "late" => conditions.and(&format!("status = 'open' AND {}", queries::late_or_flagged(now_ms))),
-        state @ ("finished" | "expired") => {
-            conditions.and(&format!("{} = '{state}'", key_status_sql(now_ms)));
-        }
-        _ => {}
-    }
-    let mut rows =
-        queries::keys(&desk.app.env, conditions, desk.page_number(), now_ms).await.map_err(unreadable)?;
+    let named = if search.is_empty() { None } else { Some(keys_named(desk, &search).await?) };
+    let state = desk.query("state");
+    let mut rows = key_search::keys(&desk.app.env, named.as_ref(), &state, desk.page_number(), now_ms)
+        .await
+        .map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let shown = status::of_key(&row.status, row.flagged == 1, row.in_doubt == 1);
@@ -173,7 +153,8 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         title: "Keys",
         intro: "Idempotency keys, by their hashes: the key itself is stored nowhere.",
         search: Some(search),
-        hint: "The client’s key, a hash, an object, an account",
+        day: None,
+        hint: "The client’s key, its hash, an object, an account",
         selects: vec![desk.select(
             "state",
             "State",
@@ -250,6 +231,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
         title: "Dead letters",
         intro: "Jobs that failed for good: an email, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
         search: None,
+        day: None,
         hint: "",
         selects: vec![desk.select(
             "kind",
@@ -321,6 +303,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         title: "Breaks",
         intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider; a difference that is right can be accepted with a note.",
         search: None,
+        day: None,
         hint: "",
         selects: vec![desk.select(
             "state",

@@ -7,6 +7,7 @@ use futures_util::try_join;
 use super::chart::{self, Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
+use super::payment_search;
 use super::queries::{self, Ended, Took};
 use super::route::{OperatorAction, Target};
 use super::status::OUTCOMES;
@@ -32,7 +33,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         queries::latency(env, &window),
         queries::job_lag(env, &window),
         queries::open_keys(env, now_ms),
-        queries::ending(env, now_ms),
+        payment_search::ending(env, now_ms),
         queries::runs(env),
         desk.app.counts(),
         lag::lag(env, now_ms),

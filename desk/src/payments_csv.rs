@@ -9,7 +9,7 @@ use web::problem::{Kind, Problem};
 
 use super::context::Desk;
 use super::lists;
-use super::queries::{self, PaymentRow, Place};
+use super::payment_search::{self, Part, PaymentRow, Place};
 use super::tasks::csv::{in_quotes, quoted};
 
 /// How many payments one file has at most. The next file's address is in its header `Link`, by
@@ -41,10 +41,11 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
             Problem::because(Kind::BadRequest, detail)
         })?),
     };
-    let conditions = lists::of_payments(desk, &desk.query("q"));
-    let mut rows = queries::payments_before(&desk.app.env, conditions, before.as_ref(), FILE_MAX + 1)
-        .await
-        .map_err(unreadable)?;
+    let part = Part { after: before.as_ref(), offset: 0, limit: FILE_MAX + 1 };
+    let mut rows =
+        payment_search::payments(&desk.app.env, &lists::of_payments(desk), part, desk.request.now_ms)
+            .await
+            .map_err(unreadable)?;
     let has_more = rows.len() > FILE_MAX;
     rows.truncate(FILE_MAX);
     let mut text = record(COLUMNS.map(str::to_owned));

@@ -9,15 +9,18 @@ use worker::{Env, Result};
 use super::status::OUTCOMES;
 use super::time_window::TimeWindow;
 use super::timeline::JobRow;
+use crate::tasks::names::TASKS;
 use messages::job::OF_OBJECT;
 use messages::settlement::{REPORT_COLUMNS, Report};
-use messages::snapshot::{Snapshot, key_status_sql};
-use once::id::digest;
+use messages::snapshot::Snapshot;
+use once::id::{ObjectId, digest};
 use payments::payment::id::PaymentId;
 use runtime::db::{Db, Value};
 
 /// How many entries a page has.
 pub(super) const PAGE: usize = 50;
+/// How many of the newest keys or audit records are looked through for what has no index.
+pub(super) const LOOKED_THROUGH: usize = 10_000;
 /// How late an alarm must be to count as late, in ms: then a sweep wakes the object.
 const LATE_MS: u64 = 120_000;
 
@@ -127,9 +130,9 @@ pub(super) struct Run {
 }
 
 pub(super) async fn runs(env: &Env) -> Result<Vec<Run>> {
-    // SQLite takes the other columns from the row of the maximum.
-    let sql = "SELECT task, max(at_ms) AS at_ms, took_ms, result FROM runs GROUP BY task ORDER BY task";
-    Db::of(env)?.rows(sql, vec![]).await
+    let sql = "SELECT task, at_ms, took_ms, result FROM json_each(?1) AS name JOIN runs ON run_id =
+            (SELECT run_id FROM runs WHERE task = name.value ORDER BY at_ms DESC LIMIT 1) ORDER BY task";
+    Db::of(env)?.rows(sql, vec![serde_json::to_string(&TASKS)?.into()]).await
 }
 
 /// Conditions and their values, as they are added.
@@ -163,7 +166,7 @@ impl Where {
 }
 
 /// A page, the newest first, and one entry more if there are more.
-async fn page<T: serde::de::DeserializeOwned>(
+pub(super) async fn page<T: serde::de::DeserializeOwned>(
     env: &Env,
     select: &str,
     conditions: Where,
@@ -173,128 +176,6 @@ async fn page<T: serde::de::DeserializeOwned>(
     let mut sql = format!("{select} WHERE {} ORDER BY {order}", conditions.text());
     let _ = write!(sql, " LIMIT {} OFFSET {}", PAGE + 1, PAGE * number);
     Db::of(env)?.rows(&sql, conditions.values).await
-}
-
-/// A payment, in the list.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct PaymentRow {
-    pub(super) id: String,
-    pub(super) owner: String,
-    pub(super) status: String,
-    pub(super) amount_minor: u64,
-    pub(super) captured_minor: u64,
-    pub(super) refunded_minor: u64,
-    pub(super) currency: String,
-    pub(super) provider: String,
-    pub(super) provider_payment: Option<String>,
-    pub(super) order_id: Option<String>,
-    pub(super) failure_code: Option<String>,
-    pub(super) capture_before_ms: Option<u64>,
-    pub(super) created_at_ms: u64,
-}
-
-/// Until when a reservation can be captured, in ms since the epoch.
-const CAPTURE_BEFORE_MS: &str = "unixepoch(shown ->> '$.capture_before') * 1000";
-/// A reservation that ends within so long is shown to a person, in ms: a day.
-const ENDS_SOON_MS: u64 = 86_400_000;
-
-/// What of a payment says that its reservation ends soon, given [`PaymentRow::capture_before_ms`].
-pub(super) fn ends_soon(capture_before_ms: &str, now_ms: u64) -> String {
-    let until_ms = now_ms.saturating_add(ENDS_SOON_MS);
-    format!("status = 'requires_capture' AND {capture_before_ms} <= {until_ms}")
-}
-
-/// How many reservations end soon.
-pub(super) async fn ending(env: &Env, now_ms: u64) -> Result<u32> {
-    #[derive(Default, Deserialize)]
-    struct Ending {
-        number: u32,
-    }
-    let ends_soon = ends_soon(CAPTURE_BEFORE_MS, now_ms);
-    let sql = format!("SELECT count(*) AS number FROM payments WHERE {ends_soon}");
-    Ok(Db::of(env)?.first::<Ending>(&sql, vec![]).await?.unwrap_or_default().number)
-}
-
-/// The list, from the newest on. Its `WHERE` is about the columns of a [`PaymentRow`].
-fn listed_payments() -> String {
-    format!(
-        "SELECT * FROM (
-        SELECT payment_id AS id, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
-            provider_payment, order_id, failure_code, {CAPTURE_BEFORE_MS} AS capture_before_ms, created_at_ms FROM payments)"
-    )
-}
-
-const NEWEST_FIRST: &str = "created_at_ms DESC, id DESC";
-
-pub(super) async fn payments(env: &Env, conditions: Where, number: usize) -> Result<Vec<PaymentRow>> {
-    page(env, &listed_payments(), conditions, NEWEST_FIRST, number).await
-}
-
-/// Where a payment stands in the list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    created_at_ms: u64,
-    id: String,
-}
-
-impl Place {
-    pub(super) fn of(row: &PaymentRow) -> Self {
-        Self { created_at_ms: row.created_at_ms, id: row.id.clone() }
-    }
-
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (created_at_ms, id) = text.split_once('.')?;
-        Some(Self { created_at_ms: created_at_ms.parse().ok()?, id: PaymentId::parse(id)?.to_string() })
-    }
-
-    pub(super) fn to_text(&self) -> String {
-        format!("{}.{}", self.created_at_ms, self.id)
-    }
-}
-
-/// So many payments of the list that come after this place.
-pub(super) async fn payments_before(
-    env: &Env,
-    mut conditions: Where,
-    place: Option<&Place>,
-    limit: usize,
-) -> Result<Vec<PaymentRow>> {
-    if let Some(place) = place {
-        let at_ms = conditions.place(place.created_at_ms);
-        let id = conditions.place(place.id.as_str());
-        conditions.and(&format!("(created_at_ms, id) < ({at_ms}, {id})"));
-    }
-    let sql =
-        format!("{} WHERE {} ORDER BY {NEWEST_FIRST} LIMIT {limit}", listed_payments(), conditions.text());
-    Db::of(env)?.rows(&sql, conditions.values).await
-}
-
-/// A key, in the list.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct KeyRow {
-    pub(super) object: String,
-    pub(super) key_id: u32,
-    pub(super) key_hash: String,
-    pub(super) owner: String,
-    pub(super) operation: Option<String>,
-    pub(super) status: String,
-    pub(super) recovery_point: String,
-    pub(super) attempts: u32,
-    pub(super) in_doubt: u8,
-    pub(super) flagged: u8,
-    pub(super) response_status: Option<u16>,
-    pub(super) wake_at_ms: Option<u64>,
-    pub(super) created_at_ms: u64,
-    pub(super) finished_at_ms: Option<u64>,
-}
-
-pub(super) async fn keys(env: &Env, conditions: Where, number: usize, now_ms: u64) -> Result<Vec<KeyRow>> {
-    let select = format!(
-        "SELECT object, key_id, key_hash, owner, operation, {} AS status, recovery_point, attempts, in_doubt, flagged,
-            response_status, wake_at_ms, created_at_ms, finished_at_ms FROM key_list",
-        key_status_sql(now_ms)
-    );
-    page(env, &select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
 }
 
 /// What makes an open key one that a person should look at.
@@ -416,8 +297,26 @@ pub(super) struct ActionRow {
 
 const ACTIONS: &str = "SELECT at_ms, operator, action, subject, outcome FROM operator_actions";
 
+/// What was done by, or to, or is called what was searched for.
+pub(super) async fn actions_named(env: &Env, search: &str, number: usize) -> Result<Vec<ActionRow>> {
+    let most = PAGE * (number + 1) + 1;
+    let newest = |column: &str| {
+        format!(
+            "SELECT * FROM (SELECT action_id FROM operator_actions WHERE {column} = ?1 ORDER BY at_ms DESC LIMIT {most})"
+        )
+    };
+    let found = ["subject", "operator", "action"].map(newest).join(" UNION ");
+    let mut conditions = Where::default();
+    conditions.place(search);
+    // From what was found to the actions: left to itself SQLite reads all actions by time until it has enough.
+    let select = format!(
+        "SELECT at_ms, operator, action, subject, outcome FROM ({found}) AS found CROSS JOIN operator_actions USING (action_id)"
+    );
+    page(env, &select, conditions, "at_ms DESC, action_id DESC", number).await
+}
+
 pub(super) async fn actions(env: &Env, conditions: Where, number: usize) -> Result<Vec<ActionRow>> {
-    page(env, ACTIONS, conditions, "at_ms DESC, action_id", number).await
+    page(env, ACTIONS, conditions, "at_ms DESC, action_id DESC", number).await
 }
 
 pub(super) async fn find_action(env: &Env, action_id: u64) -> Result<Option<ActionRow>> {
@@ -435,10 +334,30 @@ pub(super) struct EffectRow {
     pub(super) data: String,
 }
 
-pub(super) async fn effects(env: &Env, conditions: Where, number: usize) -> Result<Vec<EffectRow>> {
+pub(super) async fn effects(env: &Env, search: &str, number: usize) -> Result<Vec<EffectRow>> {
+    let mut conditions = Where::default();
+    let source = match subject_object(search) {
+        _ if search.is_empty() => "audit_trail".to_owned(),
+        Some(object) => {
+            conditions.and_value("object = ?", object.to_hex());
+            conditions.and_value("subject = ?", search);
+            "audit_trail".to_owned()
+        }
+        None => {
+            let name = conditions.place(search);
+            conditions.and(&format!("{name} IN (subject, action, actor, data ->> '$.operator')"));
+            format!("(SELECT * FROM audit_trail ORDER BY at_ms DESC LIMIT {LOOKED_THROUGH})")
+        }
+    };
     // With all that it is ordered by: so SQLite merges the halves of the view in the order of their indexes.
-    let select = "SELECT object, audit_id, at_ms, actor, action, subject, data FROM audit_trail";
-    page(env, select, conditions, "at_ms DESC, object, audit_id DESC", number).await
+    let select = format!("SELECT object, audit_id, at_ms, actor, action, subject, data FROM {source}");
+    page(env, &select, conditions, "at_ms DESC, object, audit_id DESC", number).await
+}
+
+/// The object that the subject of an audit record names, if it does: a payment's id, or a key's place.
+fn subject_object(subject: &str) -> Option<ObjectId> {
+    let of_key = || ObjectId::from_hex(subject.split_once('/')?.0);
+    PaymentId::parse(subject).map(PaymentId::object).or_else(of_key)
 }
 
 /// The newest reports.

@@ -29,6 +29,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         title: "Reports",
         intro: "Adyen’s settlement details reports, by payout batch. Each line is compared with the payments here, and what differs is a break. The same report again changes nothing.",
         search: None,
+        day: None,
         hint: "",
         selects: Vec::new(),
         columns: &["Report", "State", "Lines", "Not counted", "Came (UTC)"],

@@ -14,7 +14,7 @@ use messages::message::Ask;
 use messages::settlement::{self, Uploaded};
 use once::fingerprint::FieldError;
 use once::id::ObjectId;
-use payments::payment::id::object_of;
+use payments::payment::id::{PaymentId, object_of};
 use payments::transitions::pii::Erased;
 use runtime::db::Db;
 use runtime::objects::ObjectRef;
@@ -23,6 +23,8 @@ use web::http::{Answer, Request};
 use web::problem::invalid_parameters;
 use web::problem::{Kind, Problem};
 
+/// Where the page after the last payment begins: with the objects that are known by their keys.
+const KEYS: &str = "keys";
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
 
@@ -85,17 +87,32 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
     #[derive(Deserialize)]
     struct Row {
         object: String,
+        /// Where the next page begins, after it.
+        place: String,
     }
     let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let sql = "SELECT object FROM (SELECT object FROM payments UNION SELECT object FROM keys)
-         WHERE object > ?1 ORDER BY object LIMIT ?2";
-    let rows: Vec<Row> = Db::of(&app.env)?.rows(sql, vec![query.after.into(), PAGE.into()]).await?;
+    let db = Db::of(&app.env)?;
+    let (of_payments, of_keys) = match query.after.as_str() {
+        KEYS => (None, Some("")),
+        after if after.is_empty() || PaymentId::parse(after).is_some() => (Some(after), None),
+        after => (None, Some(after)),
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    if let Some(after) = of_payments {
+        let sql = "SELECT object, payment_id AS place FROM payments WHERE payment_id > ?1 ORDER BY payment_id LIMIT ?2";
+        rows = db.rows(sql, vec![after.into(), PAGE.into()]).await?;
+    }
+    if let Some(after) = of_keys {
+        // Those without a payment, too. To project an object twice changes nothing.
+        let sql = "SELECT object, object AS place FROM keys WHERE object > ?1 GROUP BY object ORDER BY object LIMIT ?2";
+        rows = db.rows(sql, vec![after.into(), PAGE.into()]).await?;
+    }
     for object in rows.iter().filter_map(|row| ObjectId::from_hex(&row.object)) {
         app.ask::<()>(&ObjectRef::Id(object), Ask::Project).await?;
     }
     let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
-    let next = rows.last().filter(|_| is_full).map(|row| row.object.as_str());
-    Ok(projected(rows.len(), next))
+    let last = rows.last().filter(|_| is_full).map(|row| row.place.as_str());
+    Ok(projected(rows.len(), last.or_else(|| of_payments.map(|_| KEYS))))
 }
 
 /// `POST /admin/settlement/answers`: the body is the file.

@@ -281,6 +281,8 @@ pub struct List {
     pub intro: &'static str,
     /// What was searched for; `None` if this list cannot be searched.
     pub search: Option<String>,
+    /// The day that was chosen, or empty; `None` if this list has no choice of a day.
+    pub day: Option<String>,
     /// What can be searched for.
     pub hint: &'static str,
     /// What can be chosen.

@@ -6,7 +6,7 @@ import { after, describe, test } from 'node:test';
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { operator } from './support/operator.mjs';
-import { PAYMENT, paid as paidBy } from './support/payments.mjs';
+import { DECLINED_CARD, PAYMENT, paid as paidBy } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
@@ -75,6 +75,38 @@ describe('the list of payments as a file', () => {
       /^attachment; filename="payments-\d{4}-\d\d-\d\d\.csv"$/,
     );
     assert.match(headers.get('cache-control'), /no-store/);
+  });
+
+  test('is found by each of its names, and by its amount on its day', async () => {
+    const order = `order-${freshKey()}`;
+    const amount = 100_000 + Math.floor(Math.random() * 800_000);
+    const id = await paid({ order_id: order, amount });
+    await until('it is there', async () => (await file()).some(({ payment }) => payment === id));
+    const ids = async (query) => (await file(`?${new URLSearchParams(query)}`)).map(({ payment }) => payment);
+    const day = new Date().toISOString().slice(0, 10);
+    const written = (amount / 100).toFixed(2);
+    for (const q of [written, `$${written}`, `${written.replace('.', ',')} usd`, order, 'user@example.com'])
+      for (const status of ['', 'succeeded', 'paid'])
+        assert.ok((await ids({ q, day, status })).includes(id), `${q} ${status}`);
+    for (const wrong of [
+      { q: written },
+      { q: `${written} eur`, day },
+      { q: (amount / 100 + 0.01).toFixed(2), day },
+      { q: written, day, status: 'declined' },
+      { q: order, day: '2020-01-01' },
+      { q: order.slice(0, -1) },
+    ])
+      assert.ok(!(await ids(wrong)).includes(id), JSON.stringify(wrong));
+    assert.ok((await ids({ day })).includes(id));
+    assert.deepEqual(await ids({ day: '2020-01-01' }), []);
+
+    const declined = await user.pay({ ...PAYMENT, payment_method: DECLINED_CARD }, freshKey());
+    const { payment } = declined;
+    await until('the other one is there', async () => (await ids({ status: 'not_paid' })).includes(payment));
+    const [{ failure_code: code }] = await file(`?q=${payment}`);
+    assert.ok((await ids({ q: code, status: 'declined' })).includes(payment), code);
+    assert.ok(!(await ids({ q: code, status: 'paid' })).includes(payment));
+    assert.ok((await ids({ q: 'user@example.com', status: 'not_paid' })).includes(payment));
   });
 
   test('is for operators alone', async () => {

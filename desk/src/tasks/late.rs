@@ -21,7 +21,7 @@ pub const WATCHED: &str = "SELECT object FROM payments WHERE wake_at_ms < ?1 ORD
 /// Objects that wait for their provider and have been quiet, at `?1`, for longer than their own interval: at most `?2`.
 pub const WAITING: &str = "WITH waiting (object, heard_at_ms, created_at_ms) AS (
         SELECT object, max(updated_at_ms, coalesce(woken_at_ms, 0)), created_at_ms
-        FROM payments WHERE status IN ('processing', 'requires_action')
+        FROM payments WHERE status IN ('processing', 'requires_action') AND status != 'succeeded'
         UNION
         SELECT object, max(updated_at_ms, coalesce(woken_at_ms, 0)), created_at_ms
         FROM payments WHERE pending_operation IS NOT NULL
@@ -41,7 +41,7 @@ pub const NOT_CAPTURED: &str = "INSERT INTO breaks (break_id, kind, provider, pr
         'not captured, and the provider has stopped trying: settle the call by hand', ?1, ?1
      FROM payments p JOIN audit_records a ON a.object = p.object AND a.subject = p.payment_id
         AND +a.action = 'payment.capture_failed'
-     WHERE p.status = 'capture_failed' GROUP BY p.payment_id HAVING max(a.at_ms) < ?2
+     WHERE p.status = 'capture_failed' AND p.status != 'succeeded' GROUP BY p.payment_id HAVING max(a.at_ms) < ?2
      ON CONFLICT (break_id) DO NOTHING";
 
 /// Closes those breaks, at `?1`, whose payment has another status by now.

@@ -13,6 +13,7 @@ pub mod csv;
 pub mod cursor;
 pub mod late;
 pub mod movements;
+pub(crate) mod names;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;

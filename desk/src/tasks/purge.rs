@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Date, Env, Result};
 
+use super::names::TASKS;
 use crate::operations;
 use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use payments::payment::records::JobKind;
@@ -48,7 +49,12 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
     let events_since_ms = now_ms.saturating_sub(EVENTS_KEPT_MS);
     let events = db.run(sql, vec![events_since_ms.into(), OVER_MAX.into()]).await?;
     let runs_since_ms = now_ms.saturating_sub(RUNS_KEPT_MS);
-    let runs = db.run("DELETE FROM runs WHERE at_ms < ?1", vec![runs_since_ms.into()]).await?;
+    let runs = db
+        .run(
+            "DELETE FROM runs WHERE task IN (SELECT value FROM json_each(?2)) AND at_ms < ?1",
+            vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()],
+        )
+        .await?;
     Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "runs": runs }))
 }
 
@@ -63,7 +69,8 @@ async fn lost(db: &Db, now_ms: u64) -> Result<usize> {
             history = json_insert(history, '$[#]', json_object('at_ms', ?1, 'error', CASE state
                 WHEN 'attempted' THEN 'lost: its try broke off, outcome unknown; ask the provider or the pilot'
                 ELSE 'lost: no message came for it any more' END))
-         WHERE job_id IN (SELECT job_id FROM jobs WHERE updated_at_ms < ?2 AND state IN ('tried', 'attempted') LIMIT ?3)
+         WHERE job_id IN (SELECT job_id FROM jobs WHERE updated_at_ms < ?2 AND state IN ('tried', 'attempted', 'dead')
+            AND state != 'dead' LIMIT ?3)
          RETURNING job_id, kind";
     let values = vec![now_ms.into(), now_ms.saturating_sub(LOST_AFTER_MS).into(), LOST_MAX.into()];
     let lost: Vec<Lost> = db.rows(sql, values).await?;

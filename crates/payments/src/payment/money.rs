@@ -20,15 +20,9 @@ const CURRENCIES: &str = "aed afn all amd ang aoa ars aud awg azn bam bbd bdt bg
      ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg qar ron rsd rub rwf sar sbd scr sek sgd shp sle sos srd std szl thb \
      tjs tnd top try ttd twd tzs uah ugx usd uyu uzs vnd vuv wst xaf xcd xof xpf yer zar zmw";
 
-/// Currencies without minor units: an amount of 500 is ¥500.
-const ZERO_DECIMAL: &str = "bif clp djf gnf jpy kmf krw mga pyg rwf ugx vnd vuv xaf xof xpf";
-
 /// Currencies of which the providers' own pages say two things: Stripe's list UGX as a currency without decimals and, one table
 /// on, as one of two that end in 00. They can be read, for payments of before, and not be offered.
 const CONTRADICTORY: &str = "ugx";
-
-/// Currencies of three decimals; the last one must be 0, as card networks round it.
-const THREE_DECIMAL: &str = "bhd jod kwd omr tnd";
 
 /// A currency, ISO 4217 in lower case, as Stripe writes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,6 +32,10 @@ pub struct Currency([u8; 3]);
 impl Currency {
     /// US dollars.
     pub const USD: Self = Self(*b"usd");
+    /// Those without minor units, with spaces between them: an amount of 500 is ¥500.
+    pub const ZERO_DECIMAL: &str = "bif clp djf gnf jpy kmf krw mga pyg rwf ugx vnd vuv xaf xof xpf";
+    /// Those of three decimals; the last one must be 0, as card networks round it.
+    pub const THREE_DECIMAL: &str = "bhd jod kwd omr tnd";
 
     /// Parses three letters in either case; `None` if it is not one that can be charged.
     pub fn parse(text: &str) -> Option<Self> {
@@ -72,10 +70,17 @@ impl Currency {
     /// How many decimals an amount has for people: 0, 2 or 3.
     pub fn decimals(self) -> u32 {
         match self {
-            _ if is_in(ZERO_DECIMAL, self) => 0,
-            _ if is_in(THREE_DECIMAL, self) => 3,
+            _ if is_in(Self::ZERO_DECIMAL, self) => 0,
+            _ if is_in(Self::THREE_DECIMAL, self) => 3,
             _ => 2,
         }
+    }
+
+    /// The currency of a sign in English, where no other one here has the same.
+    pub fn of_sign(text: &str) -> Option<Self> {
+        let known = |(_, sign): &&(&str, &str)| *sign == text && text.chars().count() == 1;
+        let (code, _) = ENGLISH.iter().chain(SHARED).find(known)?;
+        Self::parse(code)
     }
 
     /// The least that can be charged, in minor units: about 0.50 US dollars, where the provider has fixed a sum.

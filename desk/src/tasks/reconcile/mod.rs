@@ -151,7 +151,12 @@ impl Reconciliation {
         struct Used {
             stripe_account: String,
         }
-        let sql = "SELECT DISTINCT stripe_account FROM payments WHERE stripe_account IS NOT NULL";
+        // From one to the next in the index: `DISTINCT` reads every payment of each.
+        let sql = "WITH RECURSIVE used (stripe_account) AS (
+                SELECT min(stripe_account) FROM payments WHERE stripe_account IS NOT NULL
+                UNION ALL SELECT (SELECT min(p.stripe_account) FROM payments p WHERE p.stripe_account > used.stripe_account)
+                FROM used WHERE used.stripe_account IS NOT NULL)
+             SELECT stripe_account FROM used WHERE stripe_account IS NOT NULL";
         let used: Vec<Used> = self.rows(sql, Vec::new()).await?;
         let connected: BTreeSet<String> =
             used.into_iter().map(|used| used.stripe_account).chain(configured).collect();

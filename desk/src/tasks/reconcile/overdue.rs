@@ -70,23 +70,21 @@ impl Reconciliation {
     /// Flags Adyen payments, captures and voids without a webhook: Adyen has no list and no way to ask.
     pub(super) async fn flag_silent_adyen(&mut self) -> Result<usize> {
         let silent_since_ms = self.now_ms.saturating_sub(SILENT_MS);
-        let moves = "json_type(shown, '$.pending_operation') = 'object'";
-        let still = format!(
-            "SELECT payment_id FROM payments WHERE provider = 'adyen' AND (status = 'processing' OR {moves})"
-        );
-        let sql = format!(
-            "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND resource NOT IN ({still})"
-        );
-        self.run(&sql, vec![]).await?;
-        let sql = format!(
-            "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
+        let sql =
+            "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND NOT EXISTS (
+                SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
+                    AND (status = 'processing' OR pending_operation IS NOT NULL))";
+        self.run(sql, vec![]).await?;
+        let sql = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
                 last_seen_at_ms)
              SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object, status, 'open', ?1, ?1
-             FROM payments WHERE provider = 'adyen'
-                AND (status = 'processing' AND created_at_ms < ?2 OR {moves} AND updated_at_ms < ?2)
+             FROM payments WHERE payment_id IN (
+                SELECT payment_id FROM payments WHERE status = 'processing' AND status != 'succeeded' AND provider = 'adyen'
+                    AND created_at_ms < ?2
+                UNION ALL SELECT payment_id FROM payments WHERE pending_operation IS NOT NULL AND provider = 'adyen'
+                    AND updated_at_ms < ?2)
              ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
-                state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END"
-        );
-        self.run(&sql, vec![self.now_ms.into(), silent_since_ms.into()]).await
+                state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END";
+        self.run(sql, vec![self.now_ms.into(), silent_since_ms.into()]).await
     }
 }

@@ -1,0 +1,89 @@
+//! Which keys a list shows, as SQL.
+
+use serde::Deserialize;
+use worker::{Env, Result};
+
+use super::queries::{LOOKED_THROUGH, Where, late_or_flagged, page};
+use messages::snapshot::key_status_sql;
+
+/// A key, in the list.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct KeyRow {
+    pub(super) object: String,
+    pub(super) key_id: u32,
+    pub(super) key_hash: String,
+    pub(super) owner: String,
+    pub(super) operation: Option<String>,
+    pub(super) status: String,
+    pub(super) recovery_point: String,
+    pub(super) attempts: u32,
+    pub(super) in_doubt: u8,
+    pub(super) flagged: u8,
+    pub(super) response_status: Option<u16>,
+    pub(super) wake_at_ms: Option<u64>,
+    pub(super) created_at_ms: u64,
+    pub(super) finished_at_ms: Option<u64>,
+}
+
+/// What a search of the keys names. The lists are of any length: D1 takes a hundred values, and a list is one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeySearch {
+    /// Objects, and payments that live in them.
+    pub(super) places: Vec<String>,
+    /// Hashes of keys.
+    pub(super) hashes: Vec<String>,
+    /// Whose they are.
+    pub(super) owner: String,
+}
+
+pub(super) async fn keys(
+    env: &Env,
+    search: Option<&KeySearch>,
+    state: &str,
+    number: usize,
+    now_ms: u64,
+) -> Result<Vec<KeyRow>> {
+    let mut conditions = Where::default();
+    let named = match search {
+        Some(search) => {
+            let places = conditions.place(serde_json::to_string(&search.places)?);
+            let hashes = conditions.place(serde_json::to_string(&search.hashes)?);
+            let owner = conditions.place(search.owner.as_str());
+            Some((
+                format!("place IN (SELECT value FROM json_each({places}))"),
+                format!("key_hash IN (SELECT value FROM json_each({hashes}))"),
+                format!("owner = {owner}"),
+            ))
+        }
+        None => None,
+    };
+    let open = match state {
+        "open" => Some("status = 'open'".to_owned()),
+        "unknown" => Some("status = 'open' AND in_doubt = 1".to_owned()),
+        "late" => Some(format!("status = 'open' AND {}", late_or_flagged(now_ms))),
+        _ => None,
+    };
+    let status = key_status_sql(now_ms);
+    if matches!(state, "finished" | "expired") {
+        conditions.and(&format!("{status} = '{state}'"));
+    }
+    let source = match (open, named) {
+        // These are few, whichever are asked for.
+        (Some(open), named) => {
+            if let Some((place, hash, owner)) = named {
+                conditions.and(&format!("({place} OR {hash} OR {owner})"));
+            }
+            format!("(SELECT *, object AS place FROM keys WHERE {open})")
+        }
+        (None, Some((place, hash, owner))) => format!(
+            "(SELECT * FROM key_list WHERE {place} UNION SELECT *, object FROM keys WHERE {hash}
+              UNION SELECT * FROM (SELECT * FROM key_list ORDER BY created_at_ms DESC LIMIT {LOOKED_THROUGH}) WHERE {owner})"
+        ),
+        (None, None) => "key_list".to_owned(),
+    };
+    let select = format!(
+        "SELECT object, key_id, key_hash, owner, operation, {status} AS status, recovery_point, attempts, in_doubt, flagged,
+            response_status, wake_at_ms, created_at_ms, finished_at_ms FROM {source}"
+    );
+    page(env, &select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
+}
