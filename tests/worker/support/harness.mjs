@@ -6,11 +6,12 @@
 //     await site.simulator.fault('response_lost');
 //     await site.close();
 
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 
 import { query } from './database.mjs';
 import { migrate } from './migrations.mjs';
 import { sharing } from './shared.mjs';
+import * as statements from './statements.mjs';
 import { createTestHarness, readConfig } from './wrangler.mjs';
 
 import { simulator } from './simulator.mjs';
@@ -57,14 +58,24 @@ export const productionConfig = (services) => ({ ...deployed('.'), services });
 
 /** A Worker's configuration in production. All are built before the tests: to ask at each start takes as long as the start itself. */
 export function deployed(folder) {
-  const config = readConfig({ config: join(root, folder, 'wrangler.toml') });
-  // Where the file names no trigger the reader gives what the harness refuses.
-  return { ...config, build: {}, triggers: { crons: config.triggers?.crons ?? [] } };
+  return withoutTriggers(readConfig({ config: join(root, folder, 'wrangler.toml') }));
 }
 
+/** Where the file names no trigger the reader gives what the harness refuses. */
+const withoutTriggers = (config) => ({
+  ...config,
+  build: {},
+  triggers: { crons: config.triggers?.crons ?? [] },
+});
+
 /** Starts the demo, or any other list of Workers whose first one is the site. */
-export async function startSite({ workers, ...options } = {}) {
-  const first = workers ?? demoWorkers(options);
+export async function startSite({
+  workers,
+  looksAtStatements = Boolean(statements.folder),
+  ...options
+} = {}) {
+  const toStart = (workers) => (looksAtStatements ? workers.map(lookedAt) : workers);
+  const first = toStart(workers ?? demoWorkers(options));
   const server = createTestHarness({ root, workers: first });
   let running = JSON.stringify(first);
   const { url } = await server.listen();
@@ -85,7 +96,8 @@ export async function startSite({ workers, ...options } = {}) {
     /** The demo's desk, which runs the scheduled tasks. */
     desk: () => server.getWorker('paid-once-demo-desk'),
     /** Runs other Workers from now on, as if they were deployed. What runs already is left alone: each time takes seconds. */
-    deploy: async (next) => {
+    deploy: async (workers) => {
+      const next = toStart(workers);
       const wanted = JSON.stringify(next);
       if (wanted === running) return;
       running = '';
@@ -93,8 +105,18 @@ export async function startSite({ workers, ...options } = {}) {
       running = wanted;
     },
     logs: () => server.getLogs(),
-    close: () => server.close(),
+    close: () => {
+      if (statements.folder) statements.keep(server.getLogs());
+      return server.close();
+    },
   };
+}
+
+/** A Worker whose statements are looked at. */
+function lookedAt(worker) {
+  const read = ({ configPath, env }) =>
+    withoutTriggers(readConfig({ config: resolve(root, configPath), env }));
+  return statements.seen(worker, root, read);
 }
 
 /**

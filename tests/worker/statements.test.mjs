@@ -1,0 +1,327 @@
+// No statement of the read model reads all payments that there ever were: by the plans that the runtime's own SQLite makes for each, in an
+// empty shop and in a large one, and by the rows that pages and scheduled tasks read of a small shop and of a large one.
+
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { root, startSite } from './support/harness.mjs';
+import { largeShop } from './support/large-shop.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { sent, shape } from './support/statements.mjs';
+
+const collected = JSON.parse(readFileSync(new URL('support/statements.json', import.meta.url), 'utf8'));
+
+/** Indexes of what is open, or waits for a person: they hold little, however much has been paid, and may be read as a whole. */
+const OPEN = new Set([
+  ...['breaks_open', 'inbox_dead', 'inbox_waiting', 'jobs_dead', 'jobs_unfinished', 'keys_open'],
+  ...[
+    'payments_by_wake',
+    'payments_pending',
+    'refunds_waiting',
+    'reports_waiting',
+    'report_announcements_waiting',
+  ],
+]);
+
+/** Tables that stay small: what is not a payment's, or is gone again soon. */
+const SMALL = {
+  compared_account: 'one row',
+  cursors: 'one row for each list of an account at a provider',
+  login_attempts: 'addresses that failed to log in, for an hour',
+  operator_sessions: 'those who are logged in',
+  settlement_files: 'one row a day',
+};
+
+/** What no rule below knows of, each with what bounds it. */
+const EXCEPTIONS = [
+  {
+    statement: 'AS bucket',
+    step: '(created_at_ms>?)',
+    bound: 'the plots of the overview: what was made in the last 7 days at most',
+  },
+  {
+    statement: 'FROM job_list WHERE state',
+    step: 'jobs_by_time (updated_at_ms>?)',
+    bound: 'the plot of jobs: the last 7 days at most',
+  },
+  {
+    statement: 'LIMIT ?2)',
+    step: '_by_time (updated_at_ms<?)',
+    bound: 'what is kept too long and is deleted: at most 10,000 in one run, and then they are gone',
+  },
+  {
+    statement: 'FROM looks WHERE',
+    step: 'looks_by_time',
+    bound: 'payments that changed in the minutes before they were compared',
+  },
+  {
+    statement: 'WITH RECURSIVE used',
+    step: 'payments_by_stripe_account (stripe_account>?)',
+    bound: 'one step for each account at Stripe',
+  },
+  {
+    statement: 'ORDER BY at_ms DESC LIMIT 1)',
+    step: '',
+    bound: 'a search of the audit records for a name: the newest 10,000',
+  },
+  {
+    statement: 'ORDER BY created_at_ms DESC LIMIT 1)',
+    step: '',
+    bound: 'a search of the keys for an account: the newest 10,000',
+  },
+  {
+    statement: 'WHERE true ORDER BY',
+    step: ' USING INDEX ',
+    bound: 'a list without a search or a filter: the newest, as many as are shown',
+  },
+  {
+    statement: 'FROM key_list WHERE CASE',
+    step: '_by_time',
+    bound: 'keys whose response is kept, or is not any more: those of a day come before',
+  },
+  { statement: 'FROM reports ORDER BY', step: 'reports_by_time', bound: 'the newest, as many as are shown' },
+  { statement: 'AS place FROM', step: '>?)', bound: 'a page of a rebuild: 50 from where the last one ended' },
+  {
+    statement: "FROM payments INDEXED BY payments_by_time WHERE status = 'succeeded'",
+    step: 'payments_by_time',
+    bound: 'the newest whose money was taken: nearly all are',
+  },
+];
+
+/** Payments. More than a week's, which the overview shows; and four times as many. */
+const [SMALL_SHOP, LARGE_SHOP] = [60_000, 240_000];
+const newestMs = Date.now() - 3_600_000;
+
+let site;
+/** Every statement: those that the suites have sent and that are sent here, and those that stand in the sources as they are. */
+let statements;
+
+before(async () => {
+  site = await startSite({ looksAtStatements: true, secrets: { ADMIN_TOKEN } });
+  for (const path of PAGES) await look(path);
+  await readModel(site).tick();
+  const here = sent(site.logs()).map(({ sql }) => shape(sql));
+  const known = [...new Set([...collected, ...here])];
+  const asTheyAre = literals().map(({ text }) => shape(text));
+  const others = asTheyAre.filter(
+    (text) => !/\{\w*\}/.test(text) && !known.some((sql) => sql.includes(text)),
+  );
+  // A part of one has no plan.
+  const whole = await Promise.all(
+    others.map((sql) =>
+      plan(sql).then(
+        () => sql,
+        () => undefined,
+      ),
+    ),
+  );
+  statements = [...known, ...whole.filter(Boolean)].sort();
+});
+after(() => site.close());
+
+const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+async function look(path) {
+  const answer = await site.fetch(path, { headers });
+  assert.equal(answer.status, 200, path);
+  await answer.text();
+}
+
+let asked = 0;
+
+/** How SQLite goes about a statement, step by step. */
+async function plan(sql) {
+  const values = Array.from(
+    { length: Math.max(0, ...[...sql.matchAll(/\?(\d+)/g)].map(([, n]) => Number(n))) },
+    () => '1',
+  );
+  // The runtime keeps statements by their text, and what EXPLAIN has said with them.
+  asked += 1;
+  return (await site.rows(`EXPLAIN QUERY PLAN /* ${asked} */ ${sql}`, ...values)).map(({ detail }) => detail);
+}
+
+/** The steps that read what grows with the payments, whatever is asked for. */
+function unbounded(steps) {
+  // What a statement itself has made, and lists that are given to it.
+  const made = steps.map((step) => /^(?:CO-ROUTINE|MATERIALIZE) (\S+)/.exec(step)?.[1]).filter(Boolean);
+  return steps.filter((step) => {
+    const [, how, name, index, by = ''] =
+      /^(SCAN|SEARCH) (\S+)(?: USING (?:COVERING )?(?:INDEX (\S+)|PRIMARY KEY))?(?: \((.*)\))?/.exec(step) ??
+      [];
+    if (!how || made.includes(name) || name === 'CONSTANT' || name.startsWith('(')) return false;
+    if (step.includes('VIRTUAL TABLE') || name in SMALL || OPEN.has(index)) return false;
+    if (how === 'SCAN') return true;
+    // The least or the greatest of an index.
+    if (by === '') return false;
+    return !by.includes('=') && !(by.includes('>?') && by.includes('<?'));
+  });
+}
+
+const excused = (sql, step) => EXCEPTIONS.some((it) => sql.includes(it.statement) && step.includes(it.step));
+
+async function wrong() {
+  const found = [];
+  for (const sql of statements) {
+    const steps = await plan(sql);
+    for (const step of unbounded(steps))
+      if (!excused(sql, step))
+        found.push(`${step}\n    in ${sql}\n${steps.map((each) => `       ${each}`).join('\n')}`);
+  }
+  return found;
+}
+
+describe('each statement of the read model', () => {
+  test('finds what it reads by an index, as long as nothing is known of the shop', async () => {
+    const found = await wrong();
+    assert.equal(found.length, 0, found.join('\n'));
+  });
+
+  test('does so with the statistics of a large shop', async () => {
+    await largeShop(site.worker, { payments: SMALL_SHOP, newestMs });
+    await site.rows('ANALYZE');
+    const found = await wrong();
+    assert.equal(found.length, 0, found.join('\n'));
+  });
+
+  test('control: one that has no index is told', async () => {
+    const scans = [
+      'SELECT * FROM payments WHERE instr(owner, ?1) > 0',
+      'SELECT * FROM payments WHERE updated_at_ms > ?1',
+    ];
+    for (const sql of scans) assert.equal(unbounded(await plan(sql)).length, 1, sql);
+    await site.rows('DROP INDEX payments_by_order');
+    const without = await wrong();
+    await site.rows(
+      'CREATE INDEX payments_by_order ON payments (order_id, created_at_ms DESC, payment_id DESC) WHERE order_id IS NOT NULL',
+    );
+    assert.notEqual(without.length, 0);
+    assert.deepEqual(await wrong(), []);
+  });
+
+  test('is among those that were collected', () => {
+    const known = statements.join('\n');
+    const missing = [];
+    for (const { file, text } of literals())
+      for (const part of text.split(/\{\w*\}/).map((part) => shape(part)))
+        if (part.length > 12 && !known.includes(part)) missing.push(`${file}: ${part}`);
+    assert.deepEqual(missing, [], 'collect them again: npm run statements');
+  });
+});
+
+/** The texts in the sources that begin as a statement of the read model does. */
+function literals() {
+  const found = [];
+  for (const folder of ['src', 'desk/src', 'demo/src', 'crates/runtime/src'])
+    for (const name of readdirSync(join(root, folder), { recursive: true })) {
+      const file = join(folder, name);
+      // The objects have tables of their own.
+      if (!name.endsWith('.rs') || file.startsWith('src/object/') || file.startsWith('src/metrics/'))
+        continue;
+      const [code] = readFileSync(join(root, file), 'utf8').split('#[cfg(test)]');
+      for (const [, text] of code.matchAll(/"((?:[^"\\]|\\.)*)"/gs))
+        if (/^\s*(SELECT|INSERT|UPDATE|DELETE|WITH) [^]*\b(FROM|INTO|SET)\b/.test(text))
+          found.push({
+            file,
+            text: text
+              .replace(/\\\n\s*/g, '')
+              .replaceAll('\\"', '"')
+              .replaceAll('{{', '{')
+              .replaceAll('}}', '}'),
+          });
+    }
+  assert.ok(found.length > 50, `${found.length}`);
+  return found;
+}
+
+/** What a person looks at: every page with a list, and each way to search it. */
+const PAGES = [
+  ...['/admin?range=hour', '/admin?range=day', '/admin?range=week'],
+  ...[
+    '',
+    '?page=3',
+    '?status=paid',
+    '?status=not_paid',
+    '?status=undecided',
+    '?status=called_off',
+    '?status=ending',
+  ].map((query) => `/admin/payments${query}`),
+  ...['declined', 'expired', 'disputed'].map((status) => `/admin/payments?status=${status}`),
+  ...[
+    'order-77',
+    'pi_shop_77',
+    're_shop_40',
+    're_at_40',
+    'shop-7',
+    'insufficient_funds',
+    'nothing',
+    '7K3M-9QXD',
+  ].map((text) => `/admin/payments?q=${text}`),
+  ...['/admin/payments?q=shop-1&status=declined', '/admin/payments?q=shop-1&status=paid'],
+  ...[
+    '/admin/payments?q=insufficient_funds&status=declined',
+    '/admin/payments?q=insufficient_funds&status=paid',
+  ],
+  '/admin/payments.csv',
+  ...[
+    '',
+    '?state=open',
+    '?state=late',
+    '?state=finished',
+    '?q=shop-7',
+    `?q=${'a'.repeat(64)}`,
+    '?q=some-key',
+  ].map((query) => `/admin/keys${query}`),
+  ...[
+    '',
+    '?q=somebody-3',
+    '?q=nobody',
+    '?of=effects',
+    '?of=effects&q=refund.succeeded',
+    '?of=effects&q=nobody',
+  ].map((query) => `/admin/audit${query}`),
+  ...['/admin/dead-letters', '/admin/breaks', '/admin/breaks?state=repaired', '/admin/stats', '/metrics'],
+];
+
+describe('how many rows are read', () => {
+  /** Until the logs are there: those of a request arrive a moment after its answer. */
+  const told = async () => {
+    for (let last = -1; last !== site.logs().length;) {
+      last = site.logs().length;
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    }
+  };
+  /** By this work. */
+  const read = async (work) => {
+    await told();
+    const before = site.logs().length;
+    await work();
+    await told();
+    return sent(site.logs().slice(before)).reduce((sum, { rows }) => sum + rows, 0);
+  };
+  const all = async () => {
+    const found = {};
+    for (const path of PAGES) found[path] = await read(() => look(path));
+    found['scheduled tasks'] = await read(() => readModel(site).tick());
+    return found;
+  };
+
+  test('does not grow with the shop', async (t) => {
+    // What is due once is done.
+    for (let run = 0; run < 2; run += 1) await readModel(site).tick();
+    const small = await all();
+    await largeShop(site.worker, { from: SMALL_SHOP + 1, payments: LARGE_SHOP, newestMs });
+    for (let run = 0; run < 2; run += 1) await readModel(site).tick();
+    const large = await all();
+    const grown = Object.keys(small).filter((what) => large[what] > small[what] * 1.1 + 60);
+    t.diagnostic(JSON.stringify(large));
+    assert.deepEqual(
+      grown.map((what) => `${what}: ${small[what]} rows, then ${large[what]}`),
+      [],
+    );
+    // The control: without its index a search reads the whole shop.
+    await site.rows('DROP INDEX payments_by_order');
+    assert.ok((await read(() => look('/admin/payments?q=order-77'))) > LARGE_SHOP);
+  });
+});

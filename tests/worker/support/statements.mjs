@@ -1,0 +1,88 @@
+// Looks at the SQL that the Workers send to the read model, for those who ask for it: a Worker that has the database is started with an entry
+// that sees each statement, and how many rows it read. What the tests themselves ask the database goes another way.
+//
+//     npm run statements          collects all that the suites make the Workers send, into tests/worker/support/statements.json
+
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+
+/** Where the statements of this run are kept; else nobody asks for them but single suites. */
+export const folder = process.env.STATEMENTS_TO;
+const MARK = 'read model: ';
+
+/** A Worker as the harness takes it, with the entry that looks. `read` reads its configuration. */
+export function seen(worker, root, read) {
+  // A configuration of a test's own stays as it is.
+  if (worker.configPath?.startsWith('/')) return worker;
+  const config = worker.config ?? read(worker);
+  if (!config.main || !config.d1_databases?.length) return worker;
+  const { configPath: _path, env: _env, ...settings } = worker;
+  return { ...settings, config: { ...config, main: entry(resolve(root, config.main), config.name, root) } };
+}
+
+/** Changes the runtime's own classes: workers-rs takes no other object for a database. */
+function entry(main, name, root) {
+  // Its own: wrangler starts the Worker anew when its entry is written.
+  const dir = join(root, '.wrangler', `statements-${process.pid}`);
+  mkdirSync(dir, { recursive: true });
+  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const file = join(dir, `${name}.mjs`);
+  const path = JSON.stringify(relative(dir, main));
+  writeFileSync(
+    file,
+    `import { env } from 'cloudflare:workers';
+const tell = (sql, rows) => console.log(${JSON.stringify(MARK)} + JSON.stringify([sql, rows]));
+const texts = new WeakMap();
+const database = Object.getPrototypeOf(env.DB);
+const statement = Object.getPrototypeOf(env.DB.prepare('SELECT 1'));
+const { prepare, batch } = database;
+const { bind, all, run } = statement;
+database.prepare = function (sql) {
+  const made = prepare.call(this, sql);
+  texts.set(made, sql);
+  return made;
+};
+database.batch = async function (statements) {
+  const results = await batch.call(this, statements);
+  results.forEach((result, index) => tell(texts.get(statements[index]), result.meta.rows_read));
+  return results;
+};
+statement.bind = function (...values) {
+  const made = bind.apply(this, values);
+  texts.set(made, texts.get(this));
+  return made;
+};
+for (const [name, method] of Object.entries({ all, run }))
+  statement[name] = async function (...options) {
+    const result = await method.apply(this, options);
+    tell(texts.get(this), result.meta.rows_read);
+    return result;
+  };
+export * from ${path};
+export { default } from ${path};
+`,
+  );
+  return file;
+}
+
+/** What the Workers have sent, by their logs: each statement, and how many rows it read. */
+export const sent = (logs) =>
+  logs
+    .filter(({ message }) => message.startsWith(MARK))
+    .map(({ message }) => JSON.parse(message.slice(MARK.length)))
+    .map(([sql, rows]) => ({ sql, rows }));
+
+/** A statement without what differs each time: moments, and the number of a page. */
+export const shape = (sql) =>
+  sql
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/\b\d{6,}\b/g, '0')
+    .replace(/\b(LIMIT|OFFSET) \d+/g, '$1 1');
+
+/** Keeps what these logs say, for the run that asks for it. */
+export function keep(logs) {
+  mkdirSync(folder, { recursive: true });
+  const shapes = new Set(sent(logs).map(({ sql }) => shape(sql)));
+  writeFileSync(join(folder, `${process.pid}-${process.hrtime.bigint()}.json`), JSON.stringify([...shapes]));
+}
