@@ -19,7 +19,9 @@ await script(async () => {
   await build({ profile: 'dev' });
 
   const state = inRoot('.wrangler', port === standardPort ? 'lab' : `lab-${port}`);
-  const lab = await startLab({ port, bank, state });
+  // Traces go to whoever is named, such as the Jaeger of monitoring/compose.yml.
+  const { OTLP_ENDPOINT } = process.env;
+  const lab = await startLab({ port, bank, state, vars: OTLP_ENDPOINT ? { OTLP_ENDPOINT } : {} });
   say(`
 The lab is ready: http://localhost:${port}   (Ctrl-C ends it)
 

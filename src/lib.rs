@@ -46,5 +46,8 @@ async fn queue(
     if let Some(flush) = runtime::metrics::flush(&env) {
         ctx.wait_until(flush);
     }
+    if let Some(flush) = runtime::trace::flush(&env) {
+        ctx.wait_until(flush);
+    }
     Ok(())
 }

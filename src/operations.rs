@@ -50,7 +50,7 @@ async fn read(env: &Env, config: &Config, read: &ProviderRead) -> ProviderAnswer
     if !read.is_allowed() {
         return Err(format!("{} is not read for the desk", read.request.path));
     }
-    Transport::new(env, config).get(read.provider, &read.request).await
+    Transport::new(env, config).get(read.provider, &read.request, &mut None).await
 }
 
 /// Downloads a report of Adyen's. Its address is not signed, so our key goes to a host of Adyen's only, no redirect is followed, and what is

@@ -13,7 +13,8 @@ use once::call::{FrozenRequest, RefusalScope};
 use payments::engine::{LookUp, Outcome, ProviderCall};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::{HttpAnswer, Provider, adyen, stripe};
-use runtime::http_client::{OutboundRequest, fetch};
+use runtime::http_client::{OutboundRequest, traced};
+use web::trace::Span;
 
 /// The ways to the providers.
 pub(crate) struct Transport {
@@ -52,7 +53,7 @@ impl Transport {
     }
 
     /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
-    pub(crate) async fn send(&self, call: &ProviderCall) -> Outcome {
+    pub(crate) async fn send(&self, call: &ProviderCall, span: &mut Option<Span>) -> Outcome {
         let access = match self.access(call.provider) {
             Ok(access) => access,
             Err(reason) => {
@@ -62,7 +63,7 @@ impl Transport {
         };
         // The demo's control: without our key at the provider a retry is a second charge.
         let key = (!self.unprotected).then_some(call.provider_key.as_str());
-        match self.exchange(access, "POST", &call.request, key).await {
+        match self.exchange(access, "POST", &call.request, key, span).await {
             Ok(answer) => call.provider.classify(call, &answer),
             Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },
         }
@@ -70,13 +71,13 @@ impl Transport {
 
     /// Asks for the next page of the list in which the payment that a call may have made must stand; or cancels what it has
     /// left open.
-    pub(crate) async fn look_up(&self, call: &ProviderCall) -> LookUp {
+    pub(crate) async fn look_up(&self, call: &ProviderCall, span: &mut Option<Span>) -> LookUp {
         let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
             (Some(request), _) => {
                 let key = call.provider.close_key(call, &request);
-                self.exchange_with(call.provider, "POST", &request, key.as_deref()).await
+                self.exchange_with(call.provider, "POST", &request, key.as_deref(), span).await
             }
-            (None, Some(request)) => self.get(call.provider, &request).await,
+            (None, Some(request)) => self.get(call.provider, &request, span).await,
             (None, None) => return adyen::no_look_up(),
         };
         match answer {
@@ -86,12 +87,12 @@ impl Transport {
     }
 
     /// Asks how a payment or a refund stands. Never fails: an error on the way is the same as no answer.
-    pub(crate) async fn ask(&self, question: &StatusQuery) -> StatusReply {
+    pub(crate) async fn ask(&self, question: &StatusQuery, span: &mut Option<Span>) -> StatusReply {
         let provider = question.provider();
         let Some(request) = provider.question_request(question) else {
             return StatusReply::NoAnswer;
         };
-        match self.get(provider, &request).await {
+        match self.get(provider, &request, span).await {
             Ok(answer) => provider.read_truth(question, &answer),
             Err(_) => StatusReply::NoAnswer,
         }
@@ -102,8 +103,9 @@ impl Transport {
         &self,
         provider: Provider,
         request: &FrozenRequest,
+        span: &mut Option<Span>,
     ) -> Result<HttpAnswer, String> {
-        self.exchange_with(provider, "GET", request, None).await
+        self.exchange_with(provider, "GET", request, None, span).await
     }
 
     async fn exchange_with(
@@ -112,8 +114,9 @@ impl Transport {
         method: &str,
         request: &FrozenRequest,
         key: Option<&str>,
+        span: &mut Option<Span>,
     ) -> Result<HttpAnswer, String> {
-        self.exchange(self.access(provider)?, method, request, key).await
+        self.exchange(self.access(provider)?, method, request, key, span).await
     }
 
     fn access(&self, provider: Provider) -> Result<&Access, String> {
@@ -130,6 +133,7 @@ impl Transport {
         method: &str,
         request: &FrozenRequest,
         key: Option<&str>,
+        span: &mut Option<Span>,
     ) -> Result<HttpAnswer, String> {
         let mut headers = access.headers();
         headers.extend(request.account.clone().map(|account| ("stripe-account", account)));
@@ -140,7 +144,7 @@ impl Transport {
         }
         headers.extend(key.map(|key| ("idempotency-key", key.to_owned())));
         let sent = OutboundRequest { method, url: format!("{}{}", access.base, request.path), headers, body };
-        let answer = fetch(&self.env, Some(access.binding()), &sent, self.timeout).await;
+        let answer = traced(&self.env, Some(access.binding()), sent, self.timeout, span).await;
         answer.map(|(response, body)| read(access.provider, &response, body))
     }
 }

@@ -46,6 +46,7 @@ impl Scenario for Trip {
             request_id: RequestId("req_1".into()),
             may_start: true,
             by: None,
+            trace: None,
         };
         vec![(0, command.clone()), (10, command.clone()), (5_000, command)]
     }

@@ -262,6 +262,7 @@ impl Press<'_> {
             request_id: self.desk.request.id.clone(),
             may_start: true,
             by: Some(self.desk.operator.name.clone()),
+            trace: None,
         };
         // An operator does not use up the account's rate.
         let ask = Execute { command, wait_ms: app.config.wait_ms, fault: None, is_counted: true };
@@ -297,6 +298,7 @@ impl Press<'_> {
                 object: row.object.clone(),
                 payload: serde_json::from_str(row.payload.as_deref().unwrap_or("null")).unwrap_or_default(),
                 staged_at_ms: row.staged_at_ms,
+                trace: None,
             };
             messages.push((row.job_id.as_str(), serde_json::to_string(&job)?));
         }

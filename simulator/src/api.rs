@@ -37,6 +37,7 @@ pub fn arrive(
         replayed: false,
         fault: fault.as_ref().map(|pending| <&str>::from(pending.fault).to_owned()),
         body_sha256: sha256_hex(&request.body),
+        traceparent: request.header("traceparent").map(str::to_owned),
     })?;
     Ok((request_id, fault))
 }

@@ -148,6 +148,8 @@ pub struct LoggedRequest {
     pub fault: Option<String>,
     /// SHA-256 of the raw body, in hex.
     pub body_sha256: String,
+    /// The caller's span, if one was named.
+    pub traceparent: Option<String>,
 }
 
 /// Everything that is kept. Calls inside one transaction commit together or not at all.

@@ -22,6 +22,7 @@ use payments::providers::Provider;
 use runtime::log::Level;
 use runtime::settings;
 use web::signing::{SigningKeys, is_same_secret};
+use web::trace::Collector;
 
 /// The way to Adyen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +117,8 @@ pub struct Config {
     pub checkout_account: String,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
+    /// `OTLP_ENDPOINT`, `OTLP_HEADERS`, `OTLP_SAMPLE_RATIO`: where traces are sent; nowhere by default.
+    pub collector: Option<Collector>,
     /// The machine's times.
     pub times: Times,
     /// `ORDER_TRIES_MAX`, `ORDER_TRY_PAUSE_MS`, `KEYS_MAX`.
@@ -137,7 +140,7 @@ fn replay_cache_ms(ms: u64) -> Result<u64, String> {
 }
 
 impl Config {
-    /// The settings of the Worker. The log keeps to its own from here on.
+    /// The settings of the Worker. The log and the traces keep to their own from here on.
     pub fn of(env: &worker::Env) -> Result<Rc<Self>, String> {
         thread_local! {
             /// The bindings that were read last, and what they say: all requests and objects of an isolate are given the same ones.
@@ -165,6 +168,7 @@ impl Config {
             ));
         }
         runtime::log::set_least(config.log_level);
+        runtime::trace::send_to(config.collector.clone());
         Ok(config)
     }
 
@@ -254,6 +258,7 @@ impl Config {
             checkout_ttl_ms: ms("CHECKOUT_TTL_MS", 24 * 3_600_000)?,
             checkout_account,
             log_level: settings::log_level(setting)?,
+            collector: Collector::read(setting, demo)?,
             times: Times {
                 lease_ms: ms("LEASE_MS", times.lease_ms)?,
                 wait_ms: ms("WAIT_MS", times.wait_ms)?,

@@ -162,6 +162,7 @@ impl<'a> Call<'a> {
             request_id: request.id.clone(),
             may_start: true,
             by: None,
+            trace: None,
         };
         let (owner, key_hash) = (command.owner.clone(), command.key_hash.clone());
         if let Some(replay) = copies::replay(app, &command) {

@@ -10,9 +10,9 @@ use worker::{Env, Method, ResponseBody};
 use crate::config::Config;
 use messages::message::{Answered, Ask};
 use once::id::ObjectId;
-use runtime::limiter;
 pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
+use runtime::{limiter, trace};
 use web::assets;
 use web::http::{Answer, Request};
 use web::locale::{EN, Messages};
@@ -42,6 +42,12 @@ impl App {
             file: Cell::new(None),
             afterwards: Cell::new(None),
         })
+    }
+
+    /// The trace of the request: what is asked from here on is part of it.
+    pub(super) fn trace(&self, request: &mut Request) {
+        request.trace = trace::of(request);
+        self.objects.trace(request.trace.as_ref().map(|trace| trace.context));
     }
 
     pub(super) fn site(&self, request: &Request) -> Site {

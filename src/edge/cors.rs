@@ -7,7 +7,7 @@ use super::route::{Route, is_api};
 use web::http::{Answer, Request};
 
 /// What a script may send.
-const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, Prefer";
+const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, Prefer, Traceparent, Tracestate";
 /// What it may read beside the body.
 const ANSWER_HEADERS: &str = "Allow, Idempotent-Replayed, Location, Original-Request, RateLimit-Policy, Request-Id, Retry-After, \
      Server-Timing";

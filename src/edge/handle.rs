@@ -29,6 +29,7 @@ pub async fn handle(
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
+            app.trace(&mut request);
             let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
             let has_error = app.config.convention.has_error;

@@ -20,12 +20,15 @@ use crate::config::Config;
 use crate::readmodel::project::project;
 use messages::job::Job;
 use messages::snapshot::Snapshot;
+use once::trace::TraceContext;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
 use runtime::metrics;
 use runtime::random;
+use runtime::trace;
 use serde::Deserialize as _;
+use web::trace::{Kind, Span};
 
 /// The delay after a failure that could not be recorded, in seconds.
 const RETRY_DELAY_S: u32 = 60;
@@ -218,14 +221,19 @@ impl Work<'_> {
 
     /// Does a job other than a projection.
     async fn on(&self, job: &Job) -> End {
-        match within(JOB_TIMEOUT, "the job", self.end(job)).await {
+        let span = begin(job);
+        let trace = span.as_ref().map(|span| span.context);
+        let end = match within(JOB_TIMEOUT, "the job", self.end(job, trace)).await {
             Ok(end) => end,
             Err(error) => End::Recorded(unfinished(job, &error)),
-        }
+        };
+        ended(span, matches!(end, End::Done(_) | End::Recorded(Disposition::Over)));
+        end
     }
 
     /// Writes a snapshot into the read model, and with it what is done. Gives whether that was taken.
     async fn project(&self, job: &Job, done: &DoneJobs) -> (Disposition, bool) {
+        let span = begin(job);
         let projected = async {
             let ledger = Ledger::new(self.env, job, self.known)?;
             let outcome = if self.is_dead { Err(given_up()) } else { snapshot_of(job) };
@@ -246,17 +254,21 @@ impl Work<'_> {
                 Err(failure) => Ok((failed(job, &ledger, failure).await?, false)),
             }
         };
-        match within(JOB_TIMEOUT, "the job", projected).await {
+        let end = match within(JOB_TIMEOUT, "the job", projected).await {
             Ok(end) => end,
             Err(error) => (unfinished(job, &error), false),
-        }
+        };
+        ended(span, matches!(end, (Disposition::Over, _)));
+        end
     }
 
     /// Does a job and records its outcome, unless it is done at its first attempt. An error means that the outcome was not recorded.
-    async fn end(&self, job: &Job) -> worker::Result<End> {
+    async fn end(&self, job: &Job, trace: Option<TraceContext>) -> worker::Result<End> {
         let ledger = Ledger::new(self.env, job, self.known)?;
-        let done =
-            if self.is_dead { Err(given_up()) } else { run(self.env, self.config, job, &ledger).await };
+        let done = match self.is_dead {
+            true => Err(given_up()),
+            false => run(self.env, self.config, job, &ledger, trace).await,
+        };
         match done {
             Ok(Done::Recorded(result)) if ledger.has_row() => {
                 ledger.done(&result).await?;
@@ -267,6 +279,26 @@ impl Work<'_> {
             Err(failure) => failed(job, &ledger, failure).await.map(End::Recorded),
         }
     }
+}
+
+/// A job's span, as part of the one that has sent it.
+fn begin(job: &Job) -> Option<Span> {
+    let mut span = trace::begin(job.trace, format!("process {}", job.kind.as_str()), Kind::Consumer)?;
+    span.set("messaging.system", "cloudflare_queues");
+    span.set("messaging.operation.type", "process");
+    span.set("messaging.destination.name", "JOBS");
+    span.set("paid_once.job_id", job.job_id.as_str());
+    Some(span)
+}
+
+fn ended(mut span: Option<Span>, is_over: bool) {
+    if let Some(span) = &mut span {
+        span.set("paid_once.outcome", if is_over { "over" } else { "again" });
+        if !is_over {
+            span.fail("again");
+        }
+    }
+    trace::end(span);
 }
 
 fn given_up() -> Failure {
@@ -331,9 +363,15 @@ fn over(job: &Job) -> Disposition {
     Disposition::Over
 }
 
-async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
+async fn run(
+    env: &Env,
+    config: &Config,
+    job: &Job,
+    ledger: &Ledger<'_>,
+    trace: Option<TraceContext>,
+) -> Result<Done, Failure> {
     match job.kind {
-        JobKind::SendReceipt => send_receipt::run(env, config, job, ledger).await,
+        JobKind::SendReceipt => send_receipt::run(env, config, job, ledger, trace).await,
         // They come last, and by another way.
         JobKind::Project => Err(Failure::Permanent("a projection is no job of its own".to_owned())),
         JobKind::Retired => retired(ledger).await,
@@ -353,14 +391,13 @@ async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
 
 fn log_job(level: &str, event: &str, job: &Job, outcome: &str) {
     let lag_ms = worker::Date::now().as_millis().saturating_sub(job.staged_at_ms);
-    log(
-        level,
-        &[
-            ("event", event.into()),
-            ("job_id", job.job_id.as_str().into()),
-            ("kind", job.kind.as_str().into()),
-            ("outcome", outcome.into()),
-            ("lag_ms", lag_ms.into()),
-        ],
-    );
+    let mut fields = vec![
+        ("event", event.into()),
+        ("job_id", job.job_id.as_str().into()),
+        ("kind", job.kind.as_str().into()),
+        ("outcome", outcome.into()),
+        ("lag_ms", lag_ms.into()),
+    ];
+    fields.extend(trace::fields(job.trace));
+    log(level, &fields);
 }

@@ -13,12 +13,21 @@ use super::receipt;
 use super::service::{Service, post};
 use crate::config::Config;
 use messages::job::Job;
+use once::trace::TraceContext;
 use payments::transitions::receipt::Receipt;
+use runtime::trace;
+use web::trace::Kind;
 
 /// For how long after the first attempt the key may be sent again, in ms: less than the 24 h for which Resend keeps it.
 const WINDOW_MS: u64 = 23 * 3_600_000;
 
-pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'_>) -> Result<Done, Failure> {
+pub(super) async fn run(
+    env: &Env,
+    config: &Config,
+    job: &Job,
+    ledger: &Ledger<'_>,
+    trace: Option<TraceContext>,
+) -> Result<Done, Failure> {
     let receipt =
         Receipt::deserialize(&job.payload).map_err(|_| Failure::Permanent("not a receipt".to_owned()))?;
     let Some(email) = &config.email else {
@@ -46,7 +55,10 @@ pub(super) async fn run(env: &Env, config: &Config, job: &Job, ledger: &Ledger<'
     }
     let service = Service { binding: "RESEND", base: &email.base, secret: &email.key };
     let body = known.frozen.unwrap_or_default();
-    let response = post(env, &service, "/emails", &body, &job.job_id).await.map_err(Failure::Retryable)?;
+    let mut span = trace::begin(trace, "resend send_email", Kind::Client);
+    let response = post(env, &service, "/emails", &body, &job.job_id, &mut span).await;
+    trace::end(span);
+    let response = response.map_err(Failure::Retryable)?;
     read(response.status, &response.body)
 }
 

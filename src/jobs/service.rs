@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use worker::Env;
 
-use runtime::http_client::{OutboundRequest, fetch};
+use runtime::http_client::{OutboundRequest, traced};
+use web::trace::Span;
 
 /// How long a service may take, in ms.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -32,6 +33,7 @@ pub(super) async fn post(
     path: &str,
     body: &str,
     idempotency_key: &str,
+    span: &mut Option<Span>,
 ) -> Result<Response, String> {
     let headers = vec![
         ("authorization", format!("Bearer {}", service.secret)),
@@ -41,6 +43,6 @@ pub(super) async fn post(
     ];
     let sent =
         OutboundRequest { method: "POST", url: format!("{}{path}", service.base), headers, body: Some(body) };
-    let (response, body) = fetch(env, Some(service.binding), &sent, TIMEOUT).await?;
+    let (response, body) = traced(env, Some(service.binding), sent, TIMEOUT, span).await?;
     Ok(Response { status: response.status_code(), body })
 }

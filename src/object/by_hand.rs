@@ -142,7 +142,8 @@ impl Drive {
         let answer = match call.provider.named_request(call, id) {
             None => None,
             Some(request) => {
-                let asked = Box::pin(self.host().transport.get(call.provider, &request));
+                let mut span = None;
+                let asked = Box::pin(self.host().transport.get(call.provider, &request, &mut span));
                 match select(asked, Delay::from(PROVIDER_WITHIN)).await {
                     Either::Left((answer, _)) => {
                         Some(answer.map_err(|reason| format!("Stripe could not be asked: {reason}"))?)
@@ -170,7 +171,7 @@ impl Drive {
             asked.evidence.closing = None;
             asked.evidence.sent_to = None;
             for _ in 0..PAGES_MAX {
-                match self.host().transport.look_up(&asked).await {
+                match self.host().transport.look_up(&asked, &mut None).await {
                     LookUp::More { after } => {
                         asked.look_up = Some(LookUpProgress { after, asked_at_ms: 0 });
                     }

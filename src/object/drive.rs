@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use worker::{Delay, Env};
 
+use super::traces::{Runs, asks};
 use crate::config::Config;
 use crate::transport::Transport;
 use messages::message::{BindVerdict, KeyView, Located, OrderView, Returned, Shown, View, WayOn};
@@ -22,13 +23,14 @@ use payments::flows::tries::next_try;
 use payments::payment::Payment;
 use payments::payment::order_link::{EndedLinks, MadeLink};
 use payments::transitions::{answers, polling};
-use runtime::metrics;
+use runtime::{metrics, trace};
 
 /// What the objects of this Worker are made with.
 pub(super) struct PaymentsHost {
     pub(super) config: Rc<Config>,
     pub(super) transport: Transport,
     pub(super) env: Env,
+    pub(super) runs: Runs,
 }
 
 /// An object of the engine, with what is asked of one that is about payments.
@@ -46,7 +48,8 @@ impl Deref for Drive {
 impl Drive {
     pub(super) fn new(env: &Env, store: Store<Payments, Runtime>, config: Rc<Config>) -> Result<Self, Bug> {
         let transport = Transport::new(env, &config);
-        Object::new(store, PaymentsHost { config, transport, env: env.clone() }).map(Self)
+        Object::new(store, PaymentsHost { config, transport, env: env.clone(), runs: Runs::default() })
+            .map(Self)
     }
 
     pub(super) const fn of(object: Rc<Object<PaymentsHost>>) -> Self {
@@ -99,7 +102,9 @@ impl Drive {
         for question in questions {
             let mut next = Some(question);
             while let Some(question) = next {
-                let truth = self.host().transport.ask(&question).await;
+                let mut span = asks(self.store().remembered().as_deref(), &question);
+                let truth = self.host().transport.ask(&question, &mut span).await;
+                trace::end(span);
                 let ctx = self.context();
                 next = self.store().transaction(&ctx, |rows| answers::take(rows, &question, truth, &ctx))?;
             }

@@ -2,6 +2,7 @@
 
 use super::drive::Drive;
 use super::host::faults;
+use super::traces::executed;
 use messages::message::{Execute, ExecuteResult, Finality};
 use once::context::Bug;
 use once::key::KeyHash;
@@ -9,13 +10,19 @@ use once_object::execute::{self, Executed};
 use payments::engine::Lifecycle;
 use payments::flows::took_money;
 use runtime::{metrics, now_ms};
+use web::trace::Span;
 
 impl Drive {
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
     /// long that waited for the provider, in ms, and whether it is final.
-    pub(super) async fn run(&self, ask: Execute) -> Result<(ExecuteResult, u64, Option<Finality>), Bug> {
+    pub(super) async fn run(
+        &self,
+        mut ask: Execute,
+        span: &mut Option<Span>,
+    ) -> Result<(ExecuteResult, u64, Option<Finality>), Bug> {
+        ask.command.trace = span.as_ref().map(|span| span.context);
         let key_hash = ask.command.key_hash.clone();
-        let Executed { result, joined, provider_ms } = self
+        let done = self
             .execute(execute::Execute {
                 command: ask.command,
                 wait_ms: ask.wait_ms,
@@ -23,6 +30,10 @@ impl Drive {
                 faults: ask.fault.map(faults),
             })
             .await?;
+        if let Some(span) = span {
+            executed(span, &done, self.store().remembered().as_deref(), &key_hash);
+        }
+        let Executed { result, joined, provider_ms } = done;
         let is_in_progress = matches!(result, ExecuteResult::InProgress { .. });
         if joined {
             metrics::waited(!is_in_progress && self.took_money(&key_hash));

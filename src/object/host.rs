@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
+use worker::wasm_bindgen_futures::spawn_local;
 use worker::{Date, MessageBuilder, QueueContentType};
 
 use super::drive::{Drive, PaymentsHost};
 use super::log::audit_after;
+use super::traces::{ended, hands_on};
 use messages::job::{Job, Message, VERSION, batches, messages};
 use messages::message::Fault;
 use messages::snapshot::{AUDIT_MAX, snapshot};
@@ -16,6 +18,8 @@ use once::context::{Bug, Times};
 use once::id::Owner;
 use once::outbox::QUEUE_TAKES_MS;
 use once::record::FencingToken;
+use once::run::RunEnd;
+use once::trace::TraceContext;
 use once_object::execute::Faults;
 use once_object::object::{Host, NotTaken, Object};
 use payments::engine::{
@@ -24,7 +28,8 @@ use payments::engine::{
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::metrics;
+use runtime::{metrics, trace};
+use web::trace::Span;
 
 /// How long the rate limiter may take: without its answer an operation runs.
 const LIMITER_WITHIN: Duration = Duration::from_secs(2);
@@ -45,11 +50,17 @@ impl Host for PaymentsHost {
     }
 
     async fn send(&self, call: &ProviderCall) -> Outcome {
-        metrics::sending(call, self.transport.send(call)).await
+        let mut span = self.runs.call(call, call.kind.as_str());
+        let outcome = metrics::sending(call, self.transport.send(call, &mut span)).await;
+        ended(span, outcome.name());
+        outcome
     }
 
     async fn look_up(&self, call: &ProviderCall) -> LookUp {
-        metrics::looking_up(call, self.transport.look_up(call)).await
+        let mut span = self.runs.call(call, "look_up");
+        let found = metrics::looking_up(call, self.transport.look_up(call, &mut span)).await;
+        ended(span, found.name());
+        found
     }
 
     /// All in one message, most often.
@@ -59,13 +70,16 @@ impl Host for PaymentsHost {
         rows: &Rows,
         jobs: Vec<StagedJob>,
     ) -> Result<Vec<NotTaken>, Bug> {
+        let span = hands_on(rows, &jobs);
+        let trace = span.as_ref().map(|span| span.context);
         let mut texts = Vec::new();
         for job in jobs {
-            let text = text(object, rows, &job)?;
+            let text = text(object, rows, &job, trace)?;
             texts.push((job.job_id, text));
         }
         let batches = batches(messages(texts), |message| &message.text);
         let taken = join_all(batches.iter().map(|batch| self.enqueue(batch))).await;
+        self.handed_on(span, taken.iter().all(Result::is_ok));
         let not_taken = batches.into_iter().zip(taken).filter_map(|(batch, taken)| {
             let reason = taken.err()?.0;
             let jobs = batch.into_iter().flat_map(|message| message.jobs);
@@ -92,6 +106,15 @@ impl Host for PaymentsHost {
         }
     }
 
+    fn run_began(&self, key: &KeyRecord, run: &FencingToken) {
+        self.runs.began(key, run);
+    }
+
+    fn run_ended(&self, run: &FencingToken, end: &Result<RunEnd, Bug>) {
+        self.runs.ended(run, end);
+        self.send_spans();
+    }
+
     async fn woken(&self, object: &Rc<Object<Self>>) {
         Drive::of(Rc::clone(object)).check(false).await;
     }
@@ -102,6 +125,22 @@ impl Host for PaymentsHost {
 }
 
 impl PaymentsHost {
+    /// The queue has taken what was handed on, or not.
+    fn handed_on(&self, mut span: Option<Span>, is_taken: bool) {
+        if let (Some(span), false) = (&mut span, is_taken) {
+            span.fail("not_taken");
+        }
+        trace::end(span);
+        self.send_spans();
+    }
+
+    /// What has ended here is sent, without anybody waiting for it.
+    fn send_spans(&self) {
+        if let Some(flush) = trace::flush(&self.env) {
+            spawn_local(flush);
+        }
+    }
+
     async fn enqueue(&self, batch: &[Message<String>]) -> Result<(), Bug> {
         let failed = |error: worker::Error| Bug(format!("the queue: {error}"));
         let queue = self.env.queue("JOBS").map_err(failed)?;
@@ -116,7 +155,12 @@ impl PaymentsHost {
     }
 }
 
-fn text(object: &Object<PaymentsHost>, rows: &Rows, job: &StagedJob) -> Result<String, Bug> {
+fn text(
+    object: &Object<PaymentsHost>,
+    rows: &Rows,
+    job: &StagedJob,
+    trace: Option<TraceContext>,
+) -> Result<String, Bug> {
     let message = Job {
         version: VERSION,
         job_id: job.job_id.clone(),
@@ -124,6 +168,7 @@ fn text(object: &Object<PaymentsHost>, rows: &Rows, job: &StagedJob) -> Result<S
         object: rows.object.to_hex(),
         payload: job.payload.clone(),
         staged_at_ms: job.staged_at_ms,
+        trace,
     };
     match job.kind {
         JobKind::Project => {

@@ -12,13 +12,14 @@ use super::old_tables::adopt;
 use crate::config::Config;
 use crate::replay_cache::isolate;
 use ::runtime::log::log;
-use ::runtime::metrics;
+use ::runtime::{metrics, trace};
 use messages::message::{Ask, Envelope, Finality, VERSION};
 use once::context::Bug;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
 use payments::engine::{Payments, Rows};
+use web::trace::Kind;
 
 /// The Durable Object of one idempotency key.
 #[durable_object(alarm)]
@@ -71,9 +72,11 @@ impl Parts {
             return Err(Error::RustError("another version of the message is spoken here".to_owned()));
         }
         metrics::object_request("fetch");
+        let name = format!("KeyObject/{}", envelope.message.name());
+        let mut span = trace::begin(envelope.trace, name, Kind::Server);
         let (mut provider_ms, mut finality) = (0, None);
         let answer = match envelope.message {
-            Ask::Run(ask) => drive.run(*ask).await.and_then(|(verdict, waited_ms, is_final)| {
+            Ask::Run(ask) => drive.run(*ask, &mut span).await.and_then(|(verdict, waited_ms, is_final)| {
                 (provider_ms, finality) = (waited_ms, is_final);
                 encode(&verdict)
             }),
@@ -123,6 +126,13 @@ impl Parts {
                 Err(bug) => Err(bug),
             },
         };
+        if let Some(span) = &mut span {
+            span.set("paid_once.object", drive.store().object().to_hex());
+            if answer.is_err() {
+                span.fail("object_failed");
+            }
+        }
+        trace::end(span);
         self.send_counts();
         answer.and_then(|message| answered(provider_ms, finality, &message)).map_err(|bug| {
             drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
@@ -150,6 +160,9 @@ impl Parts {
     /// After the answer, and without anybody waiting for it.
     fn send_counts(&self) {
         if let Some(flush) = metrics::flush(&self.env) {
+            self.state.wait_until(flush);
+        }
+        if let Some(flush) = trace::flush(&self.env) {
             self.state.wait_until(flush);
         }
     }

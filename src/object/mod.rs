@@ -11,3 +11,4 @@ mod key_object;
 pub mod log;
 pub mod old_tables;
 mod outbox;
+mod traces;

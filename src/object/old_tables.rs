@@ -249,6 +249,7 @@ impl KeyRow {
             created_at_ms: self.created_at_ms,
             attempt: self.attempt,
             replays: self.replays,
+            trace: None,
             lifecycle,
         })
     }

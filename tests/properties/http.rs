@@ -18,6 +18,7 @@ fn request(headers: &[(&str, &str)]) -> Request {
         query: String::new(),
         headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         body: Vec::new(),
+        trace: None,
     }
 }
 

@@ -43,5 +43,6 @@ mod stripe;
 mod stripe_payments;
 mod support;
 mod times;
+mod trace;
 mod tries;
 mod webhooks;

@@ -41,6 +41,7 @@ pub fn command(key: &str, operation: Operation) -> Command {
         request_id: RequestId("r".into()),
         may_start: true,
         by: None,
+        trace: None,
     }
 }
 

@@ -283,6 +283,7 @@ fn again(rows: &Rows) -> Command {
         request_id: RequestId("req_again".to_owned()),
         may_start: true,
         by: None,
+        trace: None,
     }
 }
 

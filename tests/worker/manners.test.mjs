@@ -47,7 +47,10 @@ describe('a site with an allowed origin', () => {
     assert.equal(allowed.status, 204);
     assert.equal(allowed.header('access-control-allow-origin'), SHOP);
     assert.equal(allowed.header('access-control-allow-methods'), 'GET, HEAD, POST, OPTIONS');
-    assert.match(allowed.header('access-control-allow-headers'), /Authorization.*Idempotency-Key.*Prefer/);
+    assert.match(
+      allowed.header('access-control-allow-headers'),
+      /Authorization.*Idempotency-Key.*Prefer.*Traceparent/,
+    );
     assert.equal(allowed.header('access-control-allow-credentials'), null);
 
     const paid = await api.pay(PAYMENT, freshKey(), { origin: SHOP });

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::snapshot::Snapshot;
+use once::trace::{TraceContext, optional};
 use payments::payment::records::JobKind;
 
 /// The version of a message that is one job.
@@ -36,6 +37,9 @@ pub struct Job {
     pub payload: serde_json::Value,
     /// When it was staged, in ms since the epoch.
     pub staged_at_ms: u64,
+    /// The span that sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional")]
+    pub trace: Option<TraceContext>,
 }
 
 impl Job {

@@ -8,6 +8,7 @@ use once::fingerprint::Canonical;
 use once::id::Owner;
 use once::key::KeyHash;
 use once::rows::TimelineEntry;
+use once::trace::{TraceContext, optional};
 use payments::engine::{Command, KeyRecord, Lifecycle, RecoveryPoint, Rows};
 use payments::flows::tries::NextTry;
 use payments::payment::money::Currency;
@@ -25,6 +26,9 @@ pub const VERSION: u32 = 1;
 pub struct Envelope<T> {
     /// See [`VERSION`].
     pub version: u32,
+    /// The span that sends it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional")]
+    pub trace: Option<TraceContext>,
     /// The message.
     pub message: T,
 }
@@ -140,6 +144,34 @@ pub enum Ask {
     Erase,
     /// Somebody has come back from the bank's page: ask the provider, and say where to go.
     Return,
+}
+
+impl Ask {
+    /// Its name in traces.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Bind { .. } => "bind",
+            Self::Show { .. } => "show",
+            Self::Order { .. } => "order",
+            Self::MakeLink { .. } => "make_link",
+            Self::EndLinks => "end_links",
+            Self::Locate { .. } => "locate",
+            Self::Forget { .. } => "forget",
+            Self::JobDone { .. } => "job_done",
+            Self::Event(_) => "event",
+            Self::Wake => "wake",
+            Self::Project => "project",
+            Self::Inspect => "inspect",
+            Self::Resume => "resume",
+            Self::Settle => "settle",
+            Self::ShowCall { .. } => "show_call",
+            Self::SettleByHand(_) => "settle_by_hand",
+            Self::Hold { .. } => "hold",
+            Self::Erase => "erase",
+            Self::Return => "return",
+        }
+    }
 }
 
 /// What the object answers to [`Ask::Locate`]: the object, as hexadecimal digits.

@@ -55,7 +55,7 @@ impl<H: Host> Object<H> {
         let ctx = self.context();
         let tokens = self.store().transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, self.me(), &ctx)))?;
         let runs = tokens.into_iter().map(|token| {
-            self.log("info", "resumed_by_alarm", &[("attempt", token.attempt.into())]);
+            self.log_of(token.key_id, "info", "resumed_by_alarm", &[("attempt", token.attempt.into())]);
             self.start(Run::new(token, 0, &[]), Action::Again, None)
         });
         let runs = join_all(runs);

@@ -236,12 +236,17 @@ impl<H: Host> Object<H> {
         faults: Option<Faults<H::Flow>>,
     ) -> Running {
         let FencingToken { key_id, attempt, .. } = run.token;
+        let token = run.token.clone();
+        if let Some(key) = self.store.remembered().as_ref().and_then(|rows| rows.key(key_id)) {
+            self.host.run_began(key, &token);
+        }
         let object = Rc::clone(self);
         let joined = Rc::new(RefCell::new(Vec::new()));
         let waiting = Rc::clone(&joined);
         let running = async move {
             let provider_ms = Cell::new(0);
             let end = object.watch(object.to_the_end(run, action, faults, &provider_ms)).await;
+            object.host.run_ended(&token, &end);
             let mut runs = object.running.borrow_mut();
             if runs.get(&key_id).is_some_and(|newest| newest.attempt == attempt) {
                 runs.remove(&key_id);
@@ -253,7 +258,7 @@ impl<H: Host> Object<H> {
             }
             if let Err(bug) = &end {
                 let fields = [("attempt", attempt.into()), ("error", bug.0.as_str().into())];
-                object.log("error", "run_failed", &fields);
+                object.log_of(key_id, "error", "run_failed", &fields);
             }
             object.drain_aside();
             end.map(|end| Ended { end, provider_ms: provider_ms.get() })
@@ -339,7 +344,7 @@ impl<H: Host> Object<H> {
 
     /// An error of ours: the lease goes back at once, so that a retry can go on from the last recovery point.
     fn give_up(&self, run: &Run<H::Flow>, bug: Bug) -> Result<Action<H::Flow>, Bug> {
-        self.log("error", "step_failed", &[("error", bug.0.as_str().into())]);
+        self.log_of(run.token.key_id, "error", "step_failed", &[("error", bug.0.as_str().into())]);
         let ctx = self.context();
         let released = self.store.transaction(&ctx, |rows| run.abandon(rows, "an error of ours", &ctx));
         match released {
@@ -351,7 +356,7 @@ impl<H: Host> Object<H> {
 
     /// Another run took over: this one knows nothing better than that it goes on.
     fn superseded(&self, run: &Run<H::Flow>) -> RunEnd {
-        self.log("warn", "fenced", &[("attempt", run.token.attempt.into())]);
+        self.log_of(run.token.key_id, "warn", "fenced", &[("attempt", run.token.attempt.into())]);
         RunEnd::Pending { retry_at_ms: now_ms().saturating_add(1000), in_doubt: true }
     }
 }

@@ -12,6 +12,7 @@ use once::domain::Domain;
 use once::flow::Flow;
 use once::id::{InstanceId, Owner, RequestId};
 use once::outbox::Handed;
+use once::record::{FencingToken, KeyRecord};
 use once::rows::{Rows, StagedJob};
 use once::run::RunEnd;
 use once::times::Times;
@@ -87,6 +88,12 @@ pub trait Host: Sized + 'static {
     async fn may_start(&self, _owner: &Owner) -> bool {
         true
     }
+
+    /// A run of a key begins.
+    fn run_began(&self, _key: &KeyRecord<Self::Flow>, _run: &FencingToken) {}
+
+    /// A run has ended, or broken off.
+    fn run_ended(&self, _run: &FencingToken, _end: &Result<RunEnd, Bug>) {}
 
     /// The object wakes: what the flow itself has to ask or to do. It is called beside the runs that go on.
     async fn woken(&self, _object: &Rc<Object<Self>>) {}
@@ -193,6 +200,13 @@ impl<H: Host> Object<H> {
     pub fn log(&self, level: &str, event: &str, fields: &[(&str, Value)]) {
         let named = [("event", event.into()), ("object", self.store.object().to_hex().into())];
         self.host.log(level, &[&named[..], fields].concat());
+    }
+
+    /// The same, of the work on a key: it also names the trace that this is part of.
+    pub(super) fn log_of(&self, key_id: u32, level: &str, event: &str, fields: &[(&str, Value)]) {
+        let trace = self.store.remembered().and_then(|rows| rows.key(key_id)?.trace);
+        let trace = trace.map(|trace| ("trace_id", trace.trace_id_hex().into()));
+        self.log(level, event, &[fields, trace.as_slice()].concat());
     }
 
     /// What a step is given now.

@@ -128,6 +128,7 @@ pub fn expire<F: Flow>(rows: &mut Rows<F>, key_id: u32, ctx: &Context<F::Setting
         expires_at_ms: finished.expires_at_ms.min(ctx.now_ms),
     });
     key.parameters = None;
+    key.trace = None;
     let calls = rows.calls.iter_mut().filter(|call| call.key_id == key_id);
     for call in calls.filter(|call| matches!(call.state, CallState::Settled(_))) {
         call.request.body.clear();

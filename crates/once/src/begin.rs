@@ -24,6 +24,7 @@ use super::record::{
     Binding, Channel, FencingToken, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse,
 };
 use super::rows::Rows;
+use super::trace::TraceContext;
 
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,6 +49,9 @@ pub struct Command<F: Domain> {
     /// The operator who asks on the owner's behalf.
     #[serde(default)]
     pub by: Option<String>,
+    /// The span of whoever asks. The object sets it: it comes beside the question.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
 }
 
 /// The decision.
@@ -195,6 +199,7 @@ fn start<F: Flow>(
         created_at_ms: ctx.now_ms,
         attempt,
         replays: 0,
+        trace: command.trace,
         lifecycle: Lifecycle::Open(Open {
             operation: command.operation.clone(),
             recovery_point: RecoveryPoint::Started,

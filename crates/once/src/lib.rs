@@ -36,3 +36,4 @@ pub mod state;
 pub mod step;
 pub mod structured;
 pub mod times;
+pub mod trace;

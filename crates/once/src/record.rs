@@ -8,6 +8,7 @@ use super::domain::{Domain, Point};
 use super::fingerprint::{Canonical, Fingerprint};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
+use super::trace::{TraceContext, optional};
 
 /// The largest body that is stored, in bytes.
 pub const BODY_MAX_BYTES: usize = 1 << 20;
@@ -250,6 +251,9 @@ pub struct KeyRecord<F: Domain> {
     /// How often another request was given the response of the first one, stored or waited for. Not all of
     /// them are written down: see [`Replays`](super::replays::Replays).
     pub replays: u32,
+    /// The span that began it, until it expires: a later run belongs to the same trace.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional")]
+    pub trace: Option<TraceContext>,
     /// Where it stands.
     pub lifecycle: Lifecycle<F>,
 }

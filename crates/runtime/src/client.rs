@@ -14,6 +14,7 @@ use worker::{Env, Error, Method, RequestInit, Response, Result, Stub};
 use crate::http_client::within;
 use messages::message::{Answered, Ask, Envelope, VERSION};
 use once::id::ObjectId;
+use once::trace::TraceContext;
 
 /// How long an object may take where no person waits: longer than its call to a provider.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,12 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Asks an object. An exception, or no answer in time, says nothing about what was done: what is asked must be safe to ask again.
 pub async fn ask<T: DeserializeOwned>(env: &Env, object: ObjectId, ask: &Ask) -> Result<T> {
     let stub = env.durable_object("KEYS")?.id_from_string(&object.to_hex())?.get_stub()?;
-    within(PATIENCE, "the object's answer", ask_stub(stub, ask)).await.map(|answered| answered.message)
+    within(PATIENCE, "the object's answer", ask_stub(stub, ask, None)).await.map(|answered| answered.message)
 }
 
-/// The same, of an object that was found already, with all that it tells.
-pub async fn ask_stub<T: DeserializeOwned>(stub: Stub, ask: &impl Serialize) -> Result<Answered<T>> {
-    let question = serde_json::to_string(&Envelope { version: VERSION, message: ask })?;
+/// The same, of an object that was found already, with all that it tells. `trace` is the span that asks.
+pub async fn ask_stub<T: DeserializeOwned>(
+    stub: Stub,
+    ask: &impl Serialize,
+    trace: Option<TraceContext>,
+) -> Result<Answered<T>> {
+    let question = serde_json::to_string(&Envelope { version: VERSION, trace, message: ask })?;
     let object: Object = stub.into_rpc();
     let answer = match call(&object, &question).await {
         Ok(answer) => answer,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
+use web::trace::Span;
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
 
@@ -30,7 +31,7 @@ pub struct OutboundRequest<'a> {
     /// Where it goes.
     pub url: String,
     /// Its headers.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(&'a str, String)>,
     /// Its body.
     pub body: Option<&'a str>,
 }
@@ -48,6 +49,28 @@ pub async fn fetch(
         Ok((response, body))
     })
     .await
+}
+
+/// The same, as a span, if there is one: the other side is told of it by `traceparent`, and nothing else of the trace.
+pub async fn traced(
+    env: &Env,
+    binding: Option<&str>,
+    mut sent: OutboundRequest<'_>,
+    timeout: Duration,
+    span: &mut Option<Span>,
+) -> Result<(Response, String), String> {
+    if let Some(span) = span {
+        sent.headers.push(("traceparent", span.context.to_string()));
+        span.set("http.request.method", sent.method);
+        span.asks(&sent.url);
+    }
+    let answer = fetch(env, binding, &sent, timeout).await;
+    match (span, &answer) {
+        (Some(span), Ok((response, _))) => span.answered(response.status_code()),
+        (Some(span), Err(_)) => span.fail("no_answer"),
+        (None, _) => {}
+    }
+    answer
 }
 
 /// Downloads at most `max_bytes`. Returns the status and the bytes.

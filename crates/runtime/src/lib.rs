@@ -13,6 +13,7 @@ pub mod limiter;
 pub mod objects;
 pub mod random;
 pub mod serve;
+pub mod trace;
 
 /// The time, in ms since the epoch.
 pub fn now_ms() -> u64 {

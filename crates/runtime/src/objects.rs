@@ -9,10 +9,12 @@ use worker::{Delay, Env, ObjectNamespace, Result, Stub};
 
 use crate::client;
 use crate::http_client::{TOO_LONG, within};
-use crate::now_ms;
+use crate::{now_ms, trace};
 use messages::message::{Answered, Ask};
 use once::id::ObjectId;
+use once::trace::TraceContext;
 use web::http::{Answer, Request};
+use web::trace::Kind;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -25,6 +27,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub trait Question: Serialize {
     /// It is asked once more: a failure that was asked for strikes only once.
     fn again(&mut self) {}
+
+    /// Its name in traces.
+    fn name(&self) -> &'static str {
+        "ask"
+    }
 }
 
 impl Question for Ask {
@@ -32,6 +39,10 @@ impl Question for Ask {
         if let Self::Run(run) = self {
             run.fault = None;
         }
+    }
+
+    fn name(&self) -> &'static str {
+        self.name()
     }
 }
 
@@ -53,6 +64,8 @@ pub struct Objects {
     waited_ms: Cell<u64>,
     /// How much of that the objects waited for the provider, in ms.
     provider_ms: Cell<u64>,
+    /// The span of this request.
+    trace: Cell<Option<TraceContext>>,
 }
 
 impl Objects {
@@ -64,14 +77,23 @@ impl Objects {
             patience: Duration::from_millis(waits_ms).saturating_add(GRACE),
             waited_ms: Cell::new(0),
             provider_ms: Cell::new(0),
+            trace: Cell::new(None),
         }
+    }
+
+    /// What is asked from here on is part of this span.
+    pub fn trace(&self, span: Option<TraceContext>) {
+        self.trace.set(span);
     }
 
     /// Tells with the answer where the time went: [`Server-Timing`](https://www.w3.org/TR/server-timing/).
     pub fn timed(&self, answer: Answer, request: &Request) -> Answer {
         let total_ms = now_ms().saturating_sub(request.now_ms);
         let (object_ms, provider_ms) = (self.waited_ms.get(), self.provider_ms.get());
-        let timing = format!("total;dur={total_ms}, object;dur={object_ms}, provider;dur={provider_ms}");
+        let mut timing = format!("total;dur={total_ms}, object;dur={object_ms}, provider;dur={provider_ms}");
+        if let Some(trace) = self.trace.get() {
+            timing.push_str(&format!(", traceparent;desc=\"{trace}\""));
+        }
         answer.with("server-timing", timing)
     }
 
@@ -136,14 +158,20 @@ impl Objects {
     async fn ask_once<T: DeserializeOwned>(
         &self,
         object: &ObjectRef,
-        ask: &impl Serialize,
+        ask: &impl Question,
     ) -> Result<Answered<T>> {
         let asked_at_ms = now_ms();
         let stub = self.stub(object)?;
-        let asked = client::ask_stub(stub, ask);
+        let mut span =
+            trace::begin(self.trace.get(), format!("{}/{}", self.binding, ask.name()), Kind::Client);
+        let asked = client::ask_stub(stub, ask, span.as_ref().map(|span| span.context));
         let answered = within(self.patience, "the object's answer", asked).await;
         let waited_ms = now_ms().saturating_sub(asked_at_ms);
         self.waited_ms.set(self.waited_ms.get().saturating_add(waited_ms));
+        if let (Some(span), Err(_)) = (&mut span, &answered) {
+            span.fail("no_answer");
+        }
+        trace::end(span);
         let answered = answered?;
         self.provider_ms.set(self.provider_ms.get().saturating_add(answered.provider_ms));
         Ok(answered)

@@ -13,6 +13,7 @@ use crate::log::log;
 use crate::metrics;
 use crate::now_ms;
 use crate::random;
+use crate::trace;
 use once::id::RequestId;
 use web::http::{Answer, Request, Url};
 use web::pages::Site;
@@ -36,6 +37,7 @@ pub fn read(incoming: &worker::Request) -> worker::Result<Request> {
         query: url.query.to_owned(),
         headers: serde_json::from_str(&String::from(headers))?,
         body: Vec::new(),
+        trace: None,
     })
 }
 
@@ -130,7 +132,26 @@ fn log_request(request: &Request, route: &str, answer: &Answer) {
     if let Some((owner, key_hash)) = &answer.key {
         fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
     }
+    fields.extend(trace::fields(request.trace.as_ref().map(|trace| trace.context)));
     log(if answer.status >= 500 { "error" } else { "info" }, &fields);
+}
+
+/// The span of a request, if it is part of a trace.
+fn record_request(request: &Request, route: &str, answer: &Answer) {
+    let Some(trace) = &request.trace else { return };
+    let mut span = trace.span(&request.method, route, request.now_ms, now_ms());
+    span.set("http.response.status_code", answer.status);
+    span.set("url.scheme", request.scheme.as_str());
+    span.set("paid_once.request_id", request.id.0.as_str());
+    span.set("paid_once.outcome", answer.outcome);
+    if let Some((_, key_hash)) = &answer.key {
+        span.set("paid_once.key_hash", key_hash.as_str());
+    }
+    // What the caller did wrong is no failure of ours.
+    if answer.status >= 500 {
+        span.fail(answer.status.to_string());
+    }
+    trace::record(span);
 }
 
 /// Ends a request: its line in the log, its counts, and what is sent. `route` is the pattern that it is of; a static file takes the place of
@@ -145,8 +166,12 @@ pub fn finish(
 ) -> worker::Result<worker::Response> {
     let answer = reply::finish(answer, request);
     log_request(request, route, &answer);
+    record_request(request, route, &answer);
     metrics::request(route, &request.method, answer.status, answer.outcome);
     if let Some(flush) = metrics::flush(env) {
+        ctx.wait_until(flush);
+    }
+    if let Some(flush) = trace::flush(env) {
         ctx.wait_until(flush);
     }
     write(answer, file)

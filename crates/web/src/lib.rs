@@ -19,4 +19,6 @@ pub mod session;
 pub mod signing;
 pub mod test_cards;
 pub mod token;
+pub mod trace;
 pub mod unpaid;
+pub mod url;

@@ -193,6 +193,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         request_id: request.id.clone(),
         may_start: request.now_ms < token.expires_at_ms,
         by: None,
+        trace: None,
     };
     match run(app, request, &ObjectRef::Id(token.object), &command).await {
         Err(_) => {

@@ -81,6 +81,7 @@ async fn book_by_api(app: &App, request: &Request) -> Result<Answer, Problem> {
         request_id: request.id.clone(),
         may_start: true,
         by: None,
+        trace: None,
     };
     let resource = RideId::in_object(app.rides.id(&place).map_err(unavailable)?).path();
     match run(app, request, &place, &command).await {

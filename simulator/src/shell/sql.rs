@@ -23,7 +23,8 @@ CREATE INDEX IF NOT EXISTS idempotency_keys_by_age ON idempotency_keys (provider
 CREATE TABLE IF NOT EXISTS faults (seq INTEGER PRIMARY KEY AUTOINCREMENT, remaining INTEGER NOT NULL, fault TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS requests (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, request_id TEXT NOT NULL UNIQUE, at_ms INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
-  idempotency_key TEXT, status INTEGER, replayed INTEGER NOT NULL, fault TEXT, body_sha256 TEXT NOT NULL);
+  idempotency_key TEXT, status INTEGER, replayed INTEGER NOT NULL, fault TEXT, body_sha256 TEXT NOT NULL,
+  traceparent TEXT);
 CREATE INDEX IF NOT EXISTS requests_by_key ON requests (idempotency_key, seq);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clock (id INTEGER PRIMARY KEY CHECK (id = 1), offset_ms INTEGER NOT NULL);
@@ -62,6 +63,10 @@ impl Sql {
         let old = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'keys'";
         if self.first::<Table>(old, vec![])?.is_some() {
             ACCOUNTS.iter().try_for_each(|statement| self.run(statement, vec![]))?;
+        }
+        let old = "SELECT name FROM sqlite_master WHERE name = 'requests' AND sql NOT LIKE '%traceparent%'";
+        if self.first::<Table>(old, vec![])?.is_some() {
+            self.run("ALTER TABLE requests ADD COLUMN traceparent TEXT", vec![])?;
         }
         Ok(())
     }
@@ -239,8 +244,8 @@ impl Store for Sql {
 
     fn log_request(&mut self, request: LoggedRequest) -> Stored<()> {
         self.run(
-            "INSERT INTO requests (request_id, at_ms, method, path, idempotency_key, status, replayed, fault, body_sha256)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO requests (request_id, at_ms, method, path, idempotency_key, status, replayed, fault, body_sha256, traceparent)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             vec![
                 request.request_id.into(),
                 request.at_ms.into(),
@@ -251,6 +256,7 @@ impl Store for Sql {
                 i32::from(request.replayed).into(),
                 request.fault.into(),
                 request.body_sha256.into(),
+                request.traceparent.into(),
             ],
         )?;
         self.run(
@@ -278,13 +284,14 @@ impl Store for Sql {
             replayed: i64,
             fault: Option<String>,
             body_sha256: String,
+            traceparent: Option<String>,
         }
         let filter = if key.is_some() { "WHERE idempotency_key = ?" } else { "" };
         let mut bindings: Vec<SqlStorageValue> = key.map(Into::into).into_iter().collect();
         bindings.push(limit.into());
         let mut rows: Vec<RequestRow> = self.rows(
             &format!(
-                "SELECT request_id, at_ms, method, path, idempotency_key, status, replayed, fault, body_sha256
+                "SELECT request_id, at_ms, method, path, idempotency_key, status, replayed, fault, body_sha256, traceparent
                  FROM requests {filter} ORDER BY seq DESC LIMIT ?"
             ),
             bindings,
@@ -300,6 +307,7 @@ impl Store for Sql {
             replayed: row.replayed != 0,
             fault: row.fault,
             body_sha256: row.body_sha256,
+            traceparent: row.traceparent,
         };
         Ok(rows.into_iter().map(logged).collect())
     }

@@ -213,6 +213,7 @@ impl Till<'_> {
             request_id: self.request.id.clone(),
             may_start,
             by: None,
+            trace: None,
         }
     }
 

@@ -449,5 +449,6 @@ fn command(parameters: &str) -> Command {
         request_id: RequestId("req".into()),
         may_start: true,
         by: None,
+        trace: None,
     }
 }

@@ -4,6 +4,7 @@ use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner, RequestId, digest};
 use once::key::IdempotencyKey;
 use once::record::Channel;
+use once::trace::TraceContext;
 use payments::engine::Command;
 use payments::payment::RefundReason;
 use payments::payment::id::PaymentId;
@@ -261,6 +262,7 @@ impl Client {
                 request_id: RequestId("req_0".to_owned()),
                 may_start: true,
                 by: None,
+                trace: TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
             },
             name,
             payload,

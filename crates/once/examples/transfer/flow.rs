@@ -148,5 +148,6 @@ pub(crate) fn request(key: &str, transfer: Transfer) -> Command<Transfers> {
         request_id: RequestId(format!("req_{key}")),
         may_start: true,
         by: None,
+        trace: None,
     }
 }

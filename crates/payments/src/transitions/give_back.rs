@@ -39,6 +39,7 @@ pub(crate) fn begin(rows: &mut Rows, attempt: u32, refund: bool, ctx: &Context) 
         created_at_ms: ctx.now_ms,
         attempt: 1,
         replays: 0,
+        trace: first.trace,
         lifecycle: Lifecycle::Open(Open {
             operation: Operation::GiveBack(request),
             recovery_point: RecoveryPoint::Started,

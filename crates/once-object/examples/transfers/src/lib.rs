@@ -135,6 +135,7 @@ impl DurableObject for Accounts {
             request_id: RequestId(format!("req_{}", random_uuid().map_err(|bug| failed(&bug))?)),
             may_start: true,
             by: None,
+            trace: None,
         };
         let ask = Execute { command, wait_ms: 3_000, is_counted: false, faults: None };
         match object.execute(ask).await.map_err(|bug| failed(&bug))?.result {

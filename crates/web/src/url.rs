@@ -1,0 +1,64 @@
+//! Addresses, split at their separators.
+
+/// The parts of an absolute URL. The runtime has parsed and normalized it: there is nothing left to parse but its
+/// separators, and a URL library would make the Worker a fifth larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Url<'a> {
+    /// `https` or `http`.
+    pub scheme: &'a str,
+    /// With the port, if it is not the scheme's own.
+    pub host: &'a str,
+    /// From its first slash.
+    pub path: &'a str,
+    /// Without the question mark.
+    pub query: &'a str,
+}
+
+impl<'a> Url<'a> {
+    /// Splits a URL at its separators.
+    pub fn split(url: &'a str) -> Self {
+        let url = url.split('#').next().unwrap_or_default();
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        Self { scheme, host, path, query }
+    }
+}
+
+/// An address with more in its query: `more` is encoded already.
+pub fn with_query(address: &str, more: &str) -> String {
+    let (address, fragment) = match address.split_once('#') {
+        Some((address, fragment)) => (address, format!("#{fragment}")),
+        None => (address, String::new()),
+    };
+    let separator = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{separator}{more}{fragment}")
+}
+
+/// Decodes `%xx`; `None` if what comes out is not UTF-8.
+pub fn percent_decode(text: &str) -> Option<String> {
+    String::from_utf8(percent_decode_bytes(text.as_bytes())).ok()
+}
+
+/// Decodes `%xx`. What is no such escape stays.
+pub(crate) fn percent_decode_bytes(mut rest: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let [first, tail @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, after @ ..] => digit(*high).zip(digit(*low)).map(|digits| (digits, after)),
+            _ => None,
+        };
+        match escaped {
+            Some(((high, low), after)) => {
+                bytes.push(high << 4 | low);
+                rest = after;
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
