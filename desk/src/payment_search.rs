@@ -205,7 +205,8 @@ impl PaymentSearch {
                 union(chosen.iter().map(|status| list.newest(&format!("{owner} AND {}", of_owner(status)))))
             }
         };
-        let code = format!("failure_code = {text}");
+        // As it is stored, or as the list shows it.
+        let code = format!("failure_code = {}", place(&self.text.to_ascii_lowercase().replace(' ', "_")));
         let failed = match chosen {
             None => list.newest(&code),
             Some(chosen) => {

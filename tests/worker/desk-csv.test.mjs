@@ -105,6 +105,8 @@ describe('the list of payments as a file', () => {
     await until('the other one is there', async () => (await ids({ status: 'not_paid' })).includes(payment));
     const [{ failure_code: code }] = await file(`?q=${payment}`);
     assert.ok((await ids({ q: code, status: 'declined' })).includes(payment), code);
+    const shown = code.replaceAll('_', ' ');
+    assert.ok((await ids({ q: shown[0].toUpperCase() + shown.slice(1) })).includes(payment), shown);
     assert.ok(!(await ids({ q: code, status: 'paid' })).includes(payment));
     assert.ok((await ids({ q: 'user@example.com', status: 'not_paid' })).includes(payment));
   });
