@@ -4,6 +4,7 @@
 //   npm run bench -- --quick        in about a minute, with less rest in its numbers
 //   npm run bench -- --peers        with others' ways to do it: hono, fastify with Redis, and with Postgres (apt installs both)
 //   npm run bench -- --keys=100000  how many keys are stored when growth is measured
+//   npm run bench -- --shop         the desk's pages and the scheduled tasks with 10,000, 100,000 and 1,000,000 payments
 //   npm run bench -- --budget       writes what each operation costs, as counts, to bench/budget.json
 //   npm run bench -- --profile=replay   a CPU profile of ours, and a flame graph; or --profile=payment
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -33,10 +34,12 @@ await script(async () => {
   say('Setting up');
   await setUp();
   say('Building our Worker');
-  await build({ names: ['paid-once'], profile: wanted.profile ? 'named' : 'release' });
+  if (wanted.shop) await build({ profile: 'release' });
+  else await build({ names: ['paid-once'], profile: wanted.profile ? 'named' : 'release' });
   mkdirSync(scratch, { recursive: true });
   try {
     if (wanted.budget) await writeBudget();
+    else if (wanted.shop) await tellShop();
     else if (wanted.profile) await writeProfile(wanted.profile);
     else await tell(await measure(wanted.quick ? 'quick' : 'full', wanted));
   } finally {
@@ -50,6 +53,7 @@ function options(args) {
     /^--(peers)$/,
     /^--(keys)=(\d+)$/,
     /^--(budget)$/,
+    /^--(shop)$/,
     /^--(profile)=(replay|payment)$/,
   ];
   const wanted = {};
@@ -79,6 +83,22 @@ async function writeBudget() {
   shown.done();
   writeFileSync(budgetFile, `${JSON.stringify(found, null, 2)}\n`);
   say(`Written to ${budgetFile}: what has grown must be worth it.`);
+}
+
+async function tellShop() {
+  const { SIZES, shop } = await import('../bench/lib/shop.mjs');
+  const { short } = await import('../bench/lib/stats.mjs');
+  const shown = step('measuring the desk');
+  const found = await shop({ rounds: 5, onStep: shown.detail });
+  shown.done();
+  const row = ({ name, ms }) => ({
+    page: name,
+    ...Object.fromEntries(
+      SIZES.map((size, index) => [`ms with ${size.toLocaleString('en')}`, short(ms[index])]),
+    ),
+    'a million : 10,000': short(ms.at(-1) / ms[0]),
+  });
+  say(table(found.map(row)));
 }
 
 async function writeProfile(what) {
