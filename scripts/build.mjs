@@ -15,7 +15,7 @@ import { basename, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-import { examples, inRoot, wasmTarget, workers } from './lib/paths.mjs';
+import { demo, examples, inRoot, wasmTarget, workers } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
@@ -65,11 +65,11 @@ const profiles = {
 };
 
 /**
- * Builds the Workers named, by default all. `profile` is what `BUILD_PROFILE` says, where it says anything. `compiles` alone leaves build/ as
+ * Builds the Workers named, by default those of the demo. `profile` is what `BUILD_PROFILE` says, where it says anything. `compiles` alone leaves build/ as
  * it is: a later build has little left to do.
  */
 export async function build({
-  names = workers.map(({ name }) => name),
+  names = demo.map(({ name }) => name),
   profile = 'release',
   compiles = false,
 } = {}) {
@@ -225,10 +225,11 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   await script(async () => {
     const args = process.argv.slice(2);
     const compiles = args.includes('--compile');
-    const names = args.filter((name) => name !== '--compile');
+    const named = args.filter((name) => name !== '--compile');
+    const names = named.length > 0 ? named : workers.map(({ name }) => name);
     await setUp();
     // `wrangler dev` builds anew after each change, and tells its build command that it is that.
     const profile = process.env.WRANGLER_COMMAND === 'dev' ? 'dev' : 'release';
-    await build({ ...(names.length > 0 && { names }), profile, compiles });
+    await build({ names, profile, compiles });
   });
 }

@@ -1,5 +1,5 @@
 // `npm run deploy`: builds the Workers and deploys them, each after those that it is bound to. What stands behind `--` goes to wrangler,
-// such as --dry-run.
+// such as --dry-run. `npm run deploy -- gate` deploys the gate instead, which stands by itself.
 import { build } from './build.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { endOnSignals, runStep } from './lib/run.mjs';
@@ -12,12 +12,22 @@ const deployed = [
   { name: 'desk', config: 'desk/wrangler.toml' },
 ];
 
+const gate = [{ name: 'gate', config: 'gate/wrangler.toml' }];
+const args = process.argv.slice(2);
+const wanted = args.includes('gate') ? gate : deployed;
+const forWrangler = args.filter((arg) => arg !== 'gate');
+
 endOnSignals({ exitCode: 130 });
 await script(async () => {
   await setUp();
-  await build({ names: deployed.map(({ name }) => name) });
-  for (const { name, config } of deployed) {
-    const args = ['deploy', '--config', config, '--outdir', inRoot('.wrangler', 'deployed', name)];
-    await runStep(`deploying ${name}`, 'wrangler', [...args, ...process.argv.slice(2)], { cwd: inRoot() });
+  await build({ names: wanted.map(({ name }) => name) });
+  for (const { name, config } of wanted) {
+    const outdir = inRoot('.wrangler', 'deployed', name);
+    await runStep(
+      `deploying ${name}`,
+      'wrangler',
+      ['deploy', '--config', config, '--outdir', outdir, ...forWrangler],
+      { cwd: inRoot() },
+    );
   }
 });

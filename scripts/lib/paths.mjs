@@ -14,8 +14,12 @@ export const workers = [
   { name: 'paid-once', dir: root, workspace: root },
   { name: 'desk', dir: inRoot('desk'), workspace: root },
   { name: 'demo', dir: inRoot('demo'), workspace: root },
+  { name: 'gate', dir: inRoot('gate'), workspace: root },
   { name: 'simulator', dir: inRoot('simulator'), workspace: inRoot('simulator') },
 ];
+
+/** Those of the demo: all that `npm start` needs. */
+export const demo = workers.filter(({ name }) => name !== 'gate');
 
 /** Workers that show how the engine is used: built for the tests, and never deployed. */
 export const examples = [

@@ -125,6 +125,13 @@ export const suites = () => [
     builds: 'release',
     stage: 'release',
   }),
+  check('build: the gate as it would be deployed', ['node', 'scripts/deploy.mjs', 'gate', '--dry-run'], {
+    timeoutMs: compiled,
+    env: { BUILD_PROFILE: 'release' },
+    builds: 'release',
+    stage: 'release',
+    byName: true,
+  }),
   ...[...onReleaseOnly, 'payments-keys', 'payments-states', 'checkout'].map(onRelease),
 ];
 

@@ -45,6 +45,8 @@ pub enum Purpose {
     OrderForm = 3,
     /// The address to which a bank sends a browser back
     ReturnAddress = 4,
+    /// A form of somebody else's page, behind the gate
+    GateForm = 5,
     /// An operator's session
     DeskSession = 16,
     /// A button of the operator's desk
@@ -58,6 +60,7 @@ impl Purpose {
             Self::OrderLink => b"key of order links",
             Self::OrderForm => b"key of order forms",
             Self::ReturnAddress => b"key of return addresses",
+            Self::GateForm => b"key of the gate's forms",
             Self::DeskSession => b"key of desk sessions",
             Self::DeskAction => b"key of desk buttons",
         }
@@ -66,7 +69,8 @@ impl Purpose {
     /// What came first in all that an older version has signed.
     const fn old_domain(self) -> &'static [u8] {
         match self {
-            Self::Ride | Self::DeskSession | Self::DeskAction => b"paid-once form token\0",
+            // No older version has signed any for the gate.
+            Self::Ride | Self::DeskSession | Self::DeskAction | Self::GateForm => b"paid-once form token\0",
             Self::OrderLink => b"paid-once order link\0",
             Self::OrderForm => b"paid-once checkout form\0",
             Self::ReturnAddress => b"paid-once return address\0",

@@ -41,7 +41,7 @@ pub fn percent_decode(text: &str) -> Option<String> {
 }
 
 /// Decodes `%xx`. What is no such escape stays.
-pub(crate) fn percent_decode_bytes(mut rest: &[u8]) -> Vec<u8> {
+pub fn percent_decode_bytes(mut rest: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = Vec::with_capacity(rest.len());
     while let [first, tail @ ..] = rest {

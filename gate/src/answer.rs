@@ -1,0 +1,230 @@
+//! What a visitor gets: the origin's answer with keys in its forms, or what the gate says itself.
+
+use std::rc::Rc;
+
+use askama::Template;
+use runtime::log::log;
+use web::http::Request;
+use worker::worker_sys::web_sys;
+use worker::{Headers, Response, ResponseBody, Result};
+
+use crate::app::Gate;
+use crate::ask::VERDICT;
+use crate::body::{self, Encoding};
+use crate::config::Route;
+use crate::cookies::for_our_host;
+use crate::headers::{OF_BYTES, cache_control, moved, script_nonce};
+use crate::message::{FormAgain, MessagePage, Say};
+use crate::page::{Page, Rewritten, rewrite};
+use crate::visitor;
+
+/// An answer of the origin: its addresses become ours, and its forms get keys. `replayed` says of what was sent under a key whether it was
+/// answered before.
+pub(crate) async fn from_origin(
+    gate: &Gate,
+    request: &Request,
+    route: &Route,
+    mut response: Response,
+    replayed: Option<bool>,
+) -> Result<Response> {
+    let status = response.status_code();
+    if status == 101 {
+        return Ok(response);
+    }
+    let headers = for_us(&response, request, route)?;
+    if let Some(replayed) = replayed {
+        headers.set("idempotent-replayed", if replayed { "true" } else { "false" })?;
+    }
+    let content_type = headers.get("content-type")?.unwrap_or_default().to_ascii_lowercase();
+    let is_page = content_type.trim_start().starts_with("text/html") && !matches!(status, 204 | 206 | 304);
+    let has_body = matches!(response.body(), ResponseBody::Stream(_));
+    if !is_page || !route.has_forms() || request.method == "HEAD" || !has_body {
+        if is_page && route.has_forms() && request.method == "HEAD" {
+            OF_BYTES.iter().try_for_each(|name| headers.delete(name))?;
+        }
+        return Ok(response.with_headers(headers));
+    }
+    let page = Page::new(Rc::clone(&gate.config), request.host.clone());
+    let address = page_address(request);
+    let script = script(route, &headers)?;
+    let raw = web_sys::Response::from(response);
+    let Some(Rewritten { body, is_keyed }) = rewrite(&raw, page, &address, &script).await else {
+        log("warn", &[("event", "page_not_read".into()), ("path", request.path.as_str().into())]);
+        return Ok(Response::from(raw).with_headers(headers));
+    };
+    response = Response::from_body(ResponseBody::Stream(body))?;
+    if is_keyed {
+        OF_BYTES.iter().try_for_each(|name| headers.delete(name))?;
+        headers.set("cache-control", cache_control(headers.get("cache-control")?.as_deref()))?;
+        if visitor::of(request).is_none() {
+            headers.append("set-cookie", &visitor::new(request)?)?;
+        }
+    } else if !script.is_empty() {
+        for name in OF_BYTES.iter().filter(|name| name.contains("digest") || name.starts_with("content-")) {
+            headers.delete(name)?;
+        }
+        if let Some(etag) = headers.get("etag")?.filter(|etag| !etag.starts_with("W/")) {
+            headers.set("etag", &format!("W/{etag}"))?;
+        }
+    }
+    Ok(response.with_status(status).with_headers(headers))
+}
+
+fn page_address(request: &Request) -> String {
+    let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
+    format!("{}{}{query}", request.origin(), request.path)
+}
+
+/// The tag of the gate's script, with the nonce that the page's policy wants.
+fn script(route: &Route, headers: &Headers) -> Result<String> {
+    if !route.script {
+        return Ok(String::new());
+    }
+    let policy = headers.get("content-security-policy")?.unwrap_or_default();
+    let nonce = script_nonce(&policy)
+        .filter(|nonce| nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte)))
+        .map(|nonce| format!(" nonce=\"{nonce}\""));
+    Ok(format!("<script src=\"/.paid-once/gate.js\"{}></script>", nonce.unwrap_or_default()))
+}
+
+/// The headers of an answer as they stand for our host.
+fn for_us(response: &Response, request: &Request, route: &Route) -> Result<Headers> {
+    let headers = Headers::new();
+    let ours = request.origin();
+    let is_theirs = |name: &str| name != "set-cookie" && name != VERDICT;
+    for (name, value) in response.headers().entries().filter(|(name, _)| is_theirs(name)) {
+        let value = if name == "location" { moved(&value, &route.origin, &ours) } else { value };
+        headers.append(&name, &value)?;
+    }
+    for value in response.headers().get_all("set-cookie")? {
+        let is_another = route.origin_host() != request.host;
+        headers.append(
+            "set-cookie",
+            &if is_another { for_our_host(&value, route.origin_host()) } else { value },
+        )?;
+    }
+    Ok(headers)
+}
+
+/// What the gate says itself.
+pub(crate) struct Problem {
+    say: Say,
+    reference: String,
+    key: Option<String>,
+    answer: String,
+    retry_after_ms: u64,
+    form: Option<Again>,
+    is_quiet: bool,
+}
+
+/// A form that sends the same again.
+struct Again {
+    action: String,
+    enctype: &'static str,
+    fields: Vec<(String, String)>,
+    key: String,
+}
+
+impl Problem {
+    pub(crate) const fn new(say: Say) -> Self {
+        Self {
+            say,
+            reference: String::new(),
+            key: None,
+            answer: String::new(),
+            retry_after_ms: 0,
+            form: None,
+            is_quiet: false,
+        }
+    }
+
+    pub(crate) const fn slug(&self) -> &'static str {
+        self.say.slug()
+    }
+
+    /// It is about a request that the gate only passes on: nothing can be promised of it.
+    pub(crate) fn unsaid(self) -> Self {
+        Self { is_quiet: true, ..self }
+    }
+
+    pub(crate) fn with_reference(self, reference: String) -> Self {
+        Self { reference, ..self }
+    }
+
+    /// The form that sends it again has this key.
+    pub(crate) fn with_key(self, key: &str) -> Self {
+        Self { key: Some(key.to_owned()), ..self }
+    }
+
+    /// What was answered under this key can be seen.
+    pub(crate) fn with_answer(self, key: &str) -> Self {
+        Self { answer: format!("/.paid-once/answer?key={key}"), ..self }
+    }
+
+    pub(crate) fn retry_after(self, retry_after_ms: u64) -> Self {
+        Self { retry_after_ms, ..self }
+    }
+
+    /// With a form that sends the same again, where that can be shown: not with files, and not for ever.
+    pub(crate) fn again(self, gate: &Gate, request: &Request, encoding: &Encoding, body: &[u8]) -> Self {
+        let page = Page::new(Rc::clone(&gate.config), request.host.clone());
+        let fresh =
+            || page.mint(&request.method, &request.path, &request.query).map(|key| key.as_str().to_owned());
+        let fields = body::fields(encoding, body).filter(|_| body.len() <= SHOWN_MAX);
+        let form = fields.zip(self.key.clone().or_else(fresh)).map(|(fields, key)| Again {
+            action: page_address(request).split_off(request.origin().len()),
+            enctype: if matches!(encoding, Encoding::Parts(_)) { "multipart/form-data" } else { "" },
+            fields,
+            key,
+        });
+        Self { form, ..self }
+    }
+
+    pub(crate) fn answer(self, request: &Request) -> Result<Response> {
+        let headers = Headers::new();
+        headers.set("cache-control", "private, no-store")?;
+        headers.set("request-id", &request.id.0)?;
+        headers.set("x-content-type-options", "nosniff")?;
+        if self.retry_after_ms > 0 {
+            headers.set("retry-after", &self.retry_after_ms.div_ceil(1000).to_string())?;
+        }
+        let mut status = self.say.status();
+        let body = if request.wants_html() {
+            headers.set("content-type", "text/html; charset=utf-8")?;
+            headers.set(
+                "content-security-policy",
+                "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
+            )?;
+            if request.header("hx-request").is_some() {
+                // htmx shows no answer of another status, and only a part of the page by itself.
+                status = 200;
+                headers.set("hx-retarget", "body")?;
+                headers.set("hx-reswap", "innerHTML")?;
+            }
+            self.page()?
+        } else {
+            headers.set("content-type", "application/problem+json")?;
+            self.say.problem(&request.id.0, &self.reference)
+        };
+        Ok(Response::from_bytes(body)?.with_status(status).with_headers(headers))
+    }
+
+    fn page(&self) -> Result<Vec<u8>> {
+        let form = self.form.as_ref().map(|form| FormAgain {
+            action: &form.action,
+            enctype: form.enctype,
+            fields: form.fields.clone(),
+            key: &form.key,
+            button: self.say.button(),
+        });
+        let mut page = MessagePage { form, answer: &self.answer, ..MessagePage::new(self.say) };
+        if self.is_quiet {
+            page.text = "The site behind this address did not answer. Try again in a moment.";
+        }
+        let page = page.with_reference(&self.reference).render();
+        page.map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
+    }
+}
+
+/// The longest body that is shown again in a form, in bytes.
+const SHOWN_MAX: usize = 64 << 10;

@@ -1,0 +1,129 @@
+//! What an object is asked by the edge, beside the request itself, and what it says beside its answer.
+
+use data_encoding::BASE64;
+use once::times::Times;
+use serde::{Deserialize, Serialize};
+
+use crate::flow::OnUnknown;
+use crate::meaning::Rules;
+use crate::secret::Secret;
+
+/// The header in which it comes: JSON in base64. It never leaves the Worker.
+pub const ASK: &str = "paid-once-ask";
+/// The header in which the object answers, likewise.
+pub const VERDICT: &str = "paid-once-verdict";
+
+/// What is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ask {
+    /// Of the key and its owner.
+    secret: [u8; 32],
+    /// What the request says; none to see what the last one was answered.
+    pub fingerprint: Option<String>,
+    /// It may begin something: the form is not too old.
+    pub may_start: bool,
+    /// What is done where nobody knows.
+    pub on_unknown: OnUnknown,
+    /// What an answer means.
+    pub rules: Rules,
+    /// More names of cookies that are a session.
+    pub session: Vec<String>,
+    /// The largest answer that is kept, in bytes.
+    pub max_answer: usize,
+    /// See [`Times`]: wait, keep, timeout, window, quiet.
+    times: [u64; 5],
+    /// The id of the request.
+    pub request_id: String,
+}
+
+impl Ask {
+    /// Of a key, by the settings of its route.
+    pub fn new(secret: &Secret, route: &crate::config::Route, request_id: String) -> Self {
+        let Times { wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms, .. } =
+            route.times;
+        Self {
+            secret: *secret.as_bytes(),
+            fingerprint: None,
+            may_start: true,
+            on_unknown: route.on_unknown.clone(),
+            rules: route.rules.clone(),
+            session: route.session.clone(),
+            max_answer: route.max_answer,
+            times: [wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms],
+            request_id,
+        }
+    }
+
+    /// A request that is to be passed on once.
+    #[must_use]
+    pub fn to_pass_on(self, fingerprint: String, may_start: bool) -> Self {
+        Self { fingerprint: Some(fingerprint), may_start, ..self }
+    }
+
+    /// The secret of the key.
+    pub const fn secret(&self) -> Secret {
+        Secret::from_bytes(self.secret)
+    }
+
+    /// The times of the route.
+    pub fn times(&self) -> Times {
+        let [wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms] = self.times;
+        Times {
+            wait_ms,
+            retention_ms,
+            provider_timeout_ms,
+            provider_window_ms,
+            quiet_ms,
+            quarantine_ms: quiet_ms,
+            lease_ms: provider_timeout_ms.saturating_add(30_000),
+            completer_ms: provider_timeout_ms,
+            ..Times::default()
+        }
+    }
+}
+
+/// What the object says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The answer is the origin's.
+    Answered {
+        /// It was there before, or another request has brought it.
+        replayed: bool,
+    },
+    /// It is done, and the answer is for another session, or was too large to be kept.
+    AlreadyDone,
+    /// The key is of something else that is done, or that nobody knows of.
+    Differs {
+        /// Nobody knows what became of that.
+        is_unknown: bool,
+    },
+    /// It is under way.
+    UnderWay {
+        /// When to come again, in ms.
+        retry_after_ms: u64,
+    },
+    /// Nobody knows.
+    Unknown,
+    /// The origin was not reached.
+    NeverSent,
+    /// The key is too old to begin anything, or what was answered is not kept any more.
+    Old {
+        /// Something was done under it.
+        was_done: bool,
+    },
+    /// There were too many tries with one key.
+    TooMany,
+    /// There is nothing.
+    Nothing,
+}
+
+/// As the value of a header.
+pub fn to_header(what: &impl Serialize) -> serde_json::Result<String> {
+    Ok(BASE64.encode(&serde_json::to_vec(what)?))
+}
+
+/// From the value of a header.
+pub fn from_header<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
+    serde_json::from_slice(&BASE64.decode(text.as_bytes()).ok()?).ok()
+}

@@ -1,0 +1,382 @@
+//! The body of a form: where our key stands in it, the rest byte for byte without it, and the fingerprint of what it says.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+use web::url::percent_decode_bytes;
+
+use crate::form_key::FIELD;
+use crate::secret::{Digest, Secret};
+
+/// How a body is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `application/x-www-form-urlencoded`
+    Pairs,
+    /// `multipart/form-data`, with its boundary
+    Parts(String),
+    /// `application/json`
+    Json,
+    /// Anything else: it is passed on as it is.
+    Bytes,
+}
+
+impl Encoding {
+    /// By the `Content-Type`.
+    pub fn of(content_type: &str) -> Self {
+        let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+        match kind.trim().to_ascii_lowercase().as_str() {
+            "application/x-www-form-urlencoded" => Self::Pairs,
+            "multipart/form-data" => parameter(parameters, "boundary").map_or(Self::Bytes, Self::Parts),
+            kind if kind == "application/json" || kind.ends_with("+json") => Self::Json,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+/// A parameter of a header, such as `boundary` or `name`: a token, or a string in quotes.
+fn parameter(parameters: &str, name: &str) -> Option<String> {
+    let mut rest = parameters;
+    while !rest.is_empty() {
+        let (given, after) = rest.split_once('=')?;
+        let is_it = given.trim().trim_start_matches(';').trim().eq_ignore_ascii_case(name);
+        let (value, after) = match after.trim_start().strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_once(';').unwrap_or((after, "")),
+        };
+        if is_it {
+            return Some(value.trim().to_owned());
+        }
+        rest = after.trim_start().trim_start_matches(';');
+    }
+    None
+}
+
+/// A body, and what was cut out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// What the origin gets.
+    pub rest: Vec<u8>,
+    /// What stood where our key stands, in its order. Whoever sends it can have written anything there.
+    pub keys: Vec<String>,
+}
+
+/// Cuts our keys out of a body. All else stays byte for byte.
+pub fn cut(encoding: &Encoding, body: Vec<u8>) -> Cut {
+    match encoding {
+        Encoding::Pairs => cut_pairs(&body),
+        Encoding::Parts(boundary) => cut_parts(boundary, body),
+        Encoding::Json | Encoding::Bytes => Cut { rest: body, keys: Vec::new() },
+    }
+}
+
+fn decode(text: &[u8]) -> Vec<u8> {
+    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    percent_decode_bytes(&spaced)
+}
+
+fn pairs(body: &[u8]) -> impl Iterator<Item = (&[u8], Vec<u8>, Vec<u8>)> {
+    body.split(|byte| *byte == b'&').map(|pair| {
+        let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len()));
+        (pair, decode(name), decode(value.strip_prefix(b"=").unwrap_or_default()))
+    })
+}
+
+fn cut_pairs(body: &[u8]) -> Cut {
+    let (mut rest, mut keys): (Vec<&[u8]>, Vec<String>) = (Vec::new(), Vec::new());
+    for (pair, name, value) in pairs(body) {
+        if name == FIELD.as_bytes() {
+            keys.push(String::from_utf8_lossy(&value).into_owned());
+        } else {
+            rest.push(pair);
+        }
+    }
+    Cut { rest: rest.join(&b'&'), keys }
+}
+
+/// A part of a `multipart/form-data` body ([RFC 7578](https://www.rfc-editor.org/rfc/rfc7578)).
+struct Part<'a> {
+    /// With the line of its boundary.
+    whole: Range<usize>,
+    name: String,
+    filename: Option<String>,
+    content_type: &'a str,
+    content: &'a [u8],
+}
+
+fn find(bytes: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
+    let at = bytes.get(from..)?.windows(wanted.len()).position(|window| window == wanted)?;
+    Some(from + at)
+}
+
+/// The parts of a body; `None` if it is no such body, or not a whole one.
+fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<Part<'a>>> {
+    let line = format!("--{boundary}");
+    let between = format!("\r\n{line}");
+    let mut found = Vec::new();
+    let mut at = if body.starts_with(line.as_bytes()) { 0 } else { find(body, between.as_bytes(), 0)? + 2 };
+    loop {
+        let after_line = at + line.len();
+        let rest = body.get(after_line..)?;
+        if rest.starts_with(b"--") {
+            return Some(found);
+        }
+        let headers_at = after_line + rest.windows(2).position(|window| window == b"\r\n")? + 2;
+        let next = find(body, between.as_bytes(), headers_at.saturating_sub(2))?;
+        let headers_end = find(body, b"\r\n\r\n", headers_at.saturating_sub(2)).filter(|end| *end <= next)?;
+        let headers = std::str::from_utf8(body.get(headers_at..headers_end).unwrap_or_default()).ok()?;
+        let header = |name: &str| {
+            headers
+                .split("\r\n")
+                .filter_map(|line| line.split_once(':'))
+                .find_map(|(given, value)| given.trim().eq_ignore_ascii_case(name).then_some(value.trim()))
+        };
+        let disposition =
+            header("content-disposition")?.split_once(';').map_or("", |(_, parameters)| parameters);
+        found.push(Part {
+            whole: at..next + 2,
+            name: parameter(disposition, "name").unwrap_or_default(),
+            filename: parameter(disposition, "filename"),
+            content_type: header("content-type").unwrap_or_default(),
+            content: body.get(headers_end + 4..next).unwrap_or_default(),
+        });
+        at = next + 2;
+    }
+}
+
+fn cut_parts(boundary: &str, body: Vec<u8>) -> Cut {
+    let ours: Option<Vec<(Range<usize>, String)>> = parts(boundary, &body).map(|parts| {
+        parts
+            .into_iter()
+            .filter(|part| part.name == FIELD && part.filename.is_none())
+            .map(|part| (part.whole, String::from_utf8_lossy(part.content).into_owned()))
+            .collect()
+    });
+    let (mut rest, mut keys) = (body, Vec::new());
+    for (whole, key) in ours.unwrap_or_default().into_iter().rev() {
+        rest.drain(whole);
+        keys.insert(0, key);
+    }
+    Cut { rest, keys }
+}
+
+/// What names that only guard a form have: a new value at each page, or at each click.
+const GUARDS: &[&str] = &[
+    "csrfmiddlewaretoken",
+    "authenticity_token",
+    "_token",
+    "_csrf",
+    "_csrf_token",
+    "csrf_token",
+    "form_key",
+    "__RequestVerificationToken",
+    "__VIEWSTATE*",
+    "_wpnonce",
+    "*-nonce",
+    "g-recaptcha-response",
+    "h-captcha-response",
+    "cf-turnstile-response",
+    "utf8",
+    "commit",
+];
+
+/// Whether a field is no part of what a form says.
+pub fn is_ignored(name: &str, more: &[String]) -> bool {
+    GUARDS.iter().copied().chain(more.iter().map(String::as_str)).any(|known| is_like(known, name))
+}
+
+/// Whether a name is this one; a star at the beginning or the end stands for anything.
+pub fn is_like(known: &str, name: &str) -> bool {
+    match (known.strip_prefix('*'), known.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(beginning)) => name.starts_with(beginning),
+        (None, None) => known == name,
+    }
+}
+
+/// The fingerprint: under the secret, as bodies hold passwords. Of decoded pairs and parts in their order, without fields that only guard a
+/// form; of JSON without regard to white space and the order of members; of all else the bytes.
+pub fn fingerprint(
+    secret: &Secret,
+    address: &str,
+    encoding: &Encoding,
+    body: &[u8],
+    ignored: &[String],
+) -> String {
+    let mut digest = secret.digest("fingerprint");
+    digest.add(address.as_bytes());
+    match encoding {
+        Encoding::Pairs => {
+            for (_, name, value) in pairs(body) {
+                if !is_ignored(&String::from_utf8_lossy(&name), ignored) {
+                    digest.add(&name);
+                    digest.add(&value);
+                }
+            }
+        }
+        Encoding::Parts(boundary) => match parts(boundary, body) {
+            Some(parts) => parts.iter().filter(|part| !is_ignored(&part.name, ignored)).for_each(|part| {
+                digest.add(part.name.as_bytes());
+                digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
+                digest.add(part.content_type.as_bytes());
+                digest.add(part.content);
+            }),
+            None => digest.add(body),
+        },
+        Encoding::Json => match serde_json::from_slice(body) {
+            Ok(value) => add_json(&mut digest, &without(value, ignored)),
+            Err(_) => digest.add(body),
+        },
+        Encoding::Bytes => digest.add(body),
+    }
+    format!("gate1:{}", digest.hex())
+}
+
+fn without(value: Value, ignored: &[String]) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(
+            members.into_iter().filter(|(name, _)| !is_ignored(name, ignored)).collect::<Map<_, _>>(),
+        ),
+        other => other,
+    }
+}
+
+fn add_json(digest: &mut Digest, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            digest.add(b"{");
+            let mut sorted: Vec<_> = members.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            for (name, value) in sorted {
+                digest.add(name.as_bytes());
+                add_json(digest, value);
+            }
+            digest.add(b"}");
+        }
+        Value::Array(values) => {
+            digest.add(b"[");
+            values.iter().for_each(|value| add_json(digest, value));
+            digest.add(b"]");
+        }
+        plain => digest.add(plain.to_string().as_bytes()),
+    }
+}
+
+/// The fields of a form that can be shown again as hidden inputs: `None` where it has files, or is no form.
+pub fn fields(encoding: &Encoding, body: &[u8]) -> Option<Vec<(String, String)>> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+    match encoding {
+        Encoding::Pairs if body.is_empty() => Some(Vec::new()),
+        Encoding::Pairs => pairs(body).map(|(_, name, value)| text(&name).zip(text(&value))).collect(),
+        Encoding::Parts(boundary) => parts(boundary, body)?
+            .iter()
+            .map(|part| part.filename.is_none().then(|| Some((part.name.clone(), text(part.content)?)))?)
+            .collect(),
+        Encoding::Json | Encoding::Bytes => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const B: &str = "----WebKitFormBoundaryx";
+
+    fn multipart(parts: &[(&str, &str)]) -> Vec<u8> {
+        let mut body = String::new();
+        for (head, content) in parts {
+            body += &format!("--{B}\r\nContent-Disposition: form-data; {head}\r\n\r\n{content}\r\n");
+        }
+        (body + &format!("--{B}--\r\n")).into_bytes()
+    }
+
+    fn print(encoding: &Encoding, body: &[u8]) -> String {
+        fingerprint(&Secret::new("visitor", "key"), "POST /checkout", encoding, body, &["extra".to_owned()])
+    }
+
+    #[test]
+    fn the_key_is_cut_out_of_pairs_and_the_rest_stays() {
+        let body = b"a=1&paid_once_key=K1&b=x+y%2&paid%5Fonce_key=K2&&c".to_vec();
+        let Cut { rest, keys } = cut(&Encoding::Pairs, body);
+        assert_eq!(rest, b"a=1&b=x+y%2&&c");
+        assert_eq!(keys, ["K1", "K2"]);
+        assert_eq!(cut(&Encoding::Pairs, b"paid_once_key=K".to_vec()).rest, b"");
+    }
+
+    #[test]
+    fn the_key_is_cut_out_of_parts_and_the_rest_stays() {
+        let encoding = Encoding::of(&format!("multipart/form-data; charset=x; boundary=\"{B}\""));
+        assert_eq!(encoding, Encoding::Parts(B.to_owned()));
+        let file =
+            ("name=\"file\"; filename=\"a;b.txt\"\r\nContent-Type: text/plain", "x\r\n--not a boundary\r\n");
+        let without = multipart(&[("name=\"a\"", "1"), file]);
+        for at in 0..3 {
+            let mut all = vec![("name=\"a\"", "1"), file];
+            all.insert(at, ("name=\"paid_once_key\"", "K"));
+            let Cut { rest, keys } = cut(&encoding, multipart(&all));
+            assert_eq!(String::from_utf8(rest), String::from_utf8(without.clone()), "{at}");
+            assert_eq!(keys, ["K"]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_whole_multipart_stays_as_it_is() {
+        let whole = multipart(&[("name=\"paid_once_key\"", "K")]);
+        let encoding = Encoding::Parts(B.to_owned());
+        for length in 0..whole.len() - 4 {
+            let body = whole[..length].to_vec();
+            assert_eq!(cut(&encoding, body.clone()), Cut { rest: body, keys: Vec::new() }, "{length}");
+        }
+        assert_eq!(Encoding::of("multipart/form-data"), Encoding::Bytes);
+        assert_eq!(Encoding::of("text/plain"), Encoding::Bytes);
+        assert_eq!(Encoding::of("application/vnd.api+json"), Encoding::Json);
+    }
+
+    #[test]
+    fn what_guards_a_form_is_no_part_of_what_it_says() {
+        let a = print(
+            &Encoding::Pairs,
+            b"csrfmiddlewaretoken=1&name=%41nn&woocommerce-process-checkout-nonce=1&extra=1",
+        );
+        assert_eq!(
+            a,
+            print(&Encoding::Pairs, b"csrfmiddlewaretoken=2&name=Ann&woocommerce-process-checkout-nonce=2")
+        );
+        assert_ne!(a, print(&Encoding::Pairs, b"csrfmiddlewaretoken=1&name=Bob"));
+        assert_ne!(print(&Encoding::Pairs, b"a=1&b=2"), print(&Encoding::Pairs, b"a=1b&=2"));
+    }
+
+    #[test]
+    fn a_new_boundary_is_the_same_form() {
+        let body = String::from_utf8(multipart(&[("name=\"a\"", "1")])).unwrap();
+        let other = body.replace(B, "other");
+        assert_eq!(
+            print(&Encoding::Parts(B.to_owned()), body.as_bytes()),
+            print(&Encoding::Parts("other".to_owned()), other.as_bytes())
+        );
+        let changed = body.replace("\r\n\r\n1", "\r\n\r\n2");
+        assert_ne!(
+            print(&Encoding::Parts(B.to_owned()), body.as_bytes()),
+            print(&Encoding::Parts(B.to_owned()), changed.as_bytes())
+        );
+    }
+
+    #[test]
+    fn white_space_and_order_of_json_do_not_matter() {
+        let a = print(&Encoding::Json, br#"{"a": [1, {"x": 1, "y": 2}], "b": "2", "_token": 1}"#);
+        assert_eq!(a, print(&Encoding::Json, br#"{"b":"2","a":[1,{"y":2,"x":1}],"_token":2}"#));
+        assert_ne!(a, print(&Encoding::Json, br#"{"b":2,"a":[1,{"y":2,"x":1}]}"#));
+        assert_ne!(print(&Encoding::Json, b"{"), print(&Encoding::Json, b"{}"));
+    }
+
+    #[test]
+    fn a_form_without_files_can_be_shown_again() {
+        let all = Some(vec![("a".to_owned(), "1 <".to_owned()), ("b".to_owned(), String::new())]);
+        assert_eq!(fields(&Encoding::Pairs, b"a=1+%3C&b="), all);
+        let parts = multipart(&[("name=\"a\"", "1 <"), ("name=\"b\"", "")]);
+        assert_eq!(fields(&Encoding::Parts(B.to_owned()), &parts), all);
+        let file = multipart(&[("name=\"a\"; filename=\"\"", "")]);
+        assert_eq!(fields(&Encoding::Parts(B.to_owned()), &file), None);
+        assert_eq!(fields(&Encoding::Pairs, b"a=%ff"), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Requests to the origin, and to the object of a key.
+
+use std::time::Duration;
+
+use web::http::Request;
+use worker::js_sys::Uint8Array;
+use worker::wasm_bindgen::JsValue;
+use worker::worker_sys::web_sys;
+use worker::{Delay, Headers, Response, Result};
+
+use crate::app::Gate;
+use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
+use crate::config::Route;
+use crate::headers::to_origin;
+use crate::secret::Secret;
+use crate::visitor;
+
+/// How often an object is asked when its stub fails.
+const TRIES: u32 = 3;
+/// The pause before it is asked again; longer each time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The address at the origin.
+pub(crate) fn at_origin(request: &Request, route: &Route) -> String {
+    let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
+    format!("{}{}{query}", route.origin, request.path)
+}
+
+pub(crate) fn headers_to(request: &Request, route: &Route) -> Result<Headers> {
+    let is_document = matches!(request.method.as_str(), "GET" | "POST") && request.wants_html();
+    let headers = Headers::new();
+    for (name, value) in to_origin(request, &route.origin, is_document) {
+        headers.append(&name, &value)?;
+    }
+    Ok(headers)
+}
+
+/// A request whose redirects are not followed.
+pub(crate) fn request_to(
+    url: &str,
+    method: &str,
+    headers: &Headers,
+    body: Option<JsValue>,
+) -> Result<worker::Request> {
+    let init = web_sys::RequestInit::new();
+    init.set_method(method);
+    init.set_redirect(web_sys::RequestRedirect::Manual);
+    init.set_headers(&headers.0.clone().into());
+    if let Some(body) = body {
+        init.set_body(&body);
+    }
+    Ok(web_sys::Request::new_with_str_and_init(url, &init)?.into())
+}
+
+/// A body as it is sent; none at all where it is empty.
+pub(crate) fn bytes(body: &[u8]) -> Option<JsValue> {
+    (!body.is_empty()).then(|| Uint8Array::from(body).into())
+}
+
+/// Asks the object of a key. An exception from a stub says nothing about what was done: the key makes it safe to ask again.
+pub(crate) async fn ask(
+    gate: &Gate,
+    request: &Request,
+    route: &Route,
+    secret: &Secret,
+    (fingerprint, may_start): (String, bool),
+    body: &[u8],
+) -> Result<(Verdict, Response)> {
+    let ask = Ask::new(secret, route, request.id.0.clone()).to_pass_on(fingerprint, may_start);
+    let headers = headers_to(request, route)?;
+    headers.set(ASK, &to_header(&ask)?)?;
+    ask_object(gate, secret, &request.method, &at_origin(request, route), &headers, body).await
+}
+
+/// Asks what the newest operation of a key was answered.
+pub(crate) async fn ask_answer(
+    gate: &Gate,
+    request: &Request,
+    route: &Route,
+    key: &str,
+) -> Result<(Verdict, Response)> {
+    let secret = Secret::new(visitor::of(request).unwrap_or_default(), key);
+    let ask = Ask::new(&secret, route, request.id.0.clone());
+    let headers = Headers::new();
+    headers.set(ASK, &to_header(&ask)?)?;
+    headers.set("cookie", request.header("cookie").unwrap_or_default())?;
+    ask_object(gate, &secret, "POST", &route.origin, &headers, &[]).await
+}
+
+async fn ask_object(
+    gate: &Gate,
+    secret: &Secret,
+    method: &str,
+    url: &str,
+    headers: &Headers,
+    body: &[u8],
+) -> Result<(Verdict, Response)> {
+    let mut tried = 1;
+    loop {
+        let error = match ask_once(gate, secret, method, url, headers, body).await {
+            Ok(asked) => return Ok(asked),
+            Err(error) => error,
+        };
+        if tried == TRIES || error.to_string().contains("overloaded") {
+            return Err(error);
+        }
+        Delay::from(PAUSE * tried).await;
+        tried += 1;
+    }
+}
+
+async fn ask_once(
+    gate: &Gate,
+    secret: &Secret,
+    method: &str,
+    url: &str,
+    headers: &Headers,
+    body: &[u8],
+) -> Result<(Verdict, Response)> {
+    let stub = gate.env.durable_object("GATE_OBJECTS")?.id_from_name(&secret.name())?.get_stub()?;
+    let response = stub.fetch_with_request(request_to(url, method, headers, bytes(body))?).await?;
+    let verdict = response.headers().get(VERDICT)?.and_then(|text| from_header(&text));
+    let verdict = verdict
+        .ok_or_else(|| worker::Error::RustError(format!("the object answered {}", response.status_code())))?;
+    Ok((verdict, response))
+}

@@ -1,0 +1,420 @@
+//! The gate's settings: `GATE`, a variable in JSON (in wrangler.toml `[[vars.GATE.routes]]`), and the secret `SIGNING_KEY`.
+//! docs/gate.md says what each is for.
+
+use once::times::Times;
+use runtime::settings;
+use serde::Deserialize;
+use web::signing::SigningKeys;
+
+use crate::flow::OnUnknown;
+use crate::meaning::{Done, FailedIf, Rules};
+use crate::pattern::Pattern;
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// See `SIGNING_KEY`.
+    pub signing_keys: SigningKeys,
+    /// Where requests go, in this order: the first one of the host is where all goes that is no route.
+    pub routes: Vec<Route>,
+}
+
+/// What an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A form: its key stands in a hidden input.
+    Form,
+    /// An API: its key is the header `Idempotency-Key`.
+    Api,
+}
+
+/// What becomes of a request without a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// It is passed on without protection, and counted.
+    #[default]
+    Pass,
+    /// It is asked for with a key: a page with a button, or a problem.
+    Ask,
+}
+
+/// What becomes of a form that is sent with the key of one that is done, and says something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edited {
+    /// A page asks whether to see the answer or to send it as new.
+    #[default]
+    Ask,
+    /// It is sent as new.
+    New,
+}
+
+/// What frameworks and shops do alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Preset {
+    Django,
+    Rails,
+    Laravel,
+    Wordpress,
+    Woocommerce,
+}
+
+impl Preset {
+    const fn done(self) -> Done {
+        match self {
+            Self::Django | Self::Rails => Done::Redirect,
+            Self::Laravel | Self::Wordpress | Self::Woocommerce => Done::Answer,
+        }
+    }
+
+    fn failed_if(self) -> Option<FailedIf> {
+        let failed = || FailedIf { member: "result".to_owned(), equals: "failure".to_owned() };
+        matches!(self, Self::Woocommerce).then(failed)
+    }
+}
+
+/// An origin, and which of its addresses are passed on once.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The host in front of which it stands; any, if it is not said.
+    host: Option<String>,
+    /// `https://shop.example`, without a slash at its end.
+    pub origin: String,
+    forms: Vec<Pattern>,
+    api: Vec<Pattern>,
+    /// What is done where nobody knows what became of it.
+    pub on_unknown: OnUnknown,
+    /// What its answers mean.
+    pub rules: Rules,
+    /// More names of cookies that are a session.
+    pub session: Vec<String>,
+    /// More names of fields that are no part of what a form says.
+    pub ignore: Vec<String>,
+    /// See [`Missing`].
+    pub missing: Missing,
+    /// See [`Edited`].
+    pub edited: Edited,
+    /// The largest body that is taken, in bytes.
+    pub max_body: usize,
+    /// The largest answer that is kept, in bytes.
+    pub max_answer: usize,
+    /// Its times.
+    pub times: Times,
+    /// Pages get the gate's script, for forms that scripts build.
+    pub script: bool,
+    /// Nothing is done: all is passed on.
+    pub off: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gate {
+    routes: Vec<RawRoute>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRoute {
+    host: Option<String>,
+    origin: String,
+    #[serde(default)]
+    forms: Vec<String>,
+    #[serde(default)]
+    api: Vec<String>,
+    preset: Option<Preset>,
+    on_unknown: Option<RawOnUnknown>,
+    done: Option<Done>,
+    failed_if: Option<FailedIf>,
+    #[serde(default)]
+    session: Vec<String>,
+    #[serde(default)]
+    ignore: Vec<String>,
+    #[serde(default)]
+    missing: Missing,
+    #[serde(default)]
+    edited: Edited,
+    max_body: Option<usize>,
+    max_answer: Option<usize>,
+    /// How long a duplicate waits for the first one, in ms.
+    wait_ms: Option<u64>,
+    /// How long an answer is kept, in ms.
+    keep_ms: Option<u64>,
+    /// How long the origin may take, in ms.
+    timeout_ms: Option<u64>,
+    /// With `replay`: how long after the first send the origin keeps our key, in ms.
+    replay_ms: Option<u64>,
+    /// How long after a send an "it is not there" of a look-up is believed, in ms.
+    quiet_ms: Option<u64>,
+    script: Option<bool>,
+    #[serde(default)]
+    off: bool,
+    /// Log-in forms, too.
+    #[serde(default)]
+    force: bool,
+}
+
+/// `"never_again"`, `"replay"` or `{ lookup = "GET /orders?key={key}", done = 200 }`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawOnUnknown {
+    Word(String),
+    #[serde(rename_all = "snake_case")]
+    Lookup {
+        lookup: String,
+        done: Option<u16>,
+    },
+}
+
+impl RawOnUnknown {
+    fn read(self) -> Result<OnUnknown, String> {
+        match self {
+            Self::Word(word) if word == "never_again" => Ok(OnUnknown::NeverAgain),
+            Self::Word(word) if word == "replay" => Ok(OnUnknown::Replay),
+            Self::Word(word) => Err(format!(
+                "`on_unknown` is `{word}`: it is never_again, replay or {{ lookup = \"GET /path\", done = 200 }}"
+            )),
+            Self::Lookup { lookup, done } => {
+                let path = lookup.strip_prefix("GET ").map(str::trim).filter(|path| path.starts_with('/'));
+                let get = path.ok_or("`lookup` must be like \"GET /orders?key={key}\"")?.to_owned();
+                Ok(OnUnknown::Lookup { get, done: done.unwrap_or(200) })
+            }
+        }
+    }
+}
+
+/// The largest body unless it is set, in bytes.
+const BODY_MAX: usize = 10 << 20;
+/// The largest body that can be set, in bytes: it is held in memory.
+const BODY_MAX_MAX: usize = 32 << 20;
+/// The largest answer that is kept, in bytes: a row takes 2 MB, and it is written there in base64.
+const ANSWER_MAX: usize = 512 << 10;
+/// What a log-in form's address has in it: its answer is a session, which must not be given twice.
+const LOG_IN: &[&str] = &["login", "log-in", "signin", "sign-in", "session", "password", "auth"];
+
+impl Config {
+    /// Reads the settings. The error is one sentence that says what to set.
+    pub fn read(gate: Option<&str>, setting: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let gate = gate.ok_or(
+            "GATE is not set: name the origin and its forms in wrangler.toml, as docs/gate.md shows.",
+        )?;
+        let gate: Gate =
+            serde_json::from_str(gate).map_err(|error| format!("GATE cannot be read: {error}."))?;
+        if gate.routes.is_empty() {
+            return Err(
+                "GATE names no routes: write at least one [[vars.GATE.routes]] with its origin.".to_owned()
+            );
+        }
+        let signing_keys =
+            settings::signing_keys(|name: &str| setting(name).filter(|value| !value.trim().is_empty()))?;
+        let routes = gate.routes.into_iter().map(Route::of).collect::<Result<_, _>>();
+        Ok(Self { signing_keys, routes: routes.map_err(|error| format!("GATE: {error}."))? })
+    }
+
+    /// The routes of a host.
+    pub fn of_host<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Route> {
+        self.routes.iter().filter(move |route| route.host.as_deref().is_none_or(|own| own == host))
+    }
+
+    /// The route of a request, and what its address is there.
+    pub fn find<'a>(
+        &'a self,
+        host: &'a str,
+        method: &str,
+        path: &str,
+        query: &str,
+    ) -> Option<(&'a Route, Kind)> {
+        self.of_host(host).find_map(|route| Some((route, route.kind(method, path, query)?)))
+    }
+}
+
+impl Route {
+    fn of(raw: RawRoute) -> Result<Self, String> {
+        let origin = raw.origin.trim_end_matches('/').to_owned();
+        let is_address = |scheme: &str| {
+            origin
+                .strip_prefix(scheme)
+                .is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']))
+        };
+        if !is_address("https://") && !is_address("http://") {
+            return Err("`origin` must be an address such as https://shop.example, without a path".to_owned());
+        }
+        let patterns =
+            |texts: &[String]| texts.iter().map(|text| Pattern::parse(text)).collect::<Result<Vec<_>, _>>();
+        let (forms, api) = (patterns(&raw.forms)?, patterns(&raw.api)?);
+        let logs_in = |pattern: &&Pattern| {
+            let path = pattern.path().to_ascii_lowercase();
+            LOG_IN.iter().any(|word| path.contains(word))
+        };
+        if let Some(pattern) = forms.iter().find(logs_in).filter(|_| !raw.force) {
+            return Err(format!(
+                "`{}` looks like a log-in form, whose answer is a session: leave it out, it is passed on as it is, or set \
+                 `force = true`",
+                pattern.path()
+            ));
+        }
+        let bounded = |name: &str, value: Option<usize>, default: usize, most: usize| match value {
+            Some(value) if value == 0 || value > most => Err(format!("`{name}` must be from 1 to {most}")),
+            value => Ok(value.unwrap_or(default)),
+        };
+        let default = Times::default();
+        let timeout_ms = raw.timeout_ms.unwrap_or(60_000);
+        let times = Times {
+            lease_ms: timeout_ms.saturating_add(30_000),
+            wait_ms: raw.wait_ms.unwrap_or(default.wait_ms),
+            completer_ms: timeout_ms,
+            retention_ms: raw.keep_ms.unwrap_or(default.retention_ms),
+            provider_timeout_ms: timeout_ms,
+            provider_window_ms: raw.replay_ms.unwrap_or(3_600_000),
+            quiet_ms: raw.quiet_ms.unwrap_or(timeout_ms.saturating_mul(2)),
+            // An origin that has failed does not go on with it hours later.
+            quarantine_ms: raw.quiet_ms.unwrap_or(timeout_ms.saturating_mul(2)),
+            ..default
+        };
+        let times = times.validate().map_err(|error| {
+            let names = [
+                ("PROVIDER_TIMEOUT_MS", "`timeout_ms`"),
+                ("PROVIDER_WINDOW_MS", "`replay_ms`"),
+                ("QUIET_MS", "`quiet_ms`"),
+                ("WAIT_MS", "`wait_ms`"),
+            ];
+            names.iter().fold(error, |error, (theirs, ours)| error.replace(theirs, ours))
+        })?;
+        Ok(Self {
+            host: raw.host,
+            origin,
+            forms,
+            api,
+            on_unknown: raw.on_unknown.map(RawOnUnknown::read).transpose()?.unwrap_or_default(),
+            rules: Rules {
+                done: raw.done.or_else(|| raw.preset.map(Preset::done)).unwrap_or_default(),
+                failed_if: raw.failed_if.or_else(|| raw.preset.and_then(Preset::failed_if)),
+            },
+            session: raw.session,
+            ignore: raw.ignore,
+            missing: raw.missing,
+            edited: raw.edited,
+            max_body: bounded("max_body", raw.max_body, BODY_MAX, BODY_MAX_MAX)?,
+            max_answer: bounded("max_answer", raw.max_answer, ANSWER_MAX, ANSWER_MAX)?,
+            times,
+            script: raw.script.unwrap_or(true),
+            off: raw.off,
+        })
+    }
+
+    /// What an address is, if it is one of this route's.
+    pub fn kind(&self, method: &str, path: &str, query: &str) -> Option<Kind> {
+        let is_one =
+            |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(method, path, query));
+        match () {
+            () if self.off => None,
+            () if is_one(&self.forms) => Some(Kind::Form),
+            () if is_one(&self.api) => Some(Kind::Api),
+            () => None,
+        }
+    }
+
+    /// Whether there is any form at all, so that pages are looked at.
+    pub fn has_forms(&self) -> bool {
+        !self.off && !self.forms.is_empty()
+    }
+
+    /// The origin's host and port.
+    pub fn origin_host(&self) -> &str {
+        self.origin.split_once("://").map_or("", |(_, host)| host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(gate: &str) -> Result<Config, String> {
+        Config::read(Some(gate), |_| Some("x".repeat(32)))
+    }
+
+    fn route(more: &str) -> Result<Route, String> {
+        let gate = format!(
+            r#"{{"routes":[{{"origin":"https://shop.example/","forms":["POST /checkout"]{more}}}]}}"#
+        );
+        read(&gate).map(|config| config.routes[0].clone())
+    }
+
+    #[test]
+    fn ten_lines_are_enough() {
+        let config = read(
+            r#"{"routes":[{"origin":"https://shop.example","forms":["POST /checkout"],"api":["POST /v1/*"]}]}"#,
+        );
+        let config = config.unwrap();
+        let found = |method, path| config.find("any.host", method, path, "").map(|(_, kind)| kind);
+        assert_eq!(found("POST", "/checkout"), Some(Kind::Form));
+        assert_eq!(found("POST", "/v1/charges"), Some(Kind::Api));
+        assert_eq!(found("GET", "/checkout"), None);
+        assert_eq!(route("").unwrap().origin, "https://shop.example");
+        assert_eq!(route("").unwrap().on_unknown, OnUnknown::NeverAgain);
+    }
+
+    #[test]
+    fn a_preset_sets_what_is_not_set() {
+        assert_eq!(route(r#","preset":"django""#).unwrap().rules.done, Done::Redirect);
+        assert_eq!(route(r#","preset":"django","done":"answer""#).unwrap().rules.done, Done::Answer);
+        assert!(route(r#","preset":"woocommerce""#).unwrap().rules.failed_if.is_some());
+    }
+
+    #[test]
+    fn a_host_has_its_own_routes() {
+        let config = read(
+            r#"{"routes":[{"host":"a.example","origin":"https://a","forms":["POST /x"]},{"host":"b.example","origin":"https://b"}]}"#,
+        );
+        let config = config.unwrap();
+        assert!(config.find("a.example", "POST", "/x", "").is_some());
+        assert!(config.find("b.example", "POST", "/x", "").is_none());
+        assert_eq!(config.of_host("b.example").next().unwrap().origin, "https://b");
+        assert!(config.of_host("c.example").next().is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (more, named) in [
+            (r#","form":["POST /x"]"#, "form"),
+            (r#","preset":"drupal""#, "drupal"),
+            (r#","max_body":0"#, "max_body"),
+            (r#","max_answer":99999999"#, "max_answer"),
+            (r#","on_unknown":"hope""#, "hope"),
+            (r#","on_unknown":{"lookup":"/orders"}"#, "lookup"),
+            (r#","quiet_ms":1"#, "quiet_ms"),
+            (r#","api":["/v1"]"#, "/v1"),
+        ] {
+            let error = route(more).unwrap_err();
+            assert!(error.contains(named), "{more}: {error}");
+        }
+        assert!(read("{").unwrap_err().contains("GATE"));
+        assert!(read(r#"{"routes":[]}"#).unwrap_err().contains("GATE"));
+        assert!(read(r#"{"routes":[{"origin":"shop.example"}]}"#).unwrap_err().contains("origin"));
+        assert!(Config::read(None, |_| None).unwrap_err().contains("GATE"));
+        assert!(
+            Config::read(Some(r#"{"routes":[{"origin":"https://a"}]}"#), |_| None)
+                .unwrap_err()
+                .contains("SIGNING_KEY")
+        );
+    }
+
+    #[test]
+    fn a_form_that_logs_in_is_refused_unless_it_is_forced() {
+        let gate = |more: &str| {
+            read(&format!(
+                r#"{{"routes":[{{"origin":"https://a","forms":["POST /accounts/Login/"]{more}}}]}}"#
+            ))
+        };
+        assert!(gate("").unwrap_err().contains("force"));
+        assert!(gate(r#","force":true"#).is_ok());
+    }
+
+    #[test]
+    fn a_gate_that_is_off_passes_all_on() {
+        let route = route(r#","off":true"#).unwrap();
+        assert_eq!(route.kind("POST", "/checkout", ""), None);
+        assert!(!route.has_forms());
+    }
+}

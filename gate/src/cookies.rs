@@ -1,0 +1,160 @@
+//! Cookies: which of them a visitor is known by, and which of an answer are given again with a replay.
+
+use serde::{Deserialize, Serialize};
+
+use crate::body::is_like;
+use crate::secret::Secret;
+
+/// Sessions as frameworks and shops name them.
+const SESSIONS: &[&str] = &[
+    "sessionid",
+    "PHPSESSID",
+    "JSESSIONID",
+    "ASP.NET_SessionId",
+    ".AspNetCore.*",
+    "laravel_session",
+    "connect.sid",
+    "session",
+    "sid",
+    "*_session",
+    "*_session_id",
+    "wordpress_logged_in_*",
+    "wp_woocommerce_session_*",
+];
+
+/// The pairs of a `Cookie` header.
+pub fn pairs(header: &str) -> impl Iterator<Item = (&str, &str)> {
+    header.split(';').filter_map(|pair| pair.trim().split_once('='))
+}
+
+/// Name and value of a `Set-Cookie` header.
+fn set(header: &str) -> Option<(&str, &str)> {
+    let (name, value) = header.split(';').next()?.split_once('=')?;
+    Some((name.trim(), value.trim()))
+}
+
+/// A cookie as it was sent: its name, and what stands for its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    name: String,
+    digest: String,
+}
+
+/// What stands for the values of all cookies of a request.
+pub fn sent(header: &str, secret: &Secret) -> Vec<Sent> {
+    pairs(header)
+        .map(|(name, value)| Sent { name: name.to_owned(), digest: digest(name, value, secret) })
+        .collect()
+}
+
+fn digest(name: &str, value: &str, secret: &Secret) -> String {
+    let mut digest = secret.digest("cookie");
+    digest.add(name.as_bytes());
+    digest.add(value.as_bytes());
+    let mut hex = digest.hex();
+    hex.truncate(32);
+    hex
+}
+
+/// The values of the cookies of a session.
+pub fn sessions<'a>(header: &'a str, more: &'a [String]) -> impl Iterator<Item = &'a str> {
+    pairs(header).filter(|(name, _)| is_session(name, more)).map(|(_, value)| value)
+}
+
+fn is_session(name: &str, more: &[String]) -> bool {
+    let name = name.strip_prefix("__Host-").or_else(|| name.strip_prefix("__Secure-")).unwrap_or(name);
+    SESSIONS.iter().copied().chain(more.iter().map(String::as_str)).any(|known| is_like(known, name))
+}
+
+fn of<'a>(cookies: &'a [Sent], name: &str) -> Option<&'a str> {
+    cookies.iter().find(|cookie| cookie.name == name).map(|cookie| cookie.digest.as_str())
+}
+
+/// Whether a browser is in the session in which the first request was: each cookie of a session is the one that was sent first, or the one
+/// that the answer has set.
+pub fn is_same_session(
+    first: &[Sent],
+    now: &[Sent],
+    answered: &[&str],
+    more: &[String],
+    secret: &Secret,
+) -> bool {
+    first.iter().chain(now).filter(|cookie| is_session(&cookie.name, more)).all(|Sent { name, .. }| {
+        let has = of(now, name);
+        let was_set = answered
+            .iter()
+            .filter_map(|header| set(header))
+            .filter(|(given, _)| given == name)
+            .any(|(_, value)| has == Some(digest(name, value, secret).as_str()));
+        has == of(first, name) || was_set
+    })
+}
+
+/// Whether a `Set-Cookie` of the stored answer is given again: only while the browser still sends for that name what it sent first. What it
+/// has got since must not be put back.
+pub fn is_given_again(header: &str, first: &[Sent], now: &[Sent]) -> bool {
+    set(header).is_some_and(|(name, _)| of(first, name) == of(now, name))
+}
+
+/// A `Set-Cookie` of the origin as it stands for the gate's host: without the origin's own.
+pub fn for_our_host(header: &str, origin_host: &str) -> String {
+    let is_origins = |part: &str| {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let host = origin_host.split(':').next().unwrap_or_default();
+        let value = value.trim().trim_start_matches('.');
+        name.trim().eq_ignore_ascii_case("domain") && (value == host || host.ends_with(&format!(".{value}")))
+    };
+    let parts: Vec<&str> = header.split(';').filter(|part| !is_origins(part)).collect();
+    parts.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret() -> Secret {
+        Secret::new("visitor", "key")
+    }
+
+    fn same(first: &str, now: &str, answered: &[&str]) -> bool {
+        let secret = secret();
+        is_same_session(&sent(first, &secret), &sent(now, &secret), answered, &["basket".to_owned()], &secret)
+    }
+
+    #[test]
+    fn a_replay_is_for_the_session_that_sent_it_first() {
+        assert!(same("sessionid=a; theme=x", "theme=y; sessionid=a", &[]));
+        assert!(!same("sessionid=a", "sessionid=b", &[]));
+        assert!(!same("sessionid=a", "", &[]));
+        assert!(!same("", "sessionid=b", &[]));
+        assert!(same("theme=x", "theme=y", &[]));
+        assert!(!same("basket=1", "basket=2", &[]));
+        assert!(!same("__Host-_redmine_session=1", "__Host-_redmine_session=2", &[]));
+    }
+
+    #[test]
+    fn the_session_that_the_answer_has_begun_is_the_same() {
+        assert!(same("", "sessionid=b", &["sessionid=b; Path=/; HttpOnly"]));
+        assert!(same("sessionid=a", "sessionid=b", &["x=1", "sessionid=b"]));
+        assert!(!same("sessionid=a", "sessionid=c", &["sessionid=b"]));
+        assert!(!same("sessionid=a", "", &["sessionid=b"]));
+    }
+
+    #[test]
+    fn a_cookie_is_given_again_while_the_browser_has_what_it_had() {
+        let first = sent("sessionid=a; basket=1", &secret());
+        let again = |header, now| is_given_again(header, &first, &sent(now, &secret()));
+        assert!(again("sessionid=b; Path=/", "sessionid=a"));
+        assert!(!again("sessionid=b; Path=/", "sessionid=b"));
+        assert!(!again("sessionid=b; Path=/", ""));
+        assert!(again("new=1", "sessionid=c"));
+        assert!(!again("new=1", "new=1"));
+    }
+
+    #[test]
+    fn a_domain_that_is_the_origins_is_left_out() {
+        assert_eq!(for_our_host("a=1; Domain=shop.example; Path=/", "shop.example:8000"), "a=1; Path=/");
+        assert_eq!(for_our_host("a=1; domain=.example", "shop.example"), "a=1");
+        assert_eq!(for_our_host("a=domain; Path=/", "shop.example"), "a=domain; Path=/");
+    }
+}

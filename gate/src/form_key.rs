@@ -1,0 +1,90 @@
+//! The key that is written into a form: random, minted by the gate, signed, and bound to neither visitor nor address. What it is worth to
+//! whom is decided by the name of the object, which is made of the visitor and the key: a stranger with a copy names an object of their own.
+//!
+//! ```text
+//! base64url( version 1 · random 16 · minted_at_ms 6 · signature of all that 36 )
+//! ```
+
+use data_encoding::BASE64URL_NOPAD;
+use web::signing::{Purpose, SigningKeys};
+
+const VERSION: u8 = 1;
+const RANDOM_LEN: usize = 16;
+const SIGNED_LEN: usize = 1 + RANDOM_LEN + 6;
+
+/// The name of the input, and of the member of a JSON body.
+pub const FIELD: &str = "paid_once_key";
+
+/// A key that this gate has minted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FormKey {
+    text: String,
+    /// When it was minted, in ms since the epoch.
+    pub minted_at_ms: u64,
+}
+
+impl FormKey {
+    /// A new one.
+    pub fn mint(random: [u8; RANDOM_LEN], now_ms: u64, keys: &SigningKeys) -> Self {
+        let mut bytes = vec![VERSION];
+        bytes.extend(random);
+        bytes.extend(now_ms.to_be_bytes().iter().skip(2));
+        bytes.extend(keys.sign(Purpose::GateForm, &[&bytes]));
+        Self { text: BASE64URL_NOPAD.encode(&bytes), minted_at_ms: now_ms }
+    }
+
+    /// From its text; `None` if this gate has not minted it.
+    pub fn open(text: &str, keys: &SigningKeys) -> Option<Self> {
+        let bytes = BASE64URL_NOPAD.decode(text.trim().as_bytes()).ok()?;
+        let (signed, signature) = bytes.split_at_checked(SIGNED_LEN)?;
+        keys.verify(Purpose::GateForm, &[signed], signature)?;
+        let mut minted_at = [0; 8];
+        let time = signed.get(1 + RANDOM_LEN..)?;
+        minted_at.iter_mut().skip(2).zip(time).for_each(|(to, from)| *to = *from);
+        (signed.first() == Some(&VERSION))
+            .then(|| Self { text: text.trim().to_owned(), minted_at_ms: u64::from_be_bytes(minted_at) })
+    }
+
+    /// As it stands in the form.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::fmt::Debug for FormKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FormKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(secret: &str) -> SigningKeys {
+        SigningKeys::parse(&secret.repeat(32)).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_opened_by_the_gate_that_minted_it_and_by_no_other() {
+        let key = FormKey::mint([7; 16], 1_790_000_000_123, &keys("a"));
+        assert_eq!(FormKey::open(key.as_str(), &keys("a")), Some(key.clone()));
+        assert_eq!(FormKey::open(&format!(" {}\n", key.as_str()), &keys("a")), Some(key.clone()));
+        assert_eq!(key.minted_at_ms, 1_790_000_000_123);
+        assert_eq!(FormKey::open(key.as_str(), &keys("b")), None);
+        assert_eq!(key.as_str().len(), 79);
+    }
+
+    #[test]
+    fn no_other_text_is_a_key() {
+        let key = FormKey::mint([7; 16], 1_790_000_000_123, &keys("a"));
+        for at in 0..key.as_str().len() - 1 {
+            let mut text = key.as_str().to_owned().into_bytes();
+            text[at] = if text[at] == b'A' { b'B' } else { b'A' };
+            assert_eq!(FormKey::open(&String::from_utf8(text).unwrap(), &keys("a")), None, "{at}");
+        }
+        for text in ["", "x", &"A".repeat(79)] {
+            assert_eq!(FormKey::open(text, &keys("a")), None);
+        }
+    }
+}

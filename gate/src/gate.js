@@ -1,0 +1,67 @@
+// Keys for the forms that scripts build, and fresh ones for what scripts have sent. Without it all stays safe: the gate only asks more.
+// A page that comes back from history has the keys that were sent from it: what is sent once more is the same.
+(() => {
+  const FIELD = 'paid_once_key';
+  /** A second click comes within this time, in ms, also where the answer to the first one came at once. */
+  const CLICKS_MS = 1000;
+  const { forms } = document;
+  const keyOf = (form) => form.querySelector(`input[name="${FIELD}"]`);
+  const fetch0 = window.fetch.bind(window);
+  const send0 = XMLHttpRequest.prototype.send;
+
+  async function renew(form) {
+    const at = new URL(form.getAttribute('action') || location, document.baseURI);
+    if (form.method !== 'post' || at.host !== location.host) return;
+    const answer = await fetch0('/.paid-once/key?to=' + encodeURIComponent(at.pathname + at.search));
+    if (answer.status !== 200) return;
+    const key = await answer.text();
+    if (!keyOf(form))
+      form.prepend(Object.assign(document.createElement('input'), { type: 'hidden', name: FIELD }));
+    keyOf(form).value = key;
+  }
+
+  /** Forms that have no key, or the one of another form: a copy. */
+  const asked = new WeakSet();
+  function look() {
+    const seen = new Set();
+    for (const form of forms) {
+      const key = keyOf(form)?.value;
+      if (!asked.has(form) && (!key || seen.has(key))) renew(form);
+      asked.add(form);
+      seen.add(key);
+    }
+  }
+
+  /** What a script has sent itself is over: the form's next sending is another one. */
+  function over(body) {
+    const key = (body instanceof FormData || body instanceof URLSearchParams) && body.get(FIELD);
+    if (!key) return;
+    setTimeout(() => {
+      for (const form of forms) if (keyOf(form)?.value === key) renew(form);
+    }, CLICKS_MS);
+  }
+  window.fetch = async (...args) => {
+    const answer = await fetch0(...args);
+    if (answer.ok) over(args[1]?.body);
+    return answer;
+  };
+  XMLHttpRequest.prototype.send = function (body) {
+    this.addEventListener('load', () => this.status < 400 && over(body));
+    return send0.call(this, body);
+  };
+
+  const placeOf = (form) => FIELD + [...forms].indexOf(form) + location;
+  addEventListener('submit', ({ target }) => {
+    if (keyOf(target)) sessionStorage[placeOf(target)] = keyOf(target).value;
+  });
+
+  addEventListener('DOMContentLoaded', () => {
+    if (performance.getEntriesByType('navigation')[0]?.type === 'back_forward')
+      for (const form of forms) {
+        const sent = sessionStorage[placeOf(form)];
+        if (sent && keyOf(form)) keyOf(form).value = sent;
+      }
+    look();
+    new MutationObserver(look).observe(document, { childList: true, subtree: true });
+  });
+})();

@@ -1,0 +1,147 @@
+//! Headers on their way to the origin and back.
+
+use web::http::Request;
+
+/// Headers of a connection ([RFC 9110, 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), and those that the runtime sets.
+const OF_CONNECTION: &[&str] = &[
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What says of which bytes a page is made, or how long it may be kept: not true of a page into which a key was written.
+pub const OF_BYTES: &[&str] = &[
+    "accept-ranges",
+    "age",
+    "content-digest",
+    "content-length",
+    "content-md5",
+    "digest",
+    "etag",
+    "expires",
+    "last-modified",
+    "repr-digest",
+];
+
+/// Whether a header belongs to an answer that is kept. Its body is kept decoded.
+pub fn is_answers(name: &str) -> bool {
+    !OF_CONNECTION.contains(&name) && !matches!(name, "content-encoding" | "date" | "alt-svc")
+}
+
+/// The request's headers as the origin gets them: it is told for which host it answers, and a form comes from a page of its own.
+pub fn to_origin(request: &Request, origin: &str, is_document: bool) -> Vec<(String, String)> {
+    let ours = request.origin();
+    let is_dropped = |name: &str| {
+        OF_CONNECTION.contains(&name)
+            || name.starts_with("cf-")
+            || name.starts_with("paid-once-")
+            || matches!(name, "x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto" | "x-real-ip")
+            || (is_document && name == "accept-encoding")
+    };
+    let mut headers: Vec<(String, String)> = request
+        .headers
+        .iter()
+        .filter(|(name, _)| !is_dropped(name))
+        .map(|(name, value)| match name.as_str() {
+            "origin" if *value == ours => (name.clone(), origin.to_owned()),
+            "referer" => (name.clone(), moved(value, &ours, origin)),
+            _ => (name.clone(), value.clone()),
+        })
+        .collect();
+    let mut add = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
+    if let Some(address) = request.header("cf-connecting-ip") {
+        add("x-forwarded-for", address);
+        add("x-real-ip", address);
+    }
+    add("x-forwarded-host", &request.host);
+    add("x-forwarded-proto", &request.scheme);
+    if is_document {
+        add("accept-encoding", readable(request.header("accept-encoding").unwrap_or_default()));
+    }
+    headers
+}
+
+/// What a browser takes of what the rewriter can read.
+fn readable(accepted: &str) -> &'static str {
+    let takes = |encoding: &str| {
+        accepted.split(',').any(|entry| {
+            let (name, quality) = entry.split_once(';').unwrap_or((entry, ""));
+            name.trim().eq_ignore_ascii_case(encoding) && quality.replace(' ', "") != "q=0"
+        })
+    };
+    match (takes("gzip"), takes("br")) {
+        (true, true) => "gzip, br",
+        (true, false) => "gzip",
+        (false, true) => "br",
+        (false, false) => "identity",
+    }
+}
+
+/// An address at one origin, at another one. Any other address stays.
+pub fn moved(address: &str, from: &str, to: &str) -> String {
+    match address.strip_prefix(from) {
+        Some(rest) if rest.is_empty() || rest.starts_with(['/', '?', '#']) => format!("{to}{rest}"),
+        _ => address.to_owned(),
+    }
+}
+
+/// How a page with a key may be kept: by nobody but the browser, and never shown again unasked.
+pub fn cache_control(origins: Option<&str>) -> &'static str {
+    if origins.is_some_and(|value| value.to_ascii_lowercase().contains("no-store")) {
+        "private, no-store"
+    } else {
+        "private, no-cache"
+    }
+}
+
+/// The nonce that a page's policy wants of scripts.
+pub fn script_nonce(policy: &str) -> Option<&str> {
+    let directives = || policy.split([';', ',']).map(str::trim);
+    let of = |name: &str| directives().find(|directive| directive.split(' ').next() == Some(name));
+    let scripts = of("script-src-elem").or_else(|| of("script-src")).or_else(|| of("default-src"))?;
+    scripts.split(' ').find_map(|source| source.strip_prefix("'nonce-")?.strip_suffix('\''))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_moves_with_its_origin_alone() {
+        let moved = |address| moved(address, "https://shop.example", "http://10.0.0.1:8000");
+        assert_eq!(moved("https://shop.example/a?b#c"), "http://10.0.0.1:8000/a?b#c");
+        assert_eq!(moved("https://shop.example"), "http://10.0.0.1:8000");
+        assert_eq!(moved("https://shop.example.evil/a"), "https://shop.example.evil/a");
+        assert_eq!(moved("/a"), "/a");
+    }
+
+    #[test]
+    fn the_origin_packs_as_both_can_read_it() {
+        assert_eq!(readable("gzip, deflate, br;q=0.5, zstd"), "gzip, br");
+        assert_eq!(readable("GZIP; q=0, br"), "br");
+        assert_eq!(readable("zstd"), "identity");
+        assert_eq!(readable(""), "identity");
+    }
+
+    #[test]
+    fn a_policy_names_its_nonce() {
+        assert_eq!(script_nonce("default-src 'self'; script-src 'nonce-abc' 'strict-dynamic'"), Some("abc"));
+        assert_eq!(script_nonce("default-src 'nonce-abc'"), Some("abc"));
+        assert_eq!(script_nonce("script-src 'self'; style-src 'nonce-abc'"), None);
+    }
+
+    #[test]
+    fn what_must_not_be_kept_at_all_stays_so() {
+        assert_eq!(cache_control(Some("no-store, max-age=0")), "private, no-store");
+        assert_eq!(cache_control(Some("public, max-age=600")), "private, no-cache");
+        assert_eq!(cache_control(None), "private, no-cache");
+    }
+}

@@ -1,0 +1,263 @@
+//! The object's way to the origin: it sends, it asks, and it seals what is kept of an answer.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use once::call::{LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
+use once::context::Bug;
+use once::rows::{Rows, StagedJob};
+use once::times::Times;
+use once_object::object::{Host, NotTaken, Object};
+use runtime::log::log;
+use runtime::now_ms;
+use serde_json::Value;
+use web::url::Url;
+use worker::js_sys::Uint8Array;
+use worker::wasm_bindgen::JsValue;
+use worker::worker_sys::web_sys;
+use worker::{AbortController, ByteStream, Delay, Fetch, Headers, Response, ResponseBody, Result};
+
+use crate::cookies::Sent;
+use crate::flow::{Again, OnUnknown, PassOn, Reply};
+use crate::headers::is_answers;
+use crate::meaning::{Ended, Rules};
+use crate::sealed::{self, Head, Kept};
+use crate::secret::Secret;
+
+/// How often one key may be sent after refusals.
+const TRIES_MAX: u32 = 100;
+
+/// A request that somebody has brought: in memory alone.
+pub(crate) struct Outgoing {
+    pub(crate) method: String,
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) secret: Secret,
+    pub(crate) first: Vec<Sent>,
+    pub(crate) rules: Rules,
+    pub(crate) max_answer: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) on_unknown: OnUnknown,
+}
+
+/// What the objects of this Worker are made with.
+#[derive(Default)]
+pub(crate) struct GateHost {
+    pub(crate) times: Cell<Times>,
+    /// What can be sent, by the number of its key.
+    pub(crate) outgoing: RefCell<HashMap<u32, Rc<Outgoing>>>,
+    /// Answers that are too large to be kept, for whoever has sent what they answer.
+    pub(crate) large: RefCell<HashMap<u32, Response>>,
+}
+
+/// An answer of the origin, as far as it is read.
+struct Answered {
+    status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// What there is more of it.
+    rest: Option<ByteStream>,
+}
+
+impl Answered {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl GateHost {
+    fn brought(&self, call: &ProviderCall<PassOn>) -> Option<Rc<Outgoing>> {
+        self.outgoing.borrow().get(&call.key_id).cloned()
+    }
+
+    async fn pass_on(&self, outgoing: &Outgoing, key_id: u32) -> Outcome<Reply> {
+        let unknown = |reason| Outcome::Unknown { answer_is_stored: false, reason };
+        let answered = exchange(outgoing, &outgoing.method, &outgoing.url, Some(&outgoing.body)).await;
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(reason) => return unknown(reason),
+        };
+        let is_json = answered.header("content-type").is_some_and(|kind| kind.contains("json"));
+        let has_retry_after = answered.header("retry-after").is_some();
+        let ended = outgoing.rules.judge(answered.status, has_retry_after, is_json, &answered.body);
+        if ended == Ended::Unknown {
+            return unknown(format!("status {}", answered.status));
+        }
+        let Answered { status, headers, body, rest } = answered;
+        let head = Head { headers, first: outgoing.first.clone(), is_whole: rest.is_none() };
+        let kept = match rest {
+            None => Kept { head, body },
+            Some(rest) => {
+                let whole = futures_util::stream::once(async move { Ok(body) }).chain(rest);
+                if let Ok(whole) = Response::from_stream(whole) {
+                    self.large.borrow_mut().insert(key_id, whole);
+                }
+                Kept { head, body: Vec::new() }
+            }
+        };
+        // What was answered is true, whether it can be kept or not.
+        let sealed = sealed::seal(&kept, &outgoing.secret).await.unwrap_or_else(|error| {
+            log("error", &[("event", "not_sealed".into()), ("error", error.to_string().into())]);
+            Vec::new()
+        });
+        Outcome::Definitive(ProviderReply { status, result: Reply { ended, sealed }, request_id: None })
+    }
+
+    /// Asks the origin on behalf of the visitor what became of it.
+    async fn ask_origin(&self, outgoing: &Outgoing, origin_key: &str) -> LookUp<Reply> {
+        let unclear = |reason| LookUp::Inconclusive { from_the_start: true, reason };
+        let OnUnknown::Lookup { get, done } = &outgoing.on_unknown else {
+            return unclear("the route asks nobody any more".to_owned());
+        };
+        let origin = Url::split(&outgoing.url);
+        let url = format!("{}://{}{}", origin.scheme, origin.host, get.replace("{key}", origin_key));
+        match exchange(outgoing, "GET", &url, None).await {
+            Ok(answered) if answered.status == *done && answered.rest.is_none() => {
+                let Answered { status, headers, body, .. } = answered;
+                let kept =
+                    Kept { head: Head { headers, first: outgoing.first.clone(), is_whole: true }, body };
+                let sealed = sealed::seal(&kept, &outgoing.secret).await.unwrap_or_default();
+                found(status, Reply { ended: Ended::Done, sealed })
+            }
+            Ok(answered) if matches!(answered.status, 200..=499) => LookUp::Absent,
+            Ok(answered) => unclear(format!("status {}", answered.status)),
+            Err(reason) => unclear(reason),
+        }
+    }
+}
+
+const fn found(status: u16, result: Reply) -> LookUp<Reply> {
+    LookUp::Found(ProviderReply { status, result, request_id: None })
+}
+
+const fn without_body(ended: Ended) -> Reply {
+    Reply { ended, sealed: Vec::new() }
+}
+
+/// Asks the origin. An error means that it is unknown whether it got it; its text quotes nothing of it.
+async fn exchange(
+    outgoing: &Outgoing,
+    method: &str,
+    url: &str,
+    body: Option<&[u8]>,
+) -> std::result::Result<Answered, String> {
+    let abort = AbortController::default();
+    let signal = abort.signal();
+    let work = Box::pin(async {
+        let init = web_sys::RequestInit::new();
+        init.set_method(method);
+        init.set_signal(Some(&signal));
+        init.set_redirect(web_sys::RequestRedirect::Manual);
+        init.set_headers(&headers_of(&outgoing.headers, body.is_some()).map_err(|_| NO_REQUEST)?);
+        if let Some(body) = body.filter(|body| !body.is_empty()) {
+            init.set_body(&Uint8Array::from(body).into());
+        }
+        let request = web_sys::Request::new_with_str_and_init(url, &init).map_err(|_| NO_REQUEST)?;
+        let mut response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
+        let headers = answered_headers(response.headers());
+        let mut answered = Answered { status: response.status_code(), headers, body: Vec::new(), rest: None };
+        if let ResponseBody::Stream(_) = response.body() {
+            let mut stream = response.stream().map_err(|_| BROKE_OFF)?;
+            while let Some(chunk) = stream.next().await {
+                answered.body.extend(chunk.map_err(|_| BROKE_OFF)?);
+                if answered.body.len() > outgoing.max_answer {
+                    answered.rest = Some(stream);
+                    break;
+                }
+            }
+        }
+        Ok(answered)
+    });
+    match select(work, Delay::from(outgoing.timeout)).await {
+        Either::Left((answered, _)) => answered,
+        Either::Right(((), work)) => {
+            drop(work);
+            abort.abort();
+            Err(format!("no answer within {} ms", outgoing.timeout.as_millis()))
+        }
+    }
+}
+
+const NO_REQUEST: &str = "no request could be made";
+const BROKE_OFF: &str = "the answer broke off";
+
+/// What is sent: of a body's own headers none without it.
+fn headers_of(pairs: &[(String, String)], has_body: bool) -> Result<JsValue> {
+    let headers = Headers::new();
+    for (name, value) in pairs {
+        if has_body || !name.starts_with("content-") {
+            headers.append(name, value)?;
+        }
+    }
+    Ok(headers.0.into())
+}
+
+/// The headers of an answer that belong to it: the runtime has decoded the body.
+fn answered_headers(headers: &Headers) -> Vec<(String, String)> {
+    let all = headers.entries().filter(|(name, _)| is_answers(name) && name != "set-cookie");
+    let cookies = headers.get_all("set-cookie").unwrap_or_default();
+    all.chain(cookies.into_iter().map(|value| ("set-cookie".to_owned(), value))).collect()
+}
+
+impl Host for GateHost {
+    type Flow = PassOn;
+
+    fn times(&self) -> Times {
+        self.times.get()
+    }
+
+    fn settings(&self) {}
+
+    fn keys_max(&self) -> u32 {
+        TRIES_MAX
+    }
+
+    async fn send(&self, call: &ProviderCall<PassOn>) -> Outcome<Reply> {
+        if let Some(outgoing) = self.brought(call) {
+            return self.pass_on(&outgoing, call.key_id).await;
+        }
+        // The gate died before it was sent, and nobody has brought it again.
+        if call.sends <= 1 && !call.maybe_executed {
+            let result = without_body(Ended::NeverSent);
+            return Outcome::Definitive(ProviderReply { status: 502, result, request_id: None });
+        }
+        let reason = "nobody has brought it again".to_owned();
+        Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Send, reason }
+    }
+
+    async fn look_up(&self, call: &ProviderCall<PassOn>) -> LookUp<Reply> {
+        let times = self.times.get();
+        let age_ms = now_ms().saturating_sub(call.first_sent_at_ms.unwrap_or(0));
+        match self.brought(call) {
+            Some(outgoing) if call.provider == Again::Ask => {
+                self.ask_origin(&outgoing, &call.provider_key).await
+            }
+            // It cannot be sent again any more, and there is nothing to ask.
+            _ if call.provider != Again::Ask || age_ms > times.retention_ms => {
+                found(502, without_body(Ended::Unknown))
+            }
+            _ => LookUp::Inconclusive {
+                from_the_start: true,
+                reason: "it is asked for with the visitor's cookies: they have not come again".to_owned(),
+            },
+        }
+    }
+
+    async fn deliver(
+        &self,
+        _: &Object<Self>,
+        _: &Rows<PassOn>,
+        _: Vec<StagedJob<()>>,
+    ) -> std::result::Result<Vec<NotTaken>, Bug> {
+        Ok(Vec::new())
+    }
+
+    fn log(&self, level: &str, fields: &[(&str, Value)]) {
+        log(level, fields);
+    }
+}

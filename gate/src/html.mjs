@@ -1,0 +1,158 @@
+// Writes keys into the forms of a page as it passes, with the runtime's HTMLRewriter. Which form gets one is decided in Rust (page.rs).
+
+/** How much of a page is looked at before its headers are sent, in bytes: they say whether it has a key in it. */
+const LOOK_BYTES = 64 * 1024;
+
+/** What stands for what in an attribute: the rewriter gives its text as it is written. Names of letters do not occur in addresses. */
+const NAMED = {
+  amp: '&',
+  quot: '"',
+  apos: "'",
+  lt: '<',
+  gt: '>',
+  colon: ':',
+  sol: '/',
+  quest: '?',
+  equals: '=',
+  num: '#',
+};
+const REFERENCE = /&(?:#x([0-9a-f]{1,6})|#([0-9]{1,7})|([a-z]+));?/gi;
+
+/** The value of an attribute that is an address. */
+const decoded = (written) =>
+  written?.replace(REFERENCE, (all, hex, decimal, name) => {
+    if (name) return NAMED[name] ?? all;
+    const code = hex ? parseInt(hex, 16) : Number(decimal);
+    return code > 0x10ffff ? all : String.fromCodePoint(code);
+  });
+
+/**
+ * `[body, isKeyed]`: the page, and whether it has a key in it, or may have. `page.key(method, path, query)` gives the key of a form, or nothing.
+ * `address` is the page's own, `script` the tag that goes into its head. A page whose characters are not known comes as it is.
+ */
+export async function rewrite(response, page, address, script) {
+  const here = new URL(address);
+  let base = here;
+  let isBased = false;
+  let isKeyed = false;
+  let scripted = script === '';
+  /** Elements around in which a form is none, or an input would break it. */
+  let around = 0;
+  /** The form that is open. */
+  let form;
+  const keyed = new Set();
+
+  /** The input for a form that goes there, if that is one of the gate's. Its `owner` is an id as it is written. */
+  function input(written, method, owner) {
+    const action = decoded(written)?.trim();
+    const target = action ? URL.parse(action, base) : here;
+    if (target?.host !== here.host || !target.protocol.startsWith('http')) return undefined;
+    const key = page.key(method.toUpperCase(), target.pathname, target.search.slice(1));
+    if (key === undefined) return undefined;
+    isKeyed = true;
+    const of = owner === undefined ? '' : ` form="${owner.replaceAll('"', '&quot;')}"`;
+    return `<input type="hidden" name="paid_once_key" value="${key}" autocomplete="off"${of}>`;
+  }
+
+  const atEnd = (element, then) => {
+    try {
+      element.onEndTag(then);
+    } catch {
+      // It has none.
+      then();
+    }
+  };
+  const html = { html: true };
+
+  const rewriter = new HTMLRewriter()
+    .on('base[href]', {
+      element(element) {
+        if (isBased) return;
+        isBased = true;
+        base = URL.parse(decoded(element.getAttribute('href')), here) ?? here;
+      },
+    })
+    .on('select, svg, math', {
+      element(element) {
+        around += 1;
+        atEnd(element, () => (around -= 1));
+      },
+    })
+    .on('form', {
+      element(element) {
+        if (around > 0) return;
+        const method = element.getAttribute('method') ?? 'get';
+        const opened = { method, isKeyed: false };
+        form = opened;
+        atEnd(element, () => {
+          if (form === opened) form = undefined;
+        });
+        const added = method.toLowerCase() === 'post' && input(element.getAttribute('action'), method);
+        if (!added) return;
+        element.prepend(added, html);
+        opened.isKeyed = true;
+        const id = element.getAttribute('id');
+        if (id) keyed.add(id);
+      },
+    })
+    .on('button[formaction], input[formaction], button[formmethod], input[formmethod]', {
+      element(element) {
+        if (around > 0) return;
+        const owner = element.getAttribute('form') ?? undefined;
+        if (owner === undefined ? form?.isKeyed !== false : keyed.has(owner)) return;
+        const method = element.getAttribute('formmethod') ?? (owner === undefined ? form.method : 'post');
+        if (method.toLowerCase() !== 'post') return;
+        const added = input(element.getAttribute('formaction'), method, owner);
+        if (!added) return;
+        element.before(added, html);
+        if (owner === undefined) form.isKeyed = true;
+        else keyed.add(owner);
+      },
+    });
+  if (!scripted) {
+    const add = (how) => ({
+      element(element) {
+        if (scripted) return;
+        scripted = true;
+        element[how](script, html);
+      },
+    });
+    rewriter.on('head', add('append')).on('body', add('prepend'));
+  }
+
+  let body;
+  try {
+    body = rewriter.transform(response).body;
+  } catch {
+    return [response.body, false];
+  }
+  const { readable, writable } = new IdentityTransformStream();
+  const reader = body.getReader();
+  const first = [];
+  let size = 0;
+  let isWhole = false;
+  while (!isKeyed && !isWhole && size < LOOK_BYTES) {
+    const { done, value } = await reader.read();
+    isWhole = done;
+    if (done) break;
+    first.push(value);
+    size += value.byteLength;
+  }
+  pump().catch(() => {});
+  return [readable, isKeyed || !isWhole];
+
+  async function pump() {
+    const writer = writable.getWriter();
+    try {
+      for (const chunk of first) await writer.write(chunk);
+      while (!isWhole) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        await writer.write(value);
+      }
+      await writer.close();
+    } catch (error) {
+      await writer.abort(error);
+    }
+  }
+}

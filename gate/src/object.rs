@@ -1,0 +1,254 @@
+//! The Durable Object of a key: whatever is sent under it meets here, and one of them is passed on.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use once::begin::Command;
+use once::context::Bug;
+use once::execute::ExecuteResult;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
+use once::record::{Channel, Lifecycle, StoredResponse};
+use once::rows::Rows;
+use once_object::alarm::AFTER_FAILURE_MS;
+use once_object::execute::{Execute, Executed};
+use once_object::object::Object;
+use runtime::log::log;
+use runtime::now_ms;
+use web::url::Url;
+use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Result, State, durable_object};
+
+use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
+use crate::cookies::{self, Sent};
+use crate::flow::{Again, PassOn, Submission};
+use crate::host::{GateHost, Outgoing};
+use crate::meaning::Ended;
+use crate::sealed::{self, Kept};
+
+/// How often it is looked whether what is under way has ended, in ms.
+const LOOK_MS: u64 = 100;
+
+/// The object of a key.
+#[durable_object(alarm)]
+pub struct GateObject {
+    state: State,
+    object: std::result::Result<Rc<Object<GateHost>>, Bug>,
+}
+
+impl DurableObject for GateObject {
+    fn new(state: State, _: Env) -> Self {
+        let object = Object::open(&state, GateHost::default());
+        Self { state, object }
+    }
+
+    async fn fetch(&self, mut request: Request) -> Result<Response> {
+        let ask: Ask = request
+            .headers()
+            .get(ASK)?
+            .and_then(|text| from_header(&text))
+            .ok_or_else(|| Error::RustError("nothing is asked".to_owned()))?;
+        let object = self.object.as_ref().map_err(failed)?;
+        object.host().times.set(ask.times());
+        match ask.fingerprint.clone() {
+            Some(fingerprint) => run(object, &mut request, &ask, fingerprint).await,
+            None => show(object, &request, &ask).await,
+        }
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        match &self.object {
+            Ok(object) => object.alarm().await,
+            // An error would be retried six times and the alarm then be lost.
+            Err(bug) => {
+                log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
+                self.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
+            }
+        }
+        Response::empty()
+    }
+}
+
+fn failed(bug: &Bug) -> Error {
+    Error::RustError(bug.0.clone())
+}
+
+/// Which operation of a key a request is about: its number, and whether it would begin it.
+fn number(rows: Option<&Rows<PassOn>>, fingerprint: &str) -> (u32, bool) {
+    let Some((rows, newest)) = rows.and_then(|rows| Some((rows, rows.keys.last()?))) else {
+        return (1, true);
+    };
+    let is_free = match rows.resource.ended {
+        Some(Ended::Refused | Ended::NeverSent) => true,
+        Some(Ended::ShownAgain) => newest.fingerprint.0 != fingerprint,
+        Some(Ended::Done | Ended::Unknown) | None => false,
+    };
+    if is_free { (newest.key_id.saturating_add(1), true) } else { (newest.key_id, false) }
+}
+
+/// Passes a request on, or answers it by what was done under its key.
+async fn run(
+    object: &Rc<Object<GateHost>>,
+    request: &mut Request,
+    ask: &Ask,
+    fingerprint: String,
+) -> Result<Response> {
+    let secret = ask.secret();
+    let url = request.inner().url();
+    let method = request.inner().method();
+    let cookie = request.headers().get("cookie")?.unwrap_or_default();
+    let now = cookies::sent(&cookie, &secret);
+    // A browser may have a key of its own, another one for each click.
+    let is_passed_on = |name: &str| name != ASK && name != "idempotency-key";
+    let headers = request.headers().entries().filter(|(name, _)| is_passed_on(name)).collect::<Vec<_>>();
+    let body = request.bytes().await?;
+    let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
+    let (number, result) = loop {
+        let rows = object.store().read().map_err(|bug| failed(&bug))?;
+        let (number, begins) = number(rows.as_deref(), &fingerprint);
+        let name = secret.name();
+        let owner = Owner::Session(name.clone());
+        let command = Command {
+            owner,
+            key_hash: KeyHash(format!("{name}.{number}")),
+            fingerprint: Fingerprint(fingerprint.clone()),
+            parameters: Canonical(String::new()),
+            operation: Submission {
+                method: method.clone(),
+                path: Url::split(&url).path.to_owned(),
+                again: Again::from(&ask.on_unknown),
+                origin_key: secret.origin_key(number),
+            },
+            channel: Channel::Form,
+            request_id: RequestId(ask.request_id.clone()),
+            // A form that is too old may still be corrected.
+            may_start: ask.may_start || number > 1,
+            by: None,
+            trace: None,
+        };
+        let mut headers = headers.clone();
+        headers.push(("idempotency-key".to_owned(), secret.origin_key(number)));
+        let outgoing = Outgoing {
+            method: method.clone(),
+            url: url.clone(),
+            headers,
+            body: body.clone(),
+            secret,
+            first: now.clone(),
+            rules: ask.rules.clone(),
+            max_answer: ask.max_answer,
+            timeout: Duration::from_millis(ask.times().provider_timeout_ms),
+            on_unknown: ask.on_unknown.clone(),
+        };
+        let is_same = begins
+            || rows.is_some_and(|rows| rows.key(number).is_some_and(|key| key.fingerprint.0 == fingerprint));
+        let outgoing = Rc::new(outgoing);
+        if is_same {
+            object.host().outgoing.borrow_mut().entry(number).or_insert_with(|| Rc::clone(&outgoing));
+        }
+        let ask = Execute { command, wait_ms: ask.times().wait_ms, is_counted: true, faults: None };
+        let executed = object.execute(ask).await;
+        object.host().outgoing.borrow_mut().retain(|_, brought| !Rc::ptr_eq(brought, &outgoing));
+        let Executed { result, .. } = executed.map_err(|bug| failed(&bug))?;
+        match result {
+            // Something else is under way: what becomes of that decides.
+            ExecuteResult::Mismatch { .. } if is_open(object, number)? && now_ms() < ends_at_ms => {
+                Delay::from(Duration::from_millis(LOOK_MS)).await;
+            }
+            result => break (number, result),
+        }
+    };
+    let verdict = match result {
+        ExecuteResult::Finished { response, replayed, .. } => {
+            let large = object.host().large.borrow_mut().remove(&number).filter(|_| !replayed);
+            return answer(object, response, replayed, large, ask, &now).await;
+        }
+        ExecuteResult::InProgress { retry_after_ms }
+        | ExecuteResult::Pending { retry_after_ms, .. }
+        | ExecuteResult::Interrupted { retry_after_ms } => Verdict::UnderWay { retry_after_ms },
+        ExecuteResult::Mismatch { .. } if is_open(object, number)? => {
+            Verdict::UnderWay { retry_after_ms: 1000 }
+        }
+        ExecuteResult::Mismatch { .. } => {
+            let rows = object.store().read().map_err(|bug| failed(&bug))?;
+            let is_unknown = rows.is_some_and(|rows| rows.resource.ended == Some(Ended::Unknown));
+            Verdict::Differs { is_unknown }
+        }
+        ExecuteResult::Expired => Verdict::Old { was_done: true },
+        ExecuteResult::NotStarted => Verdict::Old { was_done: false },
+        ExecuteResult::Refused(()) | ExecuteResult::RateLimited => Verdict::TooMany,
+        ExecuteResult::NotOwner => Verdict::Nothing,
+    };
+    said(verdict)
+}
+
+fn is_open(object: &Object<GateHost>, number: u32) -> Result<bool> {
+    let rows = object.store().read().map_err(|bug| failed(&bug))?;
+    let key = rows.as_ref().and_then(|rows| rows.key(number));
+    Ok(key.is_some_and(|key| matches!(key.lifecycle, Lifecycle::Open(_))))
+}
+
+/// What the newest operation of a key was answered.
+async fn show(object: &Object<GateHost>, request: &Request, ask: &Ask) -> Result<Response> {
+    let cookie = request.headers().get("cookie")?.unwrap_or_default();
+    let now = cookies::sent(&cookie, &ask.secret());
+    let rows = object.store().read().map_err(|bug| failed(&bug))?;
+    let Some(key) = rows.as_ref().and_then(|rows| rows.keys.last()) else { return said(Verdict::Nothing) };
+    match &key.lifecycle {
+        Lifecycle::Finished(finished) => {
+            answer(object, finished.response.clone(), true, None, ask, &now).await
+        }
+        Lifecycle::Expired(_) => said(Verdict::Old { was_done: true }),
+        Lifecycle::Open(_) => said(Verdict::UnderWay { retry_after_ms: 1000 }),
+    }
+}
+
+/// The origin's answer, as far as it is this visitor's.
+async fn answer(
+    object: &Object<GateHost>,
+    stored: StoredResponse,
+    replayed: bool,
+    large: Option<Response>,
+    ask: &Ask,
+    now: &[Sent],
+) -> Result<Response> {
+    let ended = object.store().read().map_err(|bug| failed(&bug))?.and_then(|rows| rows.resource.ended);
+    match ended {
+        Some(Ended::Unknown) if stored.body.is_empty() => return said(Verdict::Unknown),
+        Some(Ended::NeverSent) if stored.body.is_empty() => return said(Verdict::NeverSent),
+        _ => {}
+    }
+    let secret = ask.secret();
+    let Some(Kept { head, body }) = sealed::open(&stored.body, &secret).await else {
+        return said(Verdict::AlreadyDone);
+    };
+    let set: Vec<&str> = head
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "set-cookie")
+        .map(|(_, value)| value.as_str())
+        .collect();
+    if replayed && !cookies::is_same_session(&head.first, now, &set, &ask.session, &secret) {
+        return said(Verdict::AlreadyDone);
+    }
+    let response = match large {
+        Some(large) => large,
+        None if !head.is_whole => return said(Verdict::AlreadyDone),
+        None if body.is_empty() => Response::empty()?,
+        None => Response::from_bytes(body)?,
+    };
+    let headers = Headers::new();
+    for (name, value) in &head.headers {
+        if name != "set-cookie" || !replayed || cookies::is_given_again(value, &head.first, now) {
+            headers.append(name, value)?;
+        }
+    }
+    headers.set(VERDICT, &to_header(&Verdict::Answered { replayed })?)?;
+    Ok(response.with_status(stored.status).with_headers(headers))
+}
+
+fn said(verdict: Verdict) -> Result<Response> {
+    let headers = Headers::new();
+    headers.set(VERDICT, &to_header(&verdict)?)?;
+    Ok(Response::empty()?.with_headers(headers))
+}

@@ -1,0 +1,100 @@
+//! The gate's own addresses, below `/.paid-once/`.
+
+use std::rc::Rc;
+
+use runtime::log::log;
+use web::http::Request;
+use web::url::percent_decode;
+use worker::{Headers, Response, Result};
+
+use crate::answer::{self, Problem};
+use crate::app::Gate;
+use crate::ask::Verdict;
+use crate::client::ask_answer;
+use crate::form_key::FormKey;
+use crate::message::Say;
+use crate::page::Page;
+
+use crate::visitor;
+
+/// Answers a request for one of them.
+pub(crate) async fn answer(gate: &Gate, request: &Request, own: &str) -> Result<Response> {
+    if !matches!(request.method.as_str(), "GET" | "HEAD") {
+        return Problem::new(Say::NothingHere).answer(request);
+    }
+    match own {
+        "gate.js" => file("text/javascript; charset=utf-8", &shorter(include_str!("gate.js"))),
+        "gate.css" => file("text/css; charset=utf-8", include_str!("gate.css")),
+        "key" => key(gate, request),
+        "answer" => stored(gate, request).await,
+        _ => match own
+            .strip_prefix("problems/")
+            .and_then(|slug| Say::ALL.iter().find(|say| say.slug() == slug))
+        {
+            Some(say) => Problem::new(*say).answer(request).map(|page| page.with_status(200)),
+            None => Problem::new(Say::NothingHere).answer(request),
+        },
+    }
+}
+
+/// A script without its comments and indentation.
+fn shorter(script: &str) -> String {
+    let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//") && !line.starts_with("/**");
+    script.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
+}
+
+fn file(content_type: &str, text: &str) -> Result<Response> {
+    let headers = Headers::new();
+    headers.set("content-type", content_type)?;
+    headers.set("cache-control", "public, max-age=300")?;
+    headers.set("x-content-type-options", "nosniff")?;
+    Ok(Response::from_bytes(text.as_bytes().to_vec())?.with_headers(headers))
+}
+
+fn parameter(request: &Request, name: &str) -> Option<String> {
+    percent_decode(&request.query_value(name)?.replace('+', " "))
+}
+
+/// A key for a form of the page that asks: the address to which it goes stands in the query. No other site's page can read it.
+fn key(gate: &Gate, request: &Request) -> Result<Response> {
+    let page = Page::new(Rc::clone(&gate.config), request.host.clone());
+    let to = parameter(request, "to").unwrap_or_default();
+    let (path, query) = to.split_once('?').unwrap_or((&to, ""));
+    let key = page.mint("POST", path, query);
+    let headers = Headers::new();
+    headers.set("cache-control", "private, no-store")?;
+    headers.set("content-type", "text/plain; charset=utf-8")?;
+    headers.set("cross-origin-resource-policy", "same-origin")?;
+    let Some(key) = key else {
+        return Ok(Response::empty()?.with_status(204).with_headers(headers));
+    };
+    if visitor::of(request).is_none() {
+        headers.append("set-cookie", &visitor::new(request)?)?;
+    }
+    Ok(Response::from_bytes(key.as_str().as_bytes().to_vec())?.with_headers(headers))
+}
+
+/// What was answered to the form with this key, for the visitor who has sent it.
+async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
+    let key = parameter(request, "key").and_then(|key| FormKey::open(&key, &gate.config.signing_keys));
+    let route = gate.config.of_host(&request.host).find(|route| route.has_forms());
+    let Some((key, route)) = key.zip(route) else { return Problem::new(Say::NothingHere).answer(request) };
+    let (verdict, response) = match ask_answer(gate, request, route, key.as_str()).await {
+        Ok(asked) => asked,
+        Err(error) => {
+            log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
+            return Problem::new(Say::Unavailable).answer(request);
+        }
+    };
+    let say = match verdict {
+        Verdict::Answered { .. } => {
+            return answer::from_origin(gate, request, route, response, Some(true)).await;
+        }
+        Verdict::UnderWay { .. } => Say::UnderWay,
+        Verdict::Unknown => Say::Unknown,
+        Verdict::NeverSent => Say::NeverSent,
+        Verdict::Nothing => Say::NothingHere,
+        _ => Say::AlreadyDone,
+    };
+    Problem::new(say).answer(request)
+}

@@ -1,0 +1,233 @@
+//! One request, from the visitor to the origin and back.
+
+use futures_util::StreamExt as _;
+use once::key::IdempotencyKey;
+use runtime::log::log;
+use runtime::{now_ms, serve};
+use serde_json::Value;
+use web::http::Request;
+use worker::wasm_bindgen::JsValue;
+use worker::{Env, Fetch, Response, Result};
+
+use crate::answer::{self, Problem};
+use crate::app::Gate;
+use crate::ask::Verdict;
+use crate::body::{self, Cut, Encoding};
+use crate::client::{ask, at_origin, bytes, headers_to, request_to};
+use crate::config::{Edited, Kind, Missing, Route};
+use crate::cookies;
+use crate::form_key::FormKey;
+use crate::message::Say;
+use crate::own;
+use crate::secret::Secret;
+use crate::visitor;
+
+/// Answers a request. An error is an answer too.
+pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Response> {
+    let request = serve::read(&incoming)?;
+    let gate = match Gate::open(env) {
+        Ok(gate) => gate,
+        Err(what) => {
+            log("error", &[("event", "misconfigured".into()), ("error", what.into())]);
+            return Problem::new(Say::Misconfigured).answer(&request);
+        }
+    };
+    if let Some(own) = request.path.strip_prefix("/.paid-once/") {
+        return own::answer(&gate, &request, own).await;
+    }
+    let found = gate.config.find(&request.host, &request.method, &request.path, &request.query);
+    match found {
+        Some((route, kind)) => gated(&gate, &request, incoming, route, kind).await,
+        None => match gate.config.of_host(&request.host).next() {
+            Some(route) => pass(&gate, &request, route, incoming.inner().body().map(Into::into)).await,
+            None => Problem::new(Say::NothingHere).answer(&request),
+        },
+    }
+}
+
+/// What is not passed on under a key: it goes to the origin as it is, and its forms get keys on the way back.
+async fn pass(gate: &Gate, request: &Request, route: &Route, body: Option<JsValue>) -> Result<Response> {
+    let headers = headers_to(request, route)?;
+    if let Some(upgrade) = request.header("upgrade") {
+        headers.set("upgrade", upgrade)?;
+    }
+    let outgoing = request_to(&at_origin(request, route), &request.method, &headers, body)?;
+    match Fetch::Request(outgoing).send().await {
+        Ok(response) => answer::from_origin(gate, request, route, response, None).await,
+        Err(_) => Problem::new(Say::NeverSent).unsaid().answer(request),
+    }
+}
+
+/// What a request is passed on under.
+struct Key {
+    /// Its owner, and its own text.
+    owner: String,
+    text: String,
+    /// When its form was made, in ms since the epoch; a client's key has no age.
+    minted_at_ms: Option<u64>,
+}
+
+/// A route of the gate's: the request is passed on once.
+async fn gated(
+    gate: &Gate,
+    request: &Request,
+    incoming: worker::Request,
+    route: &Route,
+    kind: Kind,
+) -> Result<Response> {
+    let body = match read_body(request, incoming, route.max_body).await {
+        Ok(body) => body,
+        Err(say) => return refused(request, Problem::new(say)),
+    };
+    let encoding = Encoding::of(request.header("content-type").unwrap_or_default());
+    let Cut { rest, keys } = match kind {
+        Kind::Form => body::cut(&encoding, body),
+        Kind::Api => Cut { rest: body, keys: Vec::new() },
+    };
+    let key = match kind {
+        Kind::Form => Ok(form_key(gate, request, &keys)),
+        Kind::Api => api_key(request, route),
+    };
+    let key = match key {
+        Ok(Some(key)) => key,
+        Ok(None) if route.missing == Missing::Pass => {
+            log("warn", &[("event", "without_key".into()), ("path", request.path.as_str().into())]);
+            return pass(gate, request, route, bytes(&rest)).await;
+        }
+        Ok(None) => {
+            return refused(request, Problem::new(Say::KeyMissing).again(gate, request, &encoding, &rest));
+        }
+        Err(say) => return refused(request, Problem::new(say)),
+    };
+    let address = format!("{} {}?{}", request.method, request.path, request.query);
+    let mut secret = Secret::new(&key.owner, &key.text);
+    let print = |secret: &Secret| body::fingerprint(secret, &address, &encoding, &rest, &route.ignore);
+    let may_start =
+        key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.times.retention_ms));
+    let mut asked = ask(gate, request, route, &secret, (print(&secret), may_start), &rest).await;
+    if matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
+        && kind == Kind::Form
+        && route.edited == Edited::New
+    {
+        // What it says now is part of the key: sent twice it is still one.
+        secret = Secret::new(&key.owner, &format!("{} {}", key.text, print(&secret)));
+        asked = ask(gate, request, route, &secret, (print(&secret), may_start), &rest).await;
+    }
+    let reference = secret.reference();
+    let (verdict, response) = match asked {
+        Ok(asked) => asked,
+        Err(error) => {
+            log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
+            let problem = Problem::new(Say::Unavailable).with_key(&key.text);
+            return refused(request, problem.again(gate, request, &encoding, &rest));
+        }
+    };
+    note(request, route, verdict, &reference);
+    let say = match verdict {
+        Verdict::Answered { replayed } => {
+            return answer::from_origin(gate, request, route, response, Some(replayed)).await;
+        }
+        Verdict::AlreadyDone => Say::AlreadyDone,
+        Verdict::Differs { is_unknown: false } => Say::Differs,
+        Verdict::Differs { is_unknown: true } | Verdict::Unknown => Say::Unknown,
+        Verdict::UnderWay { .. } => Say::UnderWay,
+        Verdict::NeverSent => Say::NeverSent,
+        Verdict::Old { .. } => Say::Old,
+        Verdict::TooMany => Say::TooMany,
+        Verdict::Nothing => Say::NothingHere,
+    };
+    let problem = match verdict {
+        Verdict::UnderWay { retry_after_ms } => {
+            Problem::new(say).retry_after(retry_after_ms).with_key(&key.text)
+        }
+        Verdict::NeverSent => Problem::new(say).retry_after(1000).with_key(&key.text),
+        Verdict::Differs { is_unknown: false } => Problem::new(say).with_answer(&key.text),
+        Verdict::Differs { is_unknown: true } | Verdict::Unknown => {
+            Problem::new(say).with_reference(reference)
+        }
+        _ => Problem::new(say),
+    };
+    let problem = match say {
+        Say::AlreadyDone | Say::TooMany | Say::NothingHere => problem,
+        _ => problem.again(gate, request, &encoding, &rest),
+    };
+    refused(request, problem)
+}
+
+fn refused(request: &Request, problem: Problem) -> Result<Response> {
+    let fields =
+        [("event", "refused".into()), ("path", request.path.as_str().into()), ("why", problem.slug().into())];
+    log("info", &fields);
+    problem.answer(request)
+}
+
+/// The line in the log of what was decided.
+fn note(request: &Request, route: &Route, verdict: Verdict, reference: &str) {
+    let outcome = match verdict {
+        Verdict::Answered { replayed: true } => "replayed",
+        Verdict::Answered { replayed: false } => "passed_on",
+        Verdict::Unknown => "unknown",
+        _ => "refused",
+    };
+    let fields: [(&str, Value); 6] = [
+        ("event", "gated".into()),
+        ("path", request.path.as_str().into()),
+        ("origin", route.origin_host().into()),
+        ("outcome", outcome.into()),
+        ("reference", reference.into()),
+        ("duration_ms", now_ms().saturating_sub(request.now_ms).into()),
+    ];
+    log(if verdict == Verdict::Unknown { "warn" } else { "info" }, &fields);
+}
+
+/// The first key in a form that this gate has minted.
+fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
+    let sent = keys.iter().map(String::as_str).chain(request.header("paid-once-key"));
+    let key = sent.filter_map(|text| FormKey::open(text, &gate.config.signing_keys)).next()?;
+    Some(Key {
+        owner: visitor::of(request).unwrap_or_default().to_owned(),
+        text: key.as_str().to_owned(),
+        minted_at_ms: Some(key.minted_at_ms),
+    })
+}
+
+/// The key of a client, and whose it is: of whoever has its credentials.
+fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
+    let header = request.header("idempotency-key");
+    let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
+    let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
+    let credentials = ["authorization", "x-api-key"].iter().filter_map(|name| request.header(name));
+    let cookies = cookies::sessions(request.header("cookie").unwrap_or_default(), &route.session);
+    let owner: Vec<&str> = credentials.chain(cookies).collect();
+    let owner = format!("api\n{}", owner.join("\n"));
+    Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None }))
+}
+
+/// Reads the body, up to a limit.
+async fn read_body(
+    request: &Request,
+    mut incoming: worker::Request,
+    max_bytes: usize,
+) -> std::result::Result<Vec<u8>, Say> {
+    let declared: Option<usize> =
+        request.header("content-length").and_then(|length| length.trim().parse().ok());
+    if declared.is_some_and(|length| length > max_bytes) {
+        return Err(Say::TooLarge);
+    }
+    if incoming.inner().body().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut stream = incoming.stream().map_err(|_| Say::Unreadable)?;
+    let mut body = Vec::with_capacity(declared.unwrap_or(0));
+    while let Some(chunk) = stream.next().await {
+        body.extend(chunk.map_err(|_| Say::Unreadable)?);
+        if body.len() > max_bytes {
+            return Err(Say::TooLarge);
+        }
+    }
+    // A body that broke off is nothing that anybody has sent.
+    if declared.is_some_and(|length| length != body.len()) {
+        return Err(Say::Unreadable);
+    }
+    Ok(body)
+}

@@ -1,0 +1,118 @@
+//! What is sent once arrives at most once, whatever goes wrong around its flow.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+use once::begin::Command;
+use once::call::ProviderCall;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
+use once::record::Channel;
+use once_testing::{End, Harness, Saboteur, Scenario};
+use paid_once_gate::flow::{Again, PassOn, Reply, Submission};
+use paid_once_gate::meaning::Ended;
+
+/// A form that is sent three times, and sent again by whoever gets no answer.
+struct Form {
+    again: Again,
+    answer: Ended,
+}
+
+impl Scenario for Form {
+    type Flow = PassOn;
+
+    fn requests(&self) -> Vec<(u64, Command<PassOn>)> {
+        let command = Command {
+            owner: Owner::Session("visitor".into()),
+            key_hash: KeyHash("form".into()),
+            fingerprint: Fingerprint("gate1:1".into()),
+            parameters: Canonical(String::new()),
+            operation: Submission {
+                method: "POST".into(),
+                path: "/checkout".into(),
+                again: self.again,
+                origin_key: "gate_1".into(),
+            },
+            channel: Channel::Form,
+            request_id: RequestId("req_1".into()),
+            may_start: true,
+            by: None,
+            trace: None,
+        };
+        vec![(0, command.clone()), (10, command.clone()), (5_000, command)]
+    }
+
+    fn execute(&self, _: &ProviderCall<PassOn>) -> Reply {
+        Reply { ended: self.answer, sealed: b"sealed".to_vec() }
+    }
+
+    fn judge(&self, end: &End<'_, PassOn>) -> Result<(), String> {
+        let ended = end.rows.resource.ended.ok_or("it has not ended")?;
+        let kept = end.rows.calls.iter().filter_map(|call| serde_json::to_string(call).ok());
+        if kept.into_iter().any(|call| call.contains("sealed")) {
+            return Err("the answer is kept twice".to_owned());
+        }
+        match (ended, end.executions.len()) {
+            (ended, 1) if ended == self.answer => Ok(()),
+            // It was sent once at most, and nobody knows whether it arrived.
+            (Ended::Unknown, 0 | 1) if self.again == Again::Never => Ok(()),
+            (Ended::NeverSent, 0) if self.again == Again::Ask => Ok(()),
+            (ended, executed) => Err(format!("it is {ended:?}, and was executed {executed} times")),
+        }
+    }
+}
+
+const FORMS: [Form; 6] = [
+    Form { again: Again::Never, answer: Ended::Done },
+    Form { again: Again::Never, answer: Ended::Refused },
+    Form { again: Again::Send, answer: Ended::Done },
+    Form { again: Again::Send, answer: Ended::Refused },
+    Form { again: Again::Ask, answer: Ended::Done },
+    Form { again: Again::Ask, answer: Ended::ShownAgain },
+];
+
+#[test]
+fn two_faults_pass_nothing_on_twice() {
+    for form in &FORMS {
+        let harness = Harness::new(form);
+        let played = harness.every_single_fault().and_then(|_| harness.every_pair());
+        let played = played.unwrap_or_else(|violation| panic!("{violation}"));
+        assert!(played.histories > 100, "{}", played.histories);
+    }
+}
+
+#[test]
+fn faults_at_random_pass_nothing_on_twice() {
+    for form in &FORMS {
+        Harness::new(form).random(5_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
+/// An origin that looks at no key executes whatever arrives: what is never sent again arrives once all the same.
+#[test]
+fn an_origin_that_looks_at_no_key_gets_it_once() {
+    let [never, _, send, ..] = &FORMS;
+    let harness = Harness::new(never).without(Saboteur::ProviderKey);
+    let played = harness.every_single_fault().and_then(|_| harness.random(20_000, 1));
+    played.unwrap_or_else(|violation| panic!("{violation}"));
+    // The control: what is sent again would be executed again.
+    let harness = Harness::new(send).without(Saboteur::ProviderKey);
+    harness.every_single_fault().expect_err("nothing was executed twice");
+}
+
+#[test]
+fn without_a_protection_something_breaks() {
+    let [never, ..] = &FORMS;
+    for protection in [Saboteur::WriteAhead, Saboteur::Fencing, Saboteur::Alarm, Saboteur::Tombstone] {
+        let harness = Harness::new(never).without(protection);
+        let found = harness.every_single_fault().and_then(|_| harness.random(20_000, 1));
+        found.expect_err(&format!("nothing breaks without {protection:?}"));
+    }
+}
