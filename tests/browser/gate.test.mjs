@@ -1,0 +1,251 @@
+// Somebody in front of a shop behind the gate: clicks twice, goes back, has no JavaScript. The shop's books are the witness.
+//
+// Other pages to compare:  GATE_CORPUS=/folder/with/html node --test tests/browser/gate.test.mjs
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+import { inRoot } from '../../scripts/lib/paths.mjs';
+import { startGate } from '../worker/support/gate.mjs';
+import { until } from '../worker/support/until.mjs';
+import { browsers } from './support/browsers.mjs';
+import { look } from './support/look.mjs';
+
+const people = browsers();
+/** Pages of a folder that are compared at most. */
+const PAGES_MAX = 300;
+
+let gate;
+let shop;
+let count = 0;
+
+before(async () => {
+  gate = await startGate({ '': { forms: ['POST /checkout', 'POST /page'] } });
+  shop = gate.shop;
+});
+after(async () => {
+  await people.close();
+  await gate.close();
+});
+
+const someone = () => `Ann ${(count += 1)}`;
+const ordersOf = (name) => shop.orders.filter(({ fields }) => fields.name === name).length;
+
+/** A page of the shop with its form, seen through the gate, or without it. */
+async function at(t, html, { javaScriptEnabled = true, bypass = false, ...options } = {}) {
+  const context = await people.visit({ javaScriptEnabled, ...options });
+  t.after(() => context.close());
+  const page = await context.newPage();
+  shop.page('/checkout', `<!doctype html><html><head><title>Shop</title></head><body>${html}</body></html>`);
+  await page.goto(`${bypass ? shop.origin : gate.runtime.origin.origin}/checkout`);
+  return page;
+}
+
+const form = (name) =>
+  `<form method="post" action="/checkout"><input name="name" value="${name}"><button>Pay</button></form>`;
+
+for (const javaScriptEnabled of [true, false]) {
+  test(`a double click is one order, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async (t) => {
+    const name = someone();
+    const page = await at(t, form(name), { javaScriptEnabled });
+    await page.getByRole('button', { name: 'Pay' }).dblclick({ noWaitAfter: true });
+    await page.waitForURL(/\/thanks\//);
+    assert.equal(ordersOf(name), 1);
+  });
+}
+
+for (const [how, browser] of [
+  ['to the page as it was', { backForwardCache: true }],
+  ['to the page as it was, without JavaScript', { backForwardCache: true, javaScriptEnabled: false }],
+  ['to a page that is loaded again', { backForwardCache: false }],
+]) {
+  test(`back ${how} and once more is one order`, async (t) => {
+    const name = someone();
+    const page = await at(t, form(name), browser);
+    await pay(page);
+    const thanks = page.url();
+    await back(page);
+    await pay(page);
+    assert.equal(page.url(), thanks);
+    assert.equal(ordersOf(name), 1);
+  });
+
+  test(`what is edited after going back ${how} is asked about`, async (t) => {
+    const name = someone();
+    const page = await at(t, form(name), browser);
+    await pay(page);
+    const thanks = page.url();
+    await back(page);
+    await page.getByRole('textbox').fill(`${name} edited`);
+    await page.getByRole('button', { name: 'Pay' }).click();
+    await page.getByRole('link', { name: 'See the answer' }).click();
+    await page.waitForURL(thanks);
+    assert.deepEqual([ordersOf(name), ordersOf(`${name} edited`)], [1, 0]);
+  });
+}
+
+test('what was edited is sent as new by a button', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name));
+  await pay(page);
+  await back(page);
+  await page.getByRole('textbox').fill(`${name} edited`);
+  await page.getByRole('button', { name: 'Pay' }).click();
+  await page.getByRole('button', { name: 'Send it as new' }).dblclick({ noWaitAfter: true });
+  await page.waitForURL(/\/thanks\//);
+  assert.deepEqual([ordersOf(name), ordersOf(`${name} edited`)], [1, 1]);
+});
+
+test('control: without the gate back and once more is two orders', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name), { bypass: true });
+  await pay(page);
+  await back(page);
+  await pay(page);
+  assert.equal(ordersOf(name), 2);
+});
+
+test('an answer that was lost is told, with what to do', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name));
+  shop.fault = 'lost';
+  await page.getByRole('button', { name: 'Pay' }).click();
+  await page.getByRole('heading', { name: 'It is not known whether this arrived' }).waitFor();
+  await look(page, 'gate unknown', { title: /It is not known/ });
+  await page.getByRole('button', { name: 'It did not arrive' }).click();
+  await page.waitForURL(/\/thanks\//);
+  assert.equal(ordersOf(name), 2);
+});
+
+test('the page that asks is good to look at', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name));
+  await pay(page);
+  await back(page);
+  await page.getByRole('textbox').fill(`${name} edited`);
+  await page.getByRole('button', { name: 'Pay' }).click();
+  await page.getByRole('heading', { name: 'This form was sent already' }).waitFor();
+  await look(page, 'gate differs', { title: /This form was sent already/ });
+});
+
+test('a form that a script builds gets a key', async (t) => {
+  const name = someone();
+  const page = await at(t, '<div id="here"></div>');
+  await page.evaluate((html) => (document.getElementById('here').innerHTML = html), form(name));
+  await page.locator('input[name="paid_once_key"]').waitFor({ state: 'attached' });
+  await page.getByRole('button', { name: 'Pay' }).dblclick({ noWaitAfter: true });
+  await page.waitForURL(/\/thanks\//);
+  assert.equal(ordersOf(name), 1);
+});
+
+test('a copy of a form gets a key of its own', async (t) => {
+  const page = await at(t, form(someone()));
+  await page.evaluate(() => document.body.append(document.forms[0].cloneNode(true)));
+  const keys = () =>
+    page.locator('input[name="paid_once_key"]').evaluateAll((all) => all.map(({ value }) => value));
+  await until('two keys', async () => new Set(await keys()).size === 2);
+});
+
+test('what a script sends twice at once is one order, and later another one', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name));
+  const send = () =>
+    page.evaluate(async () => {
+      const body = new FormData(document.forms[0]);
+      const asked = () => fetch('/checkout', { method: 'POST', body }).then(({ status }) => status);
+      return Promise.all([asked(), asked()]);
+    });
+  const key = () => page.locator('input[name="paid_once_key"]').inputValue();
+  const first = await key();
+  assert.deepEqual(await send(), [200, 200]);
+  assert.equal(ordersOf(name), 1);
+  await until('another key', async () => (await key()) !== first);
+  await send();
+  assert.equal(ordersOf(name), 2);
+});
+
+async function pay(page) {
+  await page.getByRole('button', { name: 'Pay' }).click();
+  await page.waitForURL(/\/thanks\//);
+}
+
+/** Back at the form, once all of it is there. */
+async function back(page) {
+  await page.goBack({ waitUntil: 'commit' });
+  await page.waitForURL(/\/checkout$/, { waitUntil: 'commit' });
+  await until('the page is there', () => page.evaluate(() => document.readyState === 'complete'));
+}
+
+/** Where a form breaks most easily. */
+const PAGES = [
+  form('a'),
+  `<table><tr><td>${form('a')}</td></tr></table>`,
+  '<table><form method="post" action="/checkout"><tr><td><input name="a"></td></tr></form></table>',
+  `<p>one${form('a')}two</p>`,
+  `<ul><li>${form('a')}<li>${form('b')}</ul>`,
+  `<select><option>1</option>${form('a')}</select>`,
+  `<svg><g>${form('a')}</g></svg>`,
+  `<math><mi>x</mi>${form('a')}</math>`,
+  `<svg><foreignObject>${form('a')}</foreignObject></svg>`,
+  '<form method="post" action="/checkout"><div><form method="post" action="/checkout"><input></div></form>',
+  `<template>${form('a')}</template>`,
+  `<noscript>${form('a')}</noscript>`,
+  `<textarea>${form('a')}</textarea><title>${form('a')}</title>`,
+  '<form method=post action=/checkout><fieldset><legend>x</legend><button>y',
+  '<div><form id=f method=post action=/search></form></div><button form=f formaction=/checkout>Pay</button>',
+  `<a href=x>link${form('a')}</a><b><i>wrong</b></i>`,
+  '<body><form method=post action=/checkout></body></html><form method=post action=/checkout>',
+  `<details><summary>x</summary>${form('a')}</details><dialog>${form('b')}</dialog>`,
+  `<iframe srcdoc="${form('a').replaceAll('"', '&quot;')}"></iframe>`,
+];
+
+test('a parser sees the same page but for the keys', async (t) => {
+  const page = await at(t, '<h1>x</h1>');
+  const files = process.env.GATE_CORPUS
+    ? globSync('**/*.html', { cwd: process.env.GATE_CORPUS }).map((file) =>
+        join(process.env.GATE_CORPUS, file),
+      )
+    : globSync('node_modules/{playwright-core,miniflare,pino}/**/*.html', { cwd: inRoot() }).map((file) =>
+        inRoot(file),
+      );
+  const step = Math.ceil(files.length / PAGES_MAX);
+  const real = await Promise.all(
+    files.filter((_, at) => at % step === 0).map((file) => readFile(file, 'utf8')),
+  );
+  let keys = 0;
+  for (const [at, html] of [
+    ...PAGES,
+    ...real.flatMap((html, seed) => [html, withForms(html, seed)]),
+  ].entries()) {
+    shop.page('/compared', html);
+    const compared = await page.evaluate(async (html) => {
+      const rewritten = await (await fetch('/compared')).text();
+      const parsed = (text) => new DOMParser().parseFromString(text, 'text/html');
+      const [before, after] = [parsed(html), parsed(rewritten)];
+      const ours = [
+        ...after.querySelectorAll('input[name="paid_once_key"], script[src="/.paid-once/gate.js"]'),
+      ];
+      for (const template of after.querySelectorAll('template'))
+        ours.push(...template.content.querySelectorAll('input[name="paid_once_key"]'));
+      for (const element of ours) element.remove();
+      const difference = [before, after].map((document) => document.documentElement.outerHTML);
+      return { keys: ours.length, isSame: difference[0] === difference[1], difference };
+    }, html);
+    keys += compared.keys;
+    if (!compared.isSame) assert.equal(compared.difference[1], compared.difference[0], `page ${at}`);
+  }
+  t.diagnostic(`${PAGES.length} pages of ours and ${real.length} of others, ${keys} keys and scripts`);
+  assert.ok(keys > PAGES.length);
+});
+
+/** A page of others with forms at places that a dice has chosen: before some of its tags. */
+function withForms(html, seed) {
+  let dice = seed + 1;
+  return html.replace(/<(?!\/|!|html|head)[a-z]/g, (tag) => {
+    dice = (dice * 1_103_515_245 + 12_345) % 2 ** 31;
+    return dice % 40 === 0 ? `<form method="post" action="/checkout"></form>${tag}` : tag;
+  });
+}

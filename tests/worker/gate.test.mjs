@@ -1,0 +1,467 @@
+// The gate in front of a shop that knows nothing of it: what is sent twice is done once, in the shop's own books.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { keysIn, startGate } from './support/gate.mjs';
+
+const FORM = '<form method="post" action="/checkout"><input name="name"></form>';
+const forms = ['POST /checkout', 'POST /shown', 'POST /page', 'POST /large', 'POST /card'];
+
+let gate;
+let shop;
+
+before(async () => {
+  gate = await startGate({
+    'shop.test': { forms, api: ['POST /v1/*'] },
+    'control.test': { forms, off: true },
+    'django.test': { forms, preset: 'django' },
+    'woo.test': { forms, preset: 'woocommerce' },
+    'replay.test': { forms, on_unknown: 'replay' },
+    'lookup.test': { forms, on_unknown: { lookup: 'GET /orders?key={key}' }, timeout_ms: 300, quiet_ms: 400 },
+    'slow.test': { forms, timeout_ms: 400, wait_ms: 200 },
+    'asks.test': { forms, api: ['POST /v1/*'], missing: 'ask' },
+    'new.test': { forms, edited: 'new' },
+    'short.test': { forms, keep_ms: 50 },
+    'small.test': { forms, max_body: 1000 },
+  });
+  shop = gate.shop;
+  shop.page('/checkout', FORM);
+});
+
+after(() => gate.close());
+
+/** A visitor with the key of the form at the checkout. */
+async function atCheckout(host = 'shop.test') {
+  const visitor = gate.visitor(host);
+  visitor.cookies.set('sessionid', 'first');
+  const [key] = keysIn((await visitor.request('/checkout')).text);
+  return { visitor, key };
+}
+
+let count = 0;
+/** A name that no other test orders under. */
+const someone = () => `Ann ${(count += 1)}`;
+const ordersOf = (name) => shop.orders.filter(({ fields }) => fields.name === name);
+
+test('a form that is sent six times is one order, and all get the same answer', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const send = () => visitor.post('/checkout', { paid_once_key: key, name });
+  const answers = await Promise.all([1, 2, 3, 4, 5].map(send));
+  answers.push(await send());
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [303]);
+  assert.equal(new Set(answers.map(({ headers }) => headers['location'])).size, 1);
+  const replayed = answers.map(({ headers }) => headers['idempotent-replayed']).sort();
+  assert.deepEqual(replayed, ['false', 'true', 'true', 'true', 'true', 'true']);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('control: without the gate it is six orders', async () => {
+  const visitor = gate.visitor('control.test');
+  const name = someone();
+  assert.equal(await visitor.key('/checkout'), undefined);
+  const send = () => visitor.post('/checkout', { name });
+  await Promise.all([1, 2, 3, 4, 5].map(send));
+  await send();
+  assert.equal(ordersOf(name).length, 6);
+});
+
+test('the shop gets what the browser sent, without the key', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const ours = { 'idempotency-key': '"1234567890"', 'paid-once-ask': 'x', 'paid-once-verdict': 'x' };
+  await visitor.post('/checkout?step=2', { a: 'x y', paid_once_key: key, name }, { headers: ours });
+  const { headers, body, url } = shop.requests.at(-1);
+  assert.equal(url, '/checkout?step=2');
+  assert.equal(String(body), `a=x+y&name=${name.replace(' ', '+')}`);
+  assert.equal(headers.origin, shop.origin);
+  assert.equal(headers['x-forwarded-host'], 'shop.test');
+  assert.equal(headers['x-forwarded-proto'], 'http');
+  assert.match(headers['idempotency-key'], /^gate_[0-9a-f]{40}$/);
+  assert.equal(headers['paid-once-ask'], undefined);
+});
+
+test('a form with files is one order under a new boundary, too', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const file = new File([new Uint8Array(100_000).fill(7)], 'a.bin');
+  for (let sent = 0; sent < 3; sent += 1) {
+    const { status } = await visitor.postParts('/checkout', { paid_once_key: key, name, file });
+    assert.equal(status, 303);
+  }
+  assert.equal(ordersOf(name).length, 1);
+  assert.equal(ordersOf(name)[0].fields.paid_once_key, undefined);
+});
+
+test('two pages are two intents', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const other = await visitor.key('/checkout');
+  assert.notEqual(other, key);
+  await visitor.post('/checkout', { paid_once_key: key, name });
+  await visitor.post('/checkout', { paid_once_key: other, name });
+  assert.equal(ordersOf(name).length, 2);
+});
+
+test('a refusal frees the key: what is corrected is one order', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const refused = await visitor.post('/checkout', { paid_once_key: key, name: '' });
+  assert.equal(refused.status, 422);
+  // From the answer's own form, whose key is new; and after Back, with the old one.
+  const [fresh] = keysIn(refused.text);
+  assert.notEqual(fresh, key);
+  assert.equal((await visitor.post('/checkout', { paid_once_key: fresh, name })).status, 303);
+  assert.equal((await visitor.post('/checkout', { paid_once_key: fresh, name })).status, 303);
+  assert.equal(ordersOf(name).length, 1);
+  const back = someone();
+  assert.equal((await visitor.post('/checkout', { paid_once_key: key, name: back })).status, 303);
+  assert.equal((await visitor.post('/checkout', { paid_once_key: key, name: back })).status, 303);
+  assert.equal(ordersOf(back).length, 1);
+});
+
+test('where a redirect is done, a form that is shown again can be corrected', async () => {
+  const { visitor } = await atCheckout('django.test');
+  shop.page('/shown', '<form method="post" action="/shown"></form>');
+  const key = await visitor.key('/shown');
+  const name = someone();
+  const shown = await visitor.post('/shown', { paid_once_key: key, name: '' });
+  assert.equal(shown.status, 200);
+  assert.equal(
+    (await visitor.post('/shown', { paid_once_key: key, name: '' })).headers['idempotent-replayed'],
+    'true',
+  );
+  assert.equal((await visitor.post('/shown', { paid_once_key: key, name })).status, 303);
+  assert.equal((await visitor.post('/shown', { paid_once_key: key, name })).status, 303);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('a declined card is told with 200, and the same may be sent again', async () => {
+  const { visitor, key } = await atCheckout('woo.test');
+  const name = someone();
+  const declined = { paid_once_key: key, name, card: 'declined' };
+  for (let sent = 0; sent < 2; sent += 1) {
+    const { text, headers } = await visitor.post('/checkout', declined);
+    assert.deepEqual([text, headers['idempotent-replayed']], ['{"result":"failure"}', 'false']);
+  }
+  assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 303);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+for (const fault of ['lost', 'half', 'gateway']) {
+  test(`an answer that is ${fault} is unknown, and is not sent again`, async () => {
+    const { visitor, key } = await atCheckout();
+    const name = someone();
+    shop.fault = fault;
+    const answers = [];
+    for (let sent = 0; sent < 4; sent += 1) {
+      answers.push(await visitor.post('/checkout', { paid_once_key: key, name }));
+    }
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [502]);
+    const references = answers.map(({ text }) => text.match(/<strong>([0-9A-F]{4}-[0-9A-F]{4})/)?.[1]);
+    assert.equal(new Set(references).size, 1);
+    assert.match(answers[0].text, /It is not known whether this arrived/);
+    assert.equal(ordersOf(name).length, 1);
+    // The operator finds it by what the person reads out.
+    assert.ok(gate.lines.some((line) => line.reference === references[0] && line.outcome === 'unknown'));
+    // Something else under the same key is not sent either.
+    const other = await visitor.post('/checkout', { paid_once_key: key, name: `${name} edited` });
+    assert.equal(other.status, 502);
+    assert.equal(ordersOf(`${name} edited`).length, 0);
+    // The person knows better: as new, with a button of the page.
+    const [fresh] = keysIn(answers[0].text);
+    assert.equal((await visitor.post('/checkout', { paid_once_key: fresh, name })).status, 303);
+    assert.equal(ordersOf(name).length, 2);
+  });
+}
+
+test('a busy shop has not taken it: the same is sent again', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  shop.fault = 'busy';
+  const busy = await visitor.post('/checkout', { paid_once_key: key, name });
+  assert.deepEqual([busy.status, busy.text], [503, 'busy']);
+  assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 303);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('a shop that honours our key is asked again', async () => {
+  const { visitor, key } = await atCheckout('replay.test');
+  const name = someone();
+  shop.fault = 'lost';
+  const send = () => visitor.post('/checkout', { paid_once_key: key, name });
+  let answer = await send();
+  for (let sent = 0; answer.status !== 303 && sent < 50; sent += 1) answer = await send();
+  assert.equal(answer.status, 303);
+  const keys = ordersOf(name).map((order) => order.key);
+  assert.deepEqual([keys.length, new Set(keys).size], [2, 1]);
+});
+
+test('a shop that can be asked tells what became of it', async () => {
+  const { visitor, key } = await atCheckout('lookup.test');
+  const name = someone();
+  shop.fault = 'lost';
+  const send = () => visitor.post('/checkout', { paid_once_key: key, name });
+  let answer = await send();
+  for (let sent = 0; answer.status !== 200 && sent < 200; sent += 1) answer = await send();
+  assert.deepEqual([answer.status, answer.text], [200, 'your orders']);
+  assert.equal(ordersOf(name).length, 1);
+  const asked = shop.requests.findLast(({ url }) => url.startsWith('/orders?key='));
+  assert.equal(asked.url, `/orders?key=${ordersOf(name)[0].key}`);
+  assert.match(asked.headers.cookie, /sessionid=first/);
+});
+
+test('what a shop does not show is sent again only once that is certain', async () => {
+  const { visitor, key } = await atCheckout('lookup.test');
+  const name = someone();
+  shop.fault = 'dropped';
+  const statuses = [];
+  const sentBefore = shop.requests.length;
+  while (statuses.at(-1) !== 303 && statuses.length < 200) {
+    statuses.push((await visitor.post('/checkout', { paid_once_key: key, name })).status);
+  }
+  // It waits, it says that nothing was sent, and then it is sent.
+  assert.deepEqual(statuses.slice(-2), [503, 303]);
+  assert.equal(ordersOf(name).length, 1);
+  const since = shop.requests.slice(sentBefore);
+  const second = since.findLastIndex(({ method }) => method === 'POST');
+  assert.ok(since.slice(0, second).some(({ url }) => url.startsWith('/orders?key=')));
+});
+
+test('a duplicate waits, and is told when it takes too long', async () => {
+  const { visitor, key } = await atCheckout('slow.test');
+  const name = someone();
+  const release = shop.hold();
+  const before = shop.requests.filter(({ method }) => method === 'POST').length;
+  const first = visitor.post('/checkout', { paid_once_key: key, name });
+  await shop.reached(before + 1, 'POST');
+  const second = await visitor.post('/checkout', { paid_once_key: key, name });
+  assert.equal(second.status, 409);
+  assert.match(second.text, /It is on its way/);
+  assert.equal(second.headers['retry-after'], '1');
+  assert.deepEqual(keysIn(second.text), [key]);
+  // The shop takes longer than it may: that is unknown, whatever it does afterwards.
+  assert.equal((await first).status, 502);
+  release();
+  assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 502);
+});
+
+test('a stranger with a copied key does something of their own, and learns nothing', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const first = await visitor.post('/checkout', { paid_once_key: key, name });
+  const stranger = gate.visitor('shop.test');
+  await stranger.key('/checkout');
+  const seen = await stranger.request(`/.paid-once/answer?key=${key}`);
+  assert.equal(seen.status, 404);
+  const theirs = await stranger.post('/checkout', { paid_once_key: key, name });
+  assert.notEqual(theirs.headers.location, first.headers.location);
+  assert.equal(theirs.headers['idempotent-replayed'], 'false');
+});
+
+test('what is sent again with other content shows the answer, or goes as new when asked', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const first = await visitor.post('/checkout', { paid_once_key: key, name, note: '"><b>' });
+  const edited = await visitor.post('/checkout', { paid_once_key: key, name, note: 'other "><b>' });
+  assert.equal(edited.status, 422);
+  assert.match(edited.text, /This form was sent already/);
+  assert.ok(!edited.text.includes('"><b>'));
+  const link = edited.text.match(/href="(\/\.paid-once\/answer\?key=[^"]+)"/)[1];
+  const answer = await visitor.request(link);
+  assert.deepEqual([answer.status, answer.headers.location], [303, first.headers.location]);
+  assert.equal(ordersOf(name).length, 1);
+  const [fresh] = keysIn(edited.text);
+  for (let sent = 0; sent < 2; sent += 1) {
+    const { status } = await visitor.post('/checkout', { paid_once_key: fresh, name, note: 'other "><b>' });
+    assert.equal(status, 303);
+  }
+  assert.equal(ordersOf(name).length, 2);
+  const script = await visitor.post(
+    '/checkout',
+    { paid_once_key: key, name },
+    { headers: { accept: '*/*' } },
+  );
+  assert.equal(script.headers['content-type'], 'application/problem+json');
+  assert.equal(JSON.parse(script.text).type, '/.paid-once/problems/idempotency-key-reused');
+});
+
+test('where edited forms go as new, each edit is one order', async () => {
+  const { visitor, key } = await atCheckout('new.test');
+  const name = someone();
+  for (const note of ['a', 'b', 'b', 'a']) {
+    const { status } = await visitor.post('/checkout', { paid_once_key: key, name, note });
+    assert.equal(status, 303);
+  }
+  assert.deepEqual(
+    ordersOf(name).map(({ fields }) => fields.note),
+    ['a', 'b'],
+  );
+});
+
+test('fields that only guard a form may change', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  for (const token of ['1', '2']) {
+    const fields = { csrfmiddlewaretoken: token, 'cf-turnstile-response': token, paid_once_key: key, name };
+    assert.equal((await visitor.post('/checkout', fields)).status, 303);
+  }
+  assert.deepEqual(
+    ordersOf(name).map(({ fields }) => fields.csrfmiddlewaretoken),
+    ['1'],
+  );
+});
+
+test('an answer is for the session that sent it first', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  await visitor.post('/checkout', { paid_once_key: key, name });
+  visitor.cookies.set('sessionid', 'second');
+  const other = await visitor.post('/checkout', { paid_once_key: key, name });
+  assert.equal(other.status, 409);
+  assert.deepEqual(other.set, []);
+  assert.match(other.text, /This was sent already/);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('a cookie is given again only while the browser has what it had', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const asBefore = visitor.another();
+  const send = (who) => who.post('/checkout', { paid_once_key: key, name });
+  const first = await send(visitor);
+  assert.equal(first.set.length, 2);
+  const lost = await send(asBefore);
+  assert.deepEqual(lost.set, first.set);
+  assert.deepEqual((await send(visitor)).set, first.set.slice(0, 1));
+});
+
+test('a page is kept with its answer, and gets a new key at each replay', async () => {
+  const { visitor } = await atCheckout();
+  shop.page('/page', FORM.replace('/checkout', '/page'));
+  const key = await visitor.key('/page');
+  const name = someone();
+  const answers = [];
+  for (let sent = 0; sent < 3; sent += 1) {
+    answers.push(await visitor.post('/page', { paid_once_key: key, name }));
+  }
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200],
+  );
+  assert.equal(new Set(answers.map(({ text }) => keysIn(text)[0])).size, 3);
+  assert.equal(new Set(answers.map(({ text }) => text.replace(/value="[^"]*"/g, ''))).size, 1);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('an answer that is too large to be kept reaches who asked, and is not asked for again', async () => {
+  const { visitor } = await atCheckout();
+  shop.page('/large', FORM.replace('/checkout', '/large'));
+  const key = await visitor.key('/large');
+  const name = someone();
+  const first = await visitor.post('/large', { paid_once_key: key, name });
+  assert.equal(first.status, 200);
+  assert.ok(first.text.endsWith('x'.repeat(700_000)));
+  const again = await visitor.post('/large', { paid_once_key: key, name });
+  assert.equal(again.status, 409);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('a form that was open too long is asked about', async () => {
+  const { visitor, key } = await atCheckout('short.test');
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  const name = someone();
+  const old = await visitor.post('/checkout', { paid_once_key: key, name });
+  assert.equal(old.status, 409);
+  assert.match(old.text, /This page was open for a long time/);
+  assert.equal(ordersOf(name).length, 0);
+  const sent = await visitor.post('/checkout', { paid_once_key: keysIn(old.text)[0], name });
+  assert.equal(sent.status, 303);
+});
+
+test('a form without a key passes and is counted, or is asked for', async () => {
+  const passing = gate.visitor('shop.test');
+  const name = someone();
+  const forged = { name, paid_once_key: 'A'.repeat(79) };
+  assert.equal((await passing.post('/checkout', forged)).status, 303);
+  assert.equal(shop.orders.at(-1).fields.paid_once_key, undefined);
+  assert.ok(gate.lines.some(({ event, path }) => event === 'without_key' && path === '/checkout'));
+  const asking = gate.visitor('asks.test');
+  const asked = await asking.post('/checkout', { name });
+  assert.equal(asked.status, 400);
+  assert.match(asked.text, /One more click is needed/);
+  assert.equal(ordersOf(name).length, 1);
+  const sent = await asking.post('/checkout', { name, paid_once_key: keysIn(asked.text)[0] });
+  assert.equal(sent.status, 303);
+});
+
+test('a body that is too large is refused before anything is sent', async () => {
+  const { visitor, key } = await atCheckout('small.test');
+  const before = shop.requests.length;
+  const { status } = await visitor.post('/checkout', { paid_once_key: key, name: 'x'.repeat(2000) });
+  assert.equal(status, 413);
+  assert.equal(shop.requests.length, before);
+});
+
+test('a client of an API sends its key in the header', async () => {
+  const send = (key, body, { token = 'one', ...headers } = {}) =>
+    gate.send('shop.test', '/v1/charges', {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${token}`,
+        ...(key && { 'idempotency-key': key }),
+        ...headers,
+      },
+    });
+  const name = someone();
+  const answers = await Promise.all([1, 2, 3].map(() => send('k1', { name, amount: 5 })));
+  answers.push(await send('"k1"', { amount: 5.0, name }));
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [201]);
+  assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+  assert.equal(ordersOf(name).length, 1);
+  assert.notEqual(ordersOf(name)[0].key, 'k1');
+  const other = await send('k1', { name, amount: 6 });
+  assert.equal(other.status, 422);
+  assert.equal(other.headers['content-type'], 'application/problem+json');
+  // Another client's key is another key.
+  assert.equal(
+    (await send('k1', { name, amount: 5 }, { token: 'two' })).headers['idempotent-replayed'],
+    'false',
+  );
+  assert.equal((await send('k 1', { name })).status, 400);
+  assert.equal((await send(undefined, { name, amount: 5 })).status, 201);
+  assert.equal(ordersOf(name).length, 3);
+  const asks = await gate.send('asks.test', '/v1/charges', { method: 'POST', body: '{}' });
+  assert.deepEqual([asks.status, JSON.parse(asks.text).title], [400, 'One more click is needed']);
+});
+
+test('the gate killed in the middle does not send it again', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const release = shop.hold();
+  const before = shop.requests.filter(({ method }) => method === 'POST').length;
+  const first = visitor.post('/checkout', { paid_once_key: key, name }).catch(() => 'killed');
+  await shop.reached(before + 1, 'POST');
+  await gate.runtime.kill();
+  assert.equal(await first, 'killed');
+  release();
+  await gate.runtime.start();
+  for (let sent = 0; sent < 3; sent += 1) {
+    assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 502);
+  }
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('what was answered before the gate was killed is answered after it', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const first = await visitor.post('/checkout', { paid_once_key: key, name });
+  await gate.runtime.kill();
+  await gate.runtime.start();
+  const again = await visitor.post('/checkout', { paid_once_key: key, name });
+  assert.deepEqual([again.status, again.headers.location], [303, first.headers.location]);
+  assert.equal(ordersOf(name).length, 1);
+});

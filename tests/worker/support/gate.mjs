@@ -1,0 +1,151 @@
+// The gate on a workerd of its own, in front of a shop that knows nothing of it, and visitors with a browser's cookies. There is no
+// development server in between: its network would follow redirects and hide answers that break off.
+//
+//     const gate = await startGate({ 'shop.test': { forms: ['POST /checkout'] } });
+//     const visitor = gate.visitor('shop.test');
+//     const key = await visitor.key('/checkout');
+//     await visitor.post('/checkout', { paid_once_key: key, name: 'Ann' });
+
+import { Agent, request as httpRequest } from 'node:http';
+
+import { Runtime, temporaryDirectory } from '../../../crates/once-testing/kill/kill.mjs';
+import { inRoot } from '../../../scripts/lib/paths.mjs';
+import { startOrigin } from './gate-origin.mjs';
+
+const SIGNING_KEY = 'a-signing-key-for-the-gate-long-enough';
+const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+
+/** Starts it, with the settings of each host; of all where the name is empty. */
+export async function startGate(hosts, { vars = {} } = {}) {
+  const shop = await startOrigin();
+  const routes = Object.entries(hosts).map(([host, route]) => ({
+    ...(host && { host }),
+    origin: shop.origin,
+    ...route,
+  }));
+  const runtime = new Runtime({
+    root: inRoot(),
+    directory: temporaryDirectory('gate'),
+    config: 'gate/wrangler.toml',
+    modules: [
+      'gate/src/entry.mjs',
+      'crates/once-object/guard.mjs',
+      'crates/runtime/interrupted.mjs',
+      'gate/build/index.js',
+      'gate/build/index_bg.wasm',
+    ],
+    vars: { GATE: JSON.stringify({ routes }), SIGNING_KEY, ...vars },
+  });
+  const lines = [];
+  runtime.onLog = (line) => lines.push(line);
+  await runtime.start();
+  const agent = new Agent({ keepAlive: false });
+  return {
+    shop,
+    runtime,
+    /** What it has logged: an object for each line that is one. */
+    lines,
+    send: (host, path, asked) => send(runtime.origin, agent, host, path, asked),
+    visitor: (host) => new Visitor((path, asked) => send(runtime.origin, agent, host, path, asked), host),
+    async close() {
+      shop.close();
+      await runtime.close();
+    },
+  };
+}
+
+/** One request, read to its end. */
+function send(origin, agent, host, path, { method = 'GET', headers = {}, body, signal } = {}) {
+  return new Promise((resolve, reject) => {
+    const asked = httpRequest(new URL(path, origin), {
+      agent,
+      method,
+      headers: { host, ...headers },
+      signal,
+    });
+    asked.on('error', reject);
+    asked.on('response', async (response) => {
+      try {
+        const chunks = [];
+        for await (const chunk of response) chunks.push(chunk);
+        const bytes = Buffer.concat(chunks);
+        const { statusCode: status, headers } = response;
+        resolve({ status, headers, set: headers['set-cookie'] ?? [], bytes, text: bytes.toString('utf8') });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    asked.end(body);
+  });
+}
+
+/** What one browser sends and keeps. */
+class Visitor {
+  cookies = new Map();
+  #send;
+  #host;
+
+  constructor(send, host) {
+    this.#send = send;
+    this.#host = host;
+  }
+
+  /** A request; all cookies of its answer are kept. */
+  async request(path, { headers = {}, ...asked } = {}) {
+    const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const answer = await this.#send(path, {
+      ...asked,
+      headers: { ...BROWSER, ...(cookie && { cookie }), ...headers },
+    });
+    for (const header of answer.set) this.#keep(header);
+    return answer;
+  }
+
+  #keep(header) {
+    const [pair, ...attributes] = header.split('; ');
+    const [name, value] = pair.split(/=(.*)/s);
+    if (attributes.includes('Max-Age=0')) this.cookies.delete(name);
+    else this.cookies.set(name, value);
+  }
+
+  /** The first key in the forms of a page. */
+  async key(path) {
+    return keysIn((await this.request(path)).text)[0];
+  }
+
+  /** Sends a form. */
+  post(path, fields, { headers = {}, ...more } = {}) {
+    return this.request(path, {
+      method: 'POST',
+      body: String(new URLSearchParams(fields)),
+      headers: {
+        'content-type': 'application/x-www-form-urlencoded',
+        origin: `http://${this.#host}`,
+        ...headers,
+      },
+      ...more,
+    });
+  }
+
+  /** The same with parts, as a form with files does it: a new boundary each time. */
+  async postParts(path, fields) {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.set(name, value);
+    const encoded = new Response(form);
+    return this.request(path, {
+      method: 'POST',
+      body: Buffer.from(await encoded.arrayBuffer()),
+      headers: { 'content-type': encoded.headers.get('content-type') },
+    });
+  }
+
+  /** The same browser at this moment: what it gets from now on, the other one does not. */
+  another() {
+    const other = new Visitor(this.#send, this.#host);
+    other.cookies = new Map(this.cookies);
+    return other;
+  }
+}
+
+export const keysIn = (html) =>
+  [...html.matchAll(/name="paid_once_key" value="([^"]+)"/g)].map(([, key]) => key);
