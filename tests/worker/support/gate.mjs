@@ -15,12 +15,15 @@ import { startOrigin } from './gate-origin.mjs';
 const SIGNING_KEY = 'a-signing-key-for-the-gate-long-enough';
 const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
-/** Starts it, with the settings of each host; of all where the name is empty. */
+/**
+ * Starts it, with the settings of each host; of all where the name is empty. Where they name no origin it stands before a shop of ours, which is
+ * started, too.
+ */
 export async function startGate(hosts, { vars = {} } = {}) {
-  const shop = await startOrigin();
+  const shop = Object.values(hosts).every(({ origin }) => origin) ? undefined : await startOrigin();
   const routes = Object.entries(hosts).map(([host, route]) => ({
     ...(host && { host }),
-    origin: shop.origin,
+    origin: shop?.origin,
     ...route,
   }));
   const runtime = new Runtime({
@@ -48,7 +51,7 @@ export async function startGate(hosts, { vars = {} } = {}) {
     send: (host, path, asked) => send(runtime.origin, agent, host, path, asked),
     visitor: (host) => new Visitor((path, asked) => send(runtime.origin, agent, host, path, asked), host),
     async close() {
-      shop.close();
+      shop?.close();
       await runtime.close();
     },
   };
@@ -78,6 +81,10 @@ function send(origin, agent, host, path, { method = 'GET', headers = {}, body, s
     asked.end(body);
   });
 }
+
+/** Somebody at a site that has no gate. */
+export const visitorOf = (origin) =>
+  new Visitor((path, asked) => send(origin, undefined, origin.host, path, asked), origin.host);
 
 /** What one browser sends and keeps. */
 class Visitor {

@@ -1,0 +1,1 @@
+"""Writes each payment down at which the shop arrives, as a payment provider would."""
