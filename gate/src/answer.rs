@@ -157,8 +157,10 @@ impl Problem {
     }
 
     /// What was answered under this key can be seen.
-    pub(crate) fn with_answer(self, key: &str) -> Self {
-        Self { answer: format!("/.paid-once/answer?key={key}"), ..self }
+    pub(crate) fn with_answer(self, key: &str, request: &Request) -> Self {
+        let address = page_address(request).split_off(request.origin().len());
+        let to: String = address.bytes().map(encoded).collect();
+        Self { answer: format!("/.paid-once/answer?key={key}&to={to}"), ..self }
     }
 
     pub(crate) fn retry_after(self, retry_after_ms: u64) -> Self {
@@ -223,6 +225,16 @@ impl Problem {
         }
         let page = page.with_reference(&self.reference).render();
         page.map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
+    }
+}
+
+/// A byte of an address as it stands in the query of another one.
+fn encoded(byte: u8) -> String {
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Ask {
     pub fingerprint: Option<String>,
     /// It may begin something: the form is not too old.
     pub may_start: bool,
+    /// When its form was made, in ms since the epoch, where that decides: what was done since is the same.
+    pub made_at_ms: Option<u64>,
     /// What is done where nobody knows.
     pub on_unknown: OnUnknown,
     /// What an answer means.
@@ -45,6 +47,7 @@ impl Ask {
             secret: *secret.as_bytes(),
             fingerprint: None,
             may_start: true,
+            made_at_ms: None,
             on_unknown: route.on_unknown.clone(),
             rules: route.rules.clone(),
             session: route.session.clone(),
@@ -56,8 +59,9 @@ impl Ask {
 
     /// A request that is to be passed on once.
     #[must_use]
-    pub fn to_pass_on(self, fingerprint: String, may_start: bool) -> Self {
-        Self { fingerprint: Some(fingerprint), may_start, ..self }
+    pub fn to_pass_on(self, form: Form) -> Self {
+        let Form { fingerprint, may_start, made_at_ms } = form;
+        Self { fingerprint: Some(fingerprint), may_start, made_at_ms, ..self }
     }
 
     /// The secret of the key.
@@ -80,6 +84,16 @@ impl Ask {
             ..Times::default()
         }
     }
+}
+
+/// What is passed on, as far as that decides.
+pub struct Form {
+    /// What it says.
+    pub fingerprint: String,
+    /// See [`Ask::may_start`].
+    pub may_start: bool,
+    /// See [`Ask::made_at_ms`].
+    pub made_at_ms: Option<u64>,
 }
 
 /// What the object says.

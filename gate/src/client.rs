@@ -9,11 +9,10 @@ use worker::worker_sys::web_sys;
 use worker::{Delay, Headers, Response, Result};
 
 use crate::app::Gate;
-use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
+use crate::ask::{ASK, Ask, Form, VERDICT, Verdict, from_header, to_header};
 use crate::config::Route;
 use crate::headers::to_origin;
 use crate::secret::Secret;
-use crate::visitor;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -63,10 +62,10 @@ pub(crate) async fn ask(
     request: &Request,
     route: &Route,
     secret: &Secret,
-    (fingerprint, may_start): (String, bool),
+    form: Form,
     body: &[u8],
 ) -> Result<(Verdict, Response)> {
-    let ask = Ask::new(secret, route, request.id.0.clone()).to_pass_on(fingerprint, may_start);
+    let ask = Ask::new(secret, route, request.id.0.clone()).to_pass_on(form);
     let headers = headers_to(request, route)?;
     headers.set(ASK, &to_header(&ask)?)?;
     ask_object(gate, secret, &request.method, &at_origin(request, route), &headers, body).await
@@ -77,14 +76,13 @@ pub(crate) async fn ask_answer(
     gate: &Gate,
     request: &Request,
     route: &Route,
-    key: &str,
+    secret: &Secret,
 ) -> Result<(Verdict, Response)> {
-    let secret = Secret::new(visitor::of(request).unwrap_or_default(), key);
-    let ask = Ask::new(&secret, route, request.id.0.clone());
+    let ask = Ask::new(secret, route, request.id.0.clone());
     let headers = Headers::new();
     headers.set(ASK, &to_header(&ask)?)?;
     headers.set("cookie", request.header("cookie").unwrap_or_default())?;
-    ask_object(gate, &secret, "POST", &route.origin, &headers, &[]).await
+    ask_object(gate, secret, "POST", &route.origin, &headers, &[]).await
 }
 
 async fn ask_object(

@@ -96,6 +96,8 @@ pub struct Route {
     pub missing: Missing,
     /// See [`Edited`].
     pub edited: Edited,
+    /// What a visitor sends to one address from pages that were open together is one operation.
+    pub one_at_a_time: bool,
     /// The largest body that is taken, in bytes.
     pub max_body: usize,
     /// The largest answer that is kept, in bytes.
@@ -135,6 +137,8 @@ struct RawRoute {
     missing: Missing,
     #[serde(default)]
     edited: Edited,
+    #[serde(default)]
+    one_at_a_time: bool,
     max_body: Option<usize>,
     max_answer: Option<usize>,
     /// How long a duplicate waits for the first one, in ms.
@@ -295,6 +299,7 @@ impl Route {
             ignore: raw.ignore,
             missing: raw.missing,
             edited: raw.edited,
+            one_at_a_time: raw.one_at_a_time,
             max_body: bounded("max_body", raw.max_body, BODY_MAX, BODY_MAX_MAX)?,
             max_answer: bounded("max_answer", raw.max_answer, ANSWER_MAX, ANSWER_MAX)?,
             times,

@@ -9,7 +9,7 @@ use once::execute::ExecuteResult;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
-use once::record::{Channel, Lifecycle, StoredResponse};
+use once::record::{Channel, Finished, Lifecycle, StoredResponse, Tombstone};
 use once::rows::Rows;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::execute::{Execute, Executed};
@@ -74,14 +74,21 @@ fn failed(bug: &Bug) -> Error {
 }
 
 /// Which operation of a key a request is about: its number, and whether it would begin it.
-fn number(rows: Option<&Rows<PassOn>>, fingerprint: &str) -> (u32, bool) {
+fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bool) {
     let Some((rows, newest)) = rows.and_then(|rows| Some((rows, rows.keys.last()?))) else {
         return (1, true);
+    };
+    let ended_at_ms = match &newest.lifecycle {
+        Lifecycle::Open(_) => u64::MAX,
+        Lifecycle::Finished(Finished { finished_at_ms, .. })
+        | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => *finished_at_ms,
     };
     let is_free = match rows.resource.ended {
         Some(Ended::Refused | Ended::NeverSent) => true,
         Some(Ended::ShownAgain) => newest.fingerprint.0 != fingerprint,
-        Some(Ended::Done | Ended::Unknown) | None => false,
+        // A page that was made after it is about something else.
+        Some(Ended::Done | Ended::Unknown) => ask.made_at_ms.is_some_and(|at_ms| at_ms > ended_at_ms),
+        None => false,
     };
     if is_free { (newest.key_id.saturating_add(1), true) } else { (newest.key_id, false) }
 }
@@ -105,7 +112,7 @@ async fn run(
     let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
     let (number, result) = loop {
         let rows = object.store().read().map_err(|bug| failed(&bug))?;
-        let (number, begins) = number(rows.as_deref(), &fingerprint);
+        let (number, begins) = number(rows.as_deref(), ask, &fingerprint);
         let name = secret.name();
         let owner = Owner::Session(name.clone());
         let command = Command {

@@ -14,6 +14,7 @@ use crate::client::ask_answer;
 use crate::form_key::FormKey;
 use crate::message::Say;
 use crate::page::Page;
+use crate::secret::Secret;
 
 use crate::visitor;
 
@@ -77,9 +78,16 @@ fn key(gate: &Gate, request: &Request) -> Result<Response> {
 /// What was answered to the form with this key, for the visitor who has sent it.
 async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     let key = parameter(request, "key").and_then(|key| FormKey::open(&key, &gate.config.signing_keys));
-    let route = gate.config.of_host(&request.host).find(|route| route.has_forms());
-    let Some((key, route)) = key.zip(route) else { return Problem::new(Say::NothingHere).answer(request) };
-    let (verdict, response) = match ask_answer(gate, request, route, key.as_str()).await {
+    let to = parameter(request, "to").unwrap_or_default();
+    let (path, query) = to.split_once('?').unwrap_or((&to, ""));
+    let found = gate.config.find(&request.host, "POST", path, query).map(|(route, _)| route);
+    let Some((key, route)) = key.zip(found) else { return Problem::new(Say::NothingHere).answer(request) };
+    let owner = visitor::of(request).unwrap_or_default();
+    let secret = match route.one_at_a_time {
+        true => Secret::of_address(owner, &format!("POST {path}?{query}")),
+        false => Secret::new(owner, key.as_str()),
+    };
+    let (verdict, response) = match ask_answer(gate, request, route, &secret).await {
         Ok(asked) => asked,
         Err(error) => {
             log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);

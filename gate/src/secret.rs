@@ -38,6 +38,11 @@ impl Secret {
         Self(digest(&[b"gate", owner.as_bytes(), key.as_bytes()]))
     }
 
+    /// The same for all that a visitor sends to one address, whatever its key.
+    pub fn of_address(owner: &str, address: &str) -> Self {
+        Self(digest(&[b"gate address", owner.as_bytes(), address.as_bytes()]))
+    }
+
     /// As it comes from the edge to the object, in memory.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -11,7 +11,7 @@ use worker::{Env, Fetch, Response, Result};
 
 use crate::answer::{self, Problem};
 use crate::app::Gate;
-use crate::ask::Verdict;
+use crate::ask::{Form, Verdict};
 use crate::body::{self, Cut, Encoding};
 use crate::client::{ask, at_origin, bytes, headers_to, request_to};
 use crate::config::{Edited, Kind, Missing, Route};
@@ -100,18 +100,30 @@ async fn gated(
         Err(say) => return refused(request, Problem::new(say)),
     };
     let address = format!("{} {}?{}", request.method, request.path, request.query);
-    let mut secret = Secret::new(&key.owner, &key.text);
-    let print = |secret: &Secret| body::fingerprint(secret, &address, &encoding, &rest, &route.ignore);
+    let is_series = route.one_at_a_time && kind == Kind::Form;
+    let mut secret = match is_series {
+        true => Secret::of_address(&key.owner, &address),
+        false => Secret::new(&key.owner, &key.text),
+    };
     let may_start =
         key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.times.retention_ms));
-    let mut asked = ask(gate, request, route, &secret, (print(&secret), may_start), &rest).await;
-    if matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
+    let form = |secret: &Secret| Form {
+        fingerprint: body::fingerprint(secret, &address, &encoding, &rest, &route.ignore),
+        may_start,
+        made_at_ms: key.minted_at_ms.filter(|_| is_series),
+    };
+    let mut asked = ask(gate, request, route, &secret, form(&secret), &rest).await;
+    let is_edited = matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
         && kind == Kind::Form
-        && route.edited == Edited::New
-    {
-        // What it says now is part of the key: sent twice it is still one.
-        secret = Secret::new(&key.owner, &format!("{} {}", key.text, print(&secret)));
-        asked = ask(gate, request, route, &secret, (print(&secret), may_start), &rest).await;
+        && route.edited == Edited::New;
+    let is_full = is_series && matches!(&asked, Ok((Verdict::TooMany, _)));
+    if is_edited || is_full {
+        secret = match is_edited {
+            // What it says now is part of the key: sent twice it is still one.
+            true => Secret::new(&key.owner, &form(&secret).fingerprint),
+            false => Secret::new(&key.owner, &key.text),
+        };
+        asked = ask(gate, request, route, &secret, form(&secret), &rest).await;
     }
     let reference = secret.reference();
     let (verdict, response) = match asked {
@@ -141,7 +153,7 @@ async fn gated(
             Problem::new(say).retry_after(retry_after_ms).with_key(&key.text)
         }
         Verdict::NeverSent => Problem::new(say).retry_after(1000).with_key(&key.text),
-        Verdict::Differs { is_unknown: false } => Problem::new(say).with_answer(&key.text),
+        Verdict::Differs { is_unknown: false } => Problem::new(say).with_answer(&key.text, request),
         Verdict::Differs { is_unknown: true } | Verdict::Unknown => {
             Problem::new(say).with_reference(reference)
         }

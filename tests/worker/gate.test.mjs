@@ -23,6 +23,7 @@ before(async () => {
     'asks.test': { forms, api: ['POST /v1/*'], missing: 'ask' },
     'new.test': { forms, edited: 'new' },
     'short.test': { forms, keep_ms: 50 },
+    'series.test': { forms, one_at_a_time: true },
     'small.test': { forms, max_body: 1000 },
   });
   shop = gate.shop;
@@ -102,6 +103,43 @@ test('two pages are two intents', async () => {
   await visitor.post('/checkout', { paid_once_key: key, name });
   await visitor.post('/checkout', { paid_once_key: other, name });
   assert.equal(ordersOf(name).length, 2);
+});
+
+test('five tabs are five intents, or one where that is set', async () => {
+  for (const [host, orders] of [
+    ['shop.test', 5],
+    ['series.test', 1],
+  ]) {
+    const { visitor, key } = await atCheckout(host);
+    const name = someone();
+    const keys = [key];
+    while (keys.length < 5) keys.push(await visitor.key('/checkout'));
+    const send = (key) => visitor.another().post('/checkout', { paid_once_key: key, name });
+    const answers = await Promise.all(keys.slice(0, 3).map(send));
+    for (const key of keys.slice(3)) answers.push(await send(key));
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [303]);
+    assert.equal(new Set(answers.map(({ headers }) => headers.location)).size, orders);
+    assert.equal(ordersOf(name).length, orders);
+    // A page that is made afterwards is about another order.
+    await send(await visitor.key('/checkout'));
+    assert.equal(ordersOf(name).length, orders + 1);
+  }
+});
+
+test('where tabs are one, what differs is asked about, and goes as new', async () => {
+  const { visitor, key } = await atCheckout('series.test');
+  const name = someone();
+  const other = await visitor.key('/checkout');
+  const first = await visitor.post('/checkout', { paid_once_key: key, name });
+  const edited = await visitor.post('/checkout', { paid_once_key: other, name: `${name} b` });
+  assert.equal(edited.status, 422);
+  const link = edited.text.match(/href="([^"]*answer[^"]*)"/)[1].replaceAll('&#38;', '&');
+  assert.equal((await visitor.request(link)).headers.location, first.headers.location);
+  const [fresh] = keysIn(edited.text);
+  for (let sent = 0; sent < 2; sent += 1) {
+    assert.equal((await visitor.post('/checkout', { paid_once_key: fresh, name: `${name} b` })).status, 303);
+  }
+  assert.deepEqual([ordersOf(name).length, ordersOf(`${name} b`).length], [1, 1]);
 });
 
 test('a refusal frees the key: what is corrected is one order', async () => {
@@ -253,7 +291,7 @@ test('a stranger with a copied key does something of their own, and learns nothi
   const first = await visitor.post('/checkout', { paid_once_key: key, name });
   const stranger = gate.visitor('shop.test');
   await stranger.key('/checkout');
-  const seen = await stranger.request(`/.paid-once/answer?key=${key}`);
+  const seen = await stranger.request(`/.paid-once/answer?key=${key}&to=/checkout`);
   assert.equal(seen.status, 404);
   const theirs = await stranger.post('/checkout', { paid_once_key: key, name });
   assert.notEqual(theirs.headers.location, first.headers.location);
@@ -268,7 +306,7 @@ test('what is sent again with other content shows the answer, or goes as new whe
   assert.equal(edited.status, 422);
   assert.match(edited.text, /This form was sent already/);
   assert.ok(!edited.text.includes('"><b>'));
-  const link = edited.text.match(/href="(\/\.paid-once\/answer\?key=[^"]+)"/)[1];
+  const link = edited.text.match(/href="(\/\.paid-once\/answer\?key=[^"]+)"/)[1].replaceAll('&#38;', '&');
   const answer = await visitor.request(link);
   assert.deepEqual([answer.status, answer.headers.location], [303, first.headers.location]);
   assert.equal(ordersOf(name).length, 1);
