@@ -5,6 +5,7 @@
 //   npm run bench -- --peers        with others' ways to do it: hono, fastify with Redis, and with Postgres (apt installs both)
 //   npm run bench -- --keys=100000  how many keys are stored when growth is measured
 //   npm run bench -- --shop         the desk's pages and the scheduled tasks with 10,000, 100,000 and 1,000,000 payments
+//   npm run bench -- --gate         what the gate adds to a shop, and a Worker that only passes on
 //   npm run bench -- --budget       writes what each operation costs, as counts, to bench/budget.json
 //   npm run bench -- --profile=replay   a CPU profile of ours, and a flame graph; or --profile=payment
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,11 +36,13 @@ await script(async () => {
   await setUp();
   say('Building our Worker');
   if (wanted.shop) await build({ profile: 'release' });
+  else if (wanted.gate) await build({ names: ['gate'], profile: 'release' });
   else await build({ names: ['paid-once'], profile: wanted.profile ? 'named' : 'release' });
   mkdirSync(scratch, { recursive: true });
   try {
     if (wanted.budget) await writeBudget();
     else if (wanted.shop) await tellShop();
+    else if (wanted.gate) await tellGate();
     else if (wanted.profile) await writeProfile(wanted.profile);
     else await tell(await measure(wanted.quick ? 'quick' : 'full', wanted));
   } finally {
@@ -54,6 +57,7 @@ function options(args) {
     /^--(keys)=(\d+)$/,
     /^--(budget)$/,
     /^--(shop)$/,
+    /^--(gate)$/,
     /^--(profile)=(replay|payment)$/,
   ];
   const wanted = {};
@@ -99,6 +103,28 @@ async function tellShop() {
     'a million : 10,000': short(ms.at(-1) / ms[0]),
   });
   say(table(found.map(row)));
+}
+
+async function tellGate() {
+  const { gateBench } = await import('../bench/lib/gate.mjs');
+  const { short } = await import('../bench/lib/stats.mjs');
+  const shown = step('measuring the gate');
+  const { found, bytes } = await gateBench({ rounds: 5, requests: 100, onStep: shown.detail });
+  shown.done();
+  const row = ({ name, ms: [alone, passed, gated], cpu: [, passedCpu, gatedCpu] }) => ({
+    request: name,
+    'shop alone, ms': short(alone),
+    'passed on, ms': short(passed),
+    'gate, ms': short(gated),
+    'gate : passed on': short(gated / passed),
+    'CPU passed on, ms': short(passedCpu),
+    'CPU gate, ms': short(gatedCpu),
+  });
+  say(table(found.map(row)));
+  const mb = (count) => short(count / 2 ** 20);
+  say(
+    `\nMemory of the gate's process: ${mb(bytes.before)} MB, after twenty uploads of 8 MB that it only passes on ${mb(bytes.after)} MB.`,
+  );
 }
 
 async function writeProfile(what) {

@@ -231,8 +231,11 @@ test('a parser sees the same page but for the keys', async (t) => {
       for (const template of after.querySelectorAll('template'))
         ours.push(...template.content.querySelectorAll('input[name="paid_once_key"]'));
       for (const element of ours) element.remove();
-      const difference = [before, after].map((document) => document.documentElement.outerHTML);
-      return { keys: ours.length, isSame: difference[0] === difference[1], difference };
+      const [wanted, found] = [before, after].map((document) => document.documentElement.outerHTML);
+      let same = 0;
+      while (same < wanted.length && wanted[same] === found[same]) same += 1;
+      const around = (text) => text.slice(Math.max(same - 300, 0), same + 300);
+      return { keys: ours.length, isSame: wanted === found, difference: [around(wanted), around(found)] };
     }, html);
     keys += compared.keys;
     if (!compared.isSame) assert.equal(compared.difference[1], compared.difference[0], `page ${at}`);
@@ -246,6 +249,6 @@ function withForms(html, seed) {
   let dice = seed + 1;
   return html.replace(/<(?!\/|!|html|head)[a-z]/g, (tag) => {
     dice = (dice * 1_103_515_245 + 12_345) % 2 ** 31;
-    return dice % 40 === 0 ? `<form method="post" action="/checkout"></form>${tag}` : tag;
+    return dice % 40 === 0 ? `${form('a')}${tag}` : tag;
   });
 }

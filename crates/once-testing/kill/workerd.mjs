@@ -91,6 +91,11 @@ const worker :Workerd.Worker = (
     );
   }
 
+  /** The number of the process, while there is one. */
+  get pid() {
+    return this.#child?.pid;
+  }
+
   /** Starts the process; resolves as soon as it listens. Its port is another one each time. */
   async start() {
     if (this.#closed) throw new Error('the test is over');
