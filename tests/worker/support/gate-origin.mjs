@@ -23,6 +23,8 @@ export async function startOrigin() {
     requests: [],
     /** What happens to the next order. */
     fault: undefined,
+    /** What orders of an address are answered, whatever they say: a status and headers. */
+    answers: {},
     /** Orders wait for it. */
     held: undefined,
     page(path, html, { headers = {}, status = 200 } = {}) {
@@ -78,6 +80,7 @@ export async function startOrigin() {
   }
 
   async function order({ path, headers, body, send, response }) {
+    if (shop.answers[path]) return send(...shop.answers[path]);
     if (shop.held) await shop.held;
     const fault = shop.fault;
     shop.fault = undefined;

@@ -1,0 +1,141 @@
+// What is wrong with a gate as it stands before a shop: it is asked for a page with a form, as a browser would, and told apart from outside.
+
+/** The tag's attribute, as it is written. */
+const attribute = (tag, name) => {
+  const value = tag.match(new RegExp(`\\s${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)'|([^\\s>]+))`, 'i'));
+  return value && (value[1] ?? value[2] ?? value[3]).replaceAll('&amp;', '&');
+};
+const KEY = /<input[^>]*name="paid_once_key"[^>]*>/i;
+const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+
+/**
+ * Examines the page at an address. With `fields` its first form that has a key is sent, twice: with the page's own fields, and these. Gives lines
+ * of `{ ok, says }`: what is as it should be, and what is not, with what to do.
+ */
+export async function examine(address, { fields, fetch = globalThis.fetch } = {}) {
+  const lines = [];
+  const good = (says) => lines.push({ ok: true, says });
+  const bad = (says) => lines.push({ ok: false, says });
+  const here = new URL(address);
+
+  const script = await get(new URL('/.paid-once/gate.js', here), fetch);
+  if (script.status !== 200 || !(await script.text()).includes('paid_once_key')) {
+    bad(`No gate answers at ${here.host}: give its Worker a route there, such as ${here.host}/*.`);
+    return lines;
+  }
+  good(`A gate answers at ${here.host}.`);
+
+  const answer = await get(here, fetch);
+  const html = await answer.text();
+  const type = answer.headers.get('content-type') ?? '';
+  if (answer.status !== 200)
+    return [
+      ...lines,
+      { ok: false, says: `${here.pathname} is answered ${answer.status}: name a page that shows the form.` },
+    ];
+  if (!type.startsWith('text/html'))
+    return [...lines, { ok: false, says: `${here.pathname} is ${type || 'without a type'}: name a page.` }];
+
+  const forms = [...html.matchAll(/<form\b[^>]*>[^]*?(?:<\/form>|$)/gi)]
+    .map(([form]) => ({ form, tag: form.match(/<form\b[^>]*>/i)[0] }))
+    .filter(({ tag }) => attribute(tag, 'method')?.toLowerCase() === 'post')
+    .map(({ form, tag }) => ({
+      form,
+      to: URL.parse(attribute(tag, 'action') ?? '', here) ?? here,
+      isKeyed: KEY.test(form),
+    }));
+  if (forms.length === 0)
+    bad('The page has no form that posts. One that a script builds gets its key there: try it in a browser.');
+  for (const { form, to, isKeyed } of forms) {
+    const where = to.host === here.host ? to.pathname : to.href;
+    if (to.host !== here.host) {
+      bad(
+        `A form goes to ${to.host}, past the gate: the shop writes its own host. Put the gate on a route of that host, or tell the shop that it is ${here.host}.`,
+      );
+    } else if (!isKeyed) {
+      bad(
+        `The form to ${where} has no key. Is it to be sent once? Then add "POST ${to.pathname}" to \`forms\`.`,
+      );
+    } else if (/<input[^>]*type=["']?password/i.test(form)) {
+      bad(
+        `The form to ${where} takes a password: its answer may be a session. Leave it out of \`forms\` if it logs somebody in.`,
+      );
+    } else {
+      good(`The form to ${where} has a key.`);
+    }
+  }
+  const keyed = forms.find(({ to, isKeyed }) => isKeyed && to.host === here.host);
+  if (keyed && !answer.headers.getSetCookie().some((cookie) => /paid_once_visitor=/.test(cookie)))
+    bad(
+      "The page brings no cookie of the visitor: something between here and the gate takes it away, or keeps the page. It must be 'private'.",
+    );
+  const policy = answer.headers.get('content-security-policy') ?? '';
+  if (keyed && !allowsScript(policy, here))
+    bad(
+      "The page's content security policy forbids /.paid-once/gate.js: add 'self' to script-src, or set `script = false` where no script builds or sends forms.",
+    );
+  if (keyed && fields) await send(keyed, { here, answer, fields, good, bad, fetch });
+  return lines;
+}
+
+const get = (url, fetch) => fetch(url, { headers: BROWSER, redirect: 'manual' });
+
+function allowsScript(policy, { host }) {
+  const directives = policy.split(/[;,]/).map((directive) => directive.trim().split(/\s+/));
+  const of = (name) => directives.find(([given]) => given === name);
+  const sources = of('script-src-elem') ?? of('script-src') ?? of('default-src');
+  return (
+    !sources ||
+    sources.some(
+      (source) =>
+        ["'self'", '*', 'https:', 'http:'].includes(source) ||
+        source.includes(host) ||
+        source.startsWith("'nonce-"),
+    )
+  );
+}
+
+/** Sends a form twice: it must be done once. */
+async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
+  const body = new URLSearchParams();
+  for (const [tag] of form.matchAll(/<input\b[^>]*>/gi)) {
+    const name = attribute(tag, 'name');
+    const isOff = /type=["']?(?:checkbox|radio)/i.test(tag) && !/\schecked/i.test(tag);
+    if (name && !isOff) body.set(name, attribute(tag, 'value') ?? '');
+  }
+  for (const [name, value] of Object.entries(fields)) body.set(name, value);
+  const cookie = answer.headers
+    .getSetCookie()
+    .map((header) => header.split(';')[0])
+    .join('; ');
+  const once = () =>
+    fetch(to, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...BROWSER, cookie, origin: here.origin, referer: here.href },
+      body,
+    });
+  const [first, again] = [await once(), await once()];
+  const told = `The form to ${to.pathname} was answered ${first.status}`;
+  if (first.status === 403)
+    return bad(
+      `${told}: the shop refuses forms of ${here.host}. It compares Origin or Host: put the gate on a route of the shop's own host, or let the shop trust ${here.host}.`,
+    );
+  if (first.status >= 400) return bad(`${told}: give fields that the shop takes, as name=value.`);
+  if (
+    again.headers.get('idempotent-replayed') !== 'true' ||
+    again.headers.get('location') !== first.headers.get('location')
+  )
+    return bad(
+      `${told}, and the same form once more was not answered the same (${again.status}). Does the shop set a new session cookie with each answer? Name it in \`session\`.`,
+    );
+  good(`${told}, and the same form once more got the same answer.`);
+  const location = URL.parse(first.headers.get('location') ?? '', to);
+  if (location && location.host !== here.host)
+    bad(`The answer leads to ${location.host}, past the gate: tell the shop that it is ${here.host}.`);
+  for (const header of first.headers.getSetCookie()) {
+    const domain = header.match(/;\s*domain=\.?([^;]+)/i)?.[1].trim();
+    if (domain && !here.hostname.endsWith(domain))
+      bad(`The cookie ${header.split('=')[0]} is of ${domain}: a browser at ${here.host} does not keep it.`);
+  }
+}
