@@ -13,6 +13,9 @@ pub const ASK: &str = "paid-once-ask";
 /// The header in which the object answers, likewise.
 pub const VERDICT: &str = "paid-once-verdict";
 
+/// How many times longer a request may take whose body is too large to be held.
+const LARGE_TAKES: u64 = 10;
+
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ask {
@@ -22,6 +25,8 @@ pub struct Ask {
     pub fingerprint: Option<String>,
     /// It may begin something: the form is not too old.
     pub may_start: bool,
+    /// Its body is too large to be held: how long it is, where that is known.
+    pub large: Option<Option<u64>>,
     /// When its form was made, in ms since the epoch, where that decides: what was done since is the same.
     pub made_at_ms: Option<u64>,
     /// What is done where nobody knows.
@@ -47,6 +52,7 @@ impl Ask {
             secret: *secret.as_bytes(),
             fingerprint: None,
             may_start: true,
+            large: None,
             made_at_ms: None,
             on_unknown: route.on_unknown.clone(),
             rules: route.rules.clone(),
@@ -60,8 +66,8 @@ impl Ask {
     /// A request that is to be passed on once.
     #[must_use]
     pub fn to_pass_on(self, form: Form) -> Self {
-        let Form { fingerprint, may_start, made_at_ms } = form;
-        Self { fingerprint: Some(fingerprint), may_start, made_at_ms, ..self }
+        let Form { fingerprint, may_start, large, made_at_ms } = form;
+        Self { fingerprint: Some(fingerprint), may_start, large, made_at_ms, ..self }
     }
 
     /// The secret of the key.
@@ -72,6 +78,10 @@ impl Ask {
     /// The times of the route.
     pub fn times(&self) -> Times {
         let [wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms] = self.times;
+        // A large body takes long to come.
+        let longer = if self.large.is_some() { LARGE_TAKES } else { 1 };
+        let provider_timeout_ms = provider_timeout_ms.saturating_mul(longer);
+        let quiet_ms = quiet_ms.saturating_mul(longer);
         Times {
             wait_ms,
             retention_ms,
@@ -92,6 +102,8 @@ pub struct Form {
     pub fingerprint: String,
     /// See [`Ask::may_start`].
     pub may_start: bool,
+    /// See [`Ask::large`].
+    pub large: Option<Option<u64>>,
     /// See [`Ask::made_at_ms`].
     pub made_at_ms: Option<u64>,
 }

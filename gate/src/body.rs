@@ -61,11 +61,11 @@ pub struct Cut {
     pub keys: Vec<String>,
 }
 
-/// Cuts our keys out of a body. All else stays byte for byte.
-pub fn cut(encoding: &Encoding, body: Vec<u8>) -> Cut {
+/// Cuts our keys out of a body, or out of the beginning of one that is longer. All else stays byte for byte.
+pub fn cut(encoding: &Encoding, body: Vec<u8>, is_longer: bool) -> Cut {
     match encoding {
         Encoding::Pairs => cut_pairs(&body),
-        Encoding::Parts(boundary) => cut_parts(boundary, body),
+        Encoding::Parts(boundary) => cut_parts(boundary, body, is_longer),
         Encoding::Json | Encoding::Bytes => Cut { rest: body, keys: Vec::new() },
     }
 }
@@ -109,51 +109,72 @@ fn find(bytes: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
     Some(from + at)
 }
 
-/// The parts of a body; `None` if it is no such body, or not a whole one.
-fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<Part<'a>>> {
-    let line = format!("--{boundary}");
-    let between = format!("\r\n{line}");
-    let mut found = Vec::new();
-    let mut at = if body.starts_with(line.as_bytes()) { 0 } else { find(body, between.as_bytes(), 0)? + 2 };
-    loop {
-        let after_line = at + line.len();
-        let rest = body.get(after_line..)?;
-        if rest.starts_with(b"--") {
-            return Some(found);
-        }
-        let headers_at = after_line + rest.windows(2).position(|window| window == b"\r\n")? + 2;
-        let next = find(body, between.as_bytes(), headers_at.saturating_sub(2))?;
-        let headers_end = find(body, b"\r\n\r\n", headers_at.saturating_sub(2)).filter(|end| *end <= next)?;
-        let headers = std::str::from_utf8(body.get(headers_at..headers_end).unwrap_or_default()).ok()?;
-        let header = |name: &str| {
-            headers
-                .split("\r\n")
-                .filter_map(|line| line.split_once(':'))
-                .find_map(|(given, value)| given.trim().eq_ignore_ascii_case(name).then_some(value.trim()))
-        };
-        let disposition =
-            header("content-disposition")?.split_once(';').map_or("", |(_, parameters)| parameters);
-        found.push(Part {
-            whole: at..next + 2,
-            name: parameter(disposition, "name").unwrap_or_default(),
-            filename: parameter(disposition, "filename"),
-            content_type: header("content-type").unwrap_or_default(),
-            content: body.get(headers_end + 4..next).unwrap_or_default(),
-        });
-        at = next + 2;
-    }
+/// The parts of a body.
+struct Parts<'a> {
+    found: Vec<Part<'a>>,
+    /// Where what follows them begins.
+    rest_at: usize,
+    /// The last boundary is there.
+    is_whole: bool,
 }
 
-fn cut_parts(boundary: &str, body: Vec<u8>) -> Cut {
-    let ours: Option<Vec<(Range<usize>, String)>> = parts(boundary, &body).map(|parts| {
-        parts
-            .into_iter()
-            .filter(|part| part.name == FIELD && part.filename.is_none())
-            .map(|part| (part.whole, String::from_utf8_lossy(part.content).into_owned()))
-            .collect()
-    });
+fn parts<'a>(boundary: &str, body: &'a [u8]) -> Parts<'a> {
+    let line = format!("--{boundary}");
+    let between = format!("\r\n{line}");
+    let begin = match body.starts_with(line.as_bytes()) {
+        true => Some(0),
+        false => find(body, between.as_bytes(), 0).map(|at| at + 2),
+    };
+    let mut parts = Parts { found: Vec::new(), rest_at: begin.unwrap_or(0), is_whole: false };
+    while let Some(at) = begin.map(|_| parts.rest_at) {
+        parts.is_whole = body.get(at + line.len()..).is_some_and(|rest| rest.starts_with(b"--"));
+        match part(body, at, &line, &between).filter(|_| !parts.is_whole) {
+            Some(part) => {
+                parts.rest_at = part.whole.end;
+                parts.found.push(part);
+            }
+            None => break,
+        }
+    }
+    parts
+}
+
+/// The part whose boundary is there; `None` if it is not whole.
+fn part<'a>(body: &'a [u8], at: usize, line: &str, between: &str) -> Option<Part<'a>> {
+    let after_line = at + line.len();
+    let headers_at =
+        after_line + body.get(after_line..)?.windows(2).position(|window| window == b"\r\n")? + 2;
+    let next = find(body, between.as_bytes(), headers_at.saturating_sub(2))?;
+    let headers_end = find(body, b"\r\n\r\n", headers_at.saturating_sub(2)).filter(|end| *end <= next)?;
+    let headers = std::str::from_utf8(body.get(headers_at..headers_end).unwrap_or_default()).ok()?;
+    let header = |name: &str| {
+        headers
+            .split("\r\n")
+            .filter_map(|line| line.split_once(':'))
+            .find_map(|(given, value)| given.trim().eq_ignore_ascii_case(name).then_some(value.trim()))
+    };
+    let disposition = header("content-disposition")?.split_once(';').map_or("", |(_, parameters)| parameters);
+    Some(Part {
+        whole: at..next + 2,
+        name: parameter(disposition, "name").unwrap_or_default(),
+        filename: parameter(disposition, "filename"),
+        content_type: header("content-type").unwrap_or_default(),
+        content: body.get(headers_end + 4..next).unwrap_or_default(),
+    })
+}
+
+/// Of a body that is longer only the parts that are there whole are looked at.
+fn cut_parts(boundary: &str, body: Vec<u8>, is_longer: bool) -> Cut {
+    let parts = parts(boundary, &body);
+    let is_read = parts.is_whole || is_longer;
+    let ours: Vec<(Range<usize>, String)> = parts
+        .found
+        .into_iter()
+        .filter(|part| is_read && part.name == FIELD && part.filename.is_none())
+        .map(|part| (part.whole, String::from_utf8_lossy(part.content).into_owned()))
+        .collect();
     let (mut rest, mut keys) = (body, Vec::new());
-    for (whole, key) in ours.unwrap_or_default().into_iter().rev() {
+    for (whole, key) in ours.into_iter().rev() {
         rest.drain(whole);
         keys.insert(0, key);
     }
@@ -194,17 +215,37 @@ pub fn is_like(known: &str, name: &str) -> bool {
     }
 }
 
+/// How much of a body that is too large to be held is part of its fingerprint, in bytes; the rest counts by its length.
+pub const LOOKED_AT: usize = 512 << 10;
+
+/// A body, as far as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Read<'a> {
+    /// What is read of it, without our keys.
+    pub body: &'a [u8],
+    /// There is more: with how many bytes in all, where that is known.
+    pub longer: Option<Option<u64>>,
+}
+
 /// The fingerprint: under the secret, as bodies hold passwords. Of decoded pairs and parts in their order, without fields that only guard a
-/// form; of JSON without regard to white space and the order of members; of all else the bytes.
+/// form; of JSON without regard to white space and the order of members; of all else the bytes. Of a body that is too large to be held the beginning
+/// and the length.
 pub fn fingerprint(
     secret: &Secret,
     address: &str,
     encoding: &Encoding,
-    body: &[u8],
+    read: Read<'_>,
     ignored: &[String],
 ) -> String {
     let mut digest = secret.digest("fingerprint");
     digest.add(address.as_bytes());
+    let body = match read.longer {
+        None => read.body,
+        Some(length) => {
+            digest.add(&length.unwrap_or(0).to_be_bytes());
+            read.body.get(..LOOKED_AT).unwrap_or(read.body)
+        }
+    };
     match encoding {
         Encoding::Pairs => {
             for (_, name, value) in pairs(body) {
@@ -214,15 +255,23 @@ pub fn fingerprint(
                 }
             }
         }
-        Encoding::Parts(boundary) => match parts(boundary, body) {
-            Some(parts) => parts.iter().filter(|part| !is_ignored(&part.name, ignored)).for_each(|part| {
-                digest.add(part.name.as_bytes());
-                digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
-                digest.add(part.content_type.as_bytes());
-                digest.add(part.content);
-            }),
-            None => digest.add(body),
-        },
+        Encoding::Parts(boundary) => {
+            let parts = parts(boundary, body);
+            if !parts.is_whole && read.longer.is_none() {
+                digest.add(body);
+            } else {
+                for part in parts.found.iter().filter(|part| !is_ignored(&part.name, ignored)) {
+                    digest.add(part.name.as_bytes());
+                    digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
+                    digest.add(part.content_type.as_bytes());
+                    digest.add(part.content);
+                }
+                if !parts.is_whole {
+                    let begun = parts.rest_at.saturating_add(boundary.len()).saturating_add(2);
+                    digest.add(body.get(begun..).unwrap_or_default());
+                }
+            }
+        }
         Encoding::Json => match serde_json::from_slice(body) {
             Ok(value) => add_json(&mut digest, &without(value, ignored)),
             Err(_) => digest.add(body),
@@ -268,7 +317,9 @@ pub fn fields(encoding: &Encoding, body: &[u8]) -> Option<Vec<(String, String)>>
     match encoding {
         Encoding::Pairs if body.is_empty() => Some(Vec::new()),
         Encoding::Pairs => pairs(body).map(|(_, name, value)| text(&name).zip(text(&value))).collect(),
-        Encoding::Parts(boundary) => parts(boundary, body)?
+        Encoding::Parts(boundary) => Some(parts(boundary, body))
+            .filter(|parts| parts.is_whole)?
+            .found
             .iter()
             .map(|part| part.filename.is_none().then(|| Some((part.name.clone(), text(part.content)?)))?)
             .collect(),
@@ -291,16 +342,17 @@ mod tests {
     }
 
     fn print(encoding: &Encoding, body: &[u8]) -> String {
-        fingerprint(&Secret::new("visitor", "key"), "POST /checkout", encoding, body, &["extra".to_owned()])
+        let read = Read { body, longer: None };
+        fingerprint(&Secret::new("visitor", "key"), "POST /checkout", encoding, read, &["extra".to_owned()])
     }
 
     #[test]
     fn the_key_is_cut_out_of_pairs_and_the_rest_stays() {
         let body = b"a=1&paid_once_key=K1&b=x+y%2&paid%5Fonce_key=K2&&c".to_vec();
-        let Cut { rest, keys } = cut(&Encoding::Pairs, body);
+        let Cut { rest, keys } = cut(&Encoding::Pairs, body, false);
         assert_eq!(rest, b"a=1&b=x+y%2&&c");
         assert_eq!(keys, ["K1", "K2"]);
-        assert_eq!(cut(&Encoding::Pairs, b"paid_once_key=K".to_vec()).rest, b"");
+        assert_eq!(cut(&Encoding::Pairs, b"paid_once_key=K".to_vec(), false).rest, b"");
     }
 
     #[test]
@@ -313,7 +365,7 @@ mod tests {
         for at in 0..3 {
             let mut all = vec![("name=\"a\"", "1"), file];
             all.insert(at, ("name=\"paid_once_key\"", "K"));
-            let Cut { rest, keys } = cut(&encoding, multipart(&all));
+            let Cut { rest, keys } = cut(&encoding, multipart(&all), false);
             assert_eq!(String::from_utf8(rest), String::from_utf8(without.clone()), "{at}");
             assert_eq!(keys, ["K"]);
         }
@@ -325,11 +377,32 @@ mod tests {
         let encoding = Encoding::Parts(B.to_owned());
         for length in 0..whole.len() - 4 {
             let body = whole[..length].to_vec();
-            assert_eq!(cut(&encoding, body.clone()), Cut { rest: body, keys: Vec::new() }, "{length}");
+            assert_eq!(cut(&encoding, body.clone(), false), Cut { rest: body, keys: Vec::new() }, "{length}");
         }
         assert_eq!(Encoding::of("multipart/form-data"), Encoding::Bytes);
         assert_eq!(Encoding::of("text/plain"), Encoding::Bytes);
         assert_eq!(Encoding::of("application/vnd.api+json"), Encoding::Json);
+    }
+
+    #[test]
+    fn of_a_longer_body_the_beginning_and_the_length_count() {
+        let file = "x".repeat(LOOKED_AT);
+        let body = |boundary: &str, key: &str, end: &str| {
+            let head = "name=\"file\"; filename=\"a\"\r\nContent-Type: text/plain";
+            let parts = multipart(&[("name=\"paid_once_key\"", key), ("name=\"a\"", "1"), (head, &file)]);
+            let begun = String::from_utf8(parts).unwrap().replace(B, boundary);
+            (begun.trim_end_matches("--\r\n").to_owned() + end).into_bytes()
+        };
+        let print = |boundary: &str, key: &str, end: &str, length: u64| {
+            let encoding = Encoding::Parts(boundary.to_owned());
+            let Cut { rest, keys } = cut(&encoding, body(boundary, key, end), true);
+            assert_eq!(keys, [key]);
+            let read = Read { body: &rest, longer: Some(Some(length)) };
+            fingerprint(&Secret::new("visitor", "key"), "POST /checkout", &encoding, read, &[])
+        };
+        let other = B.replace('x', "y");
+        assert_eq!(print(B, "K1", "", 9), print(&other, "K2", "more of it", 9));
+        assert_ne!(print(B, "K1", "", 9), print(B, "K1", "", 10));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::ask::{ASK, Ask, Form, VERDICT, Verdict, from_header, to_header};
 use crate::config::Route;
 use crate::headers::to_origin;
 use crate::secret::Secret;
+use crate::stream::joined;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -51,9 +52,32 @@ pub(crate) fn request_to(
     Ok(web_sys::Request::new_with_str_and_init(url, &init)?.into())
 }
 
-/// A body as it is sent; none at all where it is empty.
-pub(crate) fn bytes(body: &[u8]) -> Option<JsValue> {
-    (!body.is_empty()).then(|| Uint8Array::from(body).into())
+/// A body as it came, without our key.
+pub(crate) struct Body {
+    /// All of it, or its beginning.
+    pub(crate) read: Vec<u8>,
+    /// Whence the rest comes.
+    pub(crate) rest: Option<JsValue>,
+    /// How long it is in all, in bytes, where that is known.
+    pub(crate) length: Option<u64>,
+    /// The longest that is taken, in bytes.
+    pub(crate) most: usize,
+}
+
+impl Body {
+    /// As it is sent; nothing at all where it is empty. What is not held can be sent once.
+    pub(crate) fn to_send(&self) -> Result<Option<JsValue>> {
+        Ok(match &self.rest {
+            Some(rest) => Some(joined(&self.read, rest, self.length, self.most)?),
+            None if self.read.is_empty() => None,
+            None => Some(Uint8Array::from(&self.read[..]).into()),
+        })
+    }
+
+    /// How long it is, of one that is not held.
+    pub(crate) fn large(&self) -> Option<Option<u64>> {
+        self.rest.is_some().then_some(self.length)
+    }
 }
 
 /// Asks the object of a key. An exception from a stub says nothing about what was done: the key makes it safe to ask again.
@@ -63,12 +87,12 @@ pub(crate) async fn ask(
     route: &Route,
     secret: &Secret,
     form: Form,
-    body: &[u8],
+    body: &Body,
 ) -> Result<(Verdict, Response)> {
     let ask = Ask::new(secret, route, request.id.0.clone()).to_pass_on(form);
     let headers = headers_to(request, route)?;
     headers.set(ASK, &to_header(&ask)?)?;
-    ask_object(gate, secret, &request.method, &at_origin(request, route), &headers, body).await
+    ask_object(gate, secret, &request.method, &at_origin(request, route), &headers, Some(body)).await
 }
 
 /// Asks what the newest operation of a key was answered.
@@ -82,7 +106,7 @@ pub(crate) async fn ask_answer(
     let headers = Headers::new();
     headers.set(ASK, &to_header(&ask)?)?;
     headers.set("cookie", request.header("cookie").unwrap_or_default())?;
-    ask_object(gate, secret, "POST", &route.origin, &headers, &[]).await
+    ask_object(gate, secret, "POST", &route.origin, &headers, None).await
 }
 
 async fn ask_object(
@@ -91,7 +115,7 @@ async fn ask_object(
     method: &str,
     url: &str,
     headers: &Headers,
-    body: &[u8],
+    body: Option<&Body>,
 ) -> Result<(Verdict, Response)> {
     let mut tried = 1;
     loop {
@@ -99,7 +123,9 @@ async fn ask_object(
             Ok(asked) => return Ok(asked),
             Err(error) => error,
         };
-        if tried == TRIES || error.to_string().contains("overloaded") {
+        // What is not held is gone.
+        let is_gone = body.is_some_and(|body| body.rest.is_some());
+        if is_gone || tried == TRIES || error.to_string().contains("overloaded") {
             return Err(error);
         }
         Delay::from(PAUSE * tried).await;
@@ -113,10 +139,12 @@ async fn ask_once(
     method: &str,
     url: &str,
     headers: &Headers,
-    body: &[u8],
+    body: Option<&Body>,
 ) -> Result<(Verdict, Response)> {
     let stub = gate.env.durable_object("GATE_OBJECTS")?.id_from_name(&secret.name())?.get_stub()?;
-    let response = stub.fetch_with_request(request_to(url, method, headers, bytes(body))?).await?;
+    let response = stub
+        .fetch_with_request(request_to(url, method, headers, body.map(Body::to_send).transpose()?.flatten())?)
+        .await?;
     let verdict = response.headers().get(VERDICT)?.and_then(|text| from_header(&text));
     let verdict = verdict
         .ok_or_else(|| worker::Error::RustError(format!("the object answered {}", response.status_code())))?;

@@ -189,9 +189,9 @@ impl RawOnUnknown {
 }
 
 /// The largest body unless it is set, in bytes.
-const BODY_MAX: usize = 10 << 20;
-/// The largest body that can be set, in bytes: it is held in memory.
-const BODY_MAX_MAX: usize = 32 << 20;
+const BODY_MAX: usize = 100 << 20;
+/// The largest body that can be set, in bytes: as much as Cloudflare takes on any plan.
+const BODY_MAX_MAX: usize = 500 << 20;
 /// The largest answer that is kept, in bytes: a row takes 2 MB, and it is written there in base64.
 const ANSWER_MAX: usize = 512 << 10;
 /// What a log-in form's address has in it: its answer is a session, which must not be given twice.

@@ -27,6 +27,7 @@ use crate::headers::is_answers;
 use crate::meaning::{Ended, Rules};
 use crate::sealed::{self, Head, Kept};
 use crate::secret::Secret;
+use crate::stream::Watched;
 
 /// How often one key may be sent after refusals.
 const TRIES_MAX: u32 = 100;
@@ -36,13 +37,21 @@ pub(crate) struct Outgoing {
     pub(crate) method: String,
     pub(crate) url: String,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Rc<Payload>,
     pub(crate) secret: Secret,
     pub(crate) first: Vec<Sent>,
     pub(crate) rules: Rules,
     pub(crate) max_answer: usize,
     pub(crate) timeout: Duration,
     pub(crate) on_unknown: OnUnknown,
+}
+
+/// What is sent.
+pub(crate) enum Payload {
+    /// Held in memory.
+    Held(Vec<u8>),
+    /// Too large for that: it can be sent once.
+    Passing(RefCell<Option<Watched>>),
 }
 
 /// What the objects of this Worker are made with.
@@ -59,7 +68,7 @@ pub(crate) struct GateHost {
 struct Answered {
     status: u16,
     headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    body: Vec<u8>,
     /// What there is more of it.
     rest: Option<ByteStream>,
 }
@@ -77,9 +86,17 @@ impl GateHost {
 
     async fn pass_on(&self, outgoing: &Outgoing, key_id: u32) -> Outcome<Reply> {
         let unknown = |reason| Outcome::Unknown { answer_is_stored: false, reason };
-        let answered = exchange(outgoing, &outgoing.method, &outgoing.url, Some(&outgoing.body)).await;
-        let answered = match answered {
+        let (body, watched) = match &*outgoing.body {
+            Payload::Held(bytes) => ((!bytes.is_empty()).then(|| Uint8Array::from(&bytes[..]).into()), None),
+            Payload::Passing(body) => match body.take() {
+                Some(watched) => (Some(watched.body.clone()), Some(watched)),
+                None => return not_brought(),
+            },
+        };
+        let answered = match exchange(outgoing, &outgoing.method, &outgoing.url, Some(body)).await {
             Ok(answered) => answered,
+            // Nobody works on a body that is not whole.
+            Err(_) if watched.is_some_and(|watched| watched.is_broken()) => return never_sent(),
             Err(reason) => return unknown(reason),
         };
         let is_json = answered.header("content-type").is_some_and(|kind| kind.contains("json"));
@@ -135,6 +152,16 @@ const fn found(status: u16, result: Reply) -> LookUp<Reply> {
     LookUp::Found(ProviderReply { status, result, request_id: None })
 }
 
+fn never_sent() -> Outcome<Reply> {
+    let result = without_body(Ended::NeverSent);
+    Outcome::Definitive(ProviderReply { status: 502, result, request_id: None })
+}
+
+fn not_brought() -> Outcome<Reply> {
+    let reason = "nobody has brought it again".to_owned();
+    Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Send, reason }
+}
+
 const fn without_body(ended: Ended) -> Reply {
     Reply { ended, sealed: Vec::new() }
 }
@@ -144,7 +171,7 @@ async fn exchange(
     outgoing: &Outgoing,
     method: &str,
     url: &str,
-    body: Option<&[u8]>,
+    body: Option<Option<JsValue>>,
 ) -> std::result::Result<Answered, String> {
     let abort = AbortController::default();
     let signal = abort.signal();
@@ -154,8 +181,8 @@ async fn exchange(
         init.set_signal(Some(&signal));
         init.set_redirect(web_sys::RequestRedirect::Manual);
         init.set_headers(&headers_of(&outgoing.headers, body.is_some()).map_err(|_| NO_REQUEST)?);
-        if let Some(body) = body.filter(|body| !body.is_empty()) {
-            init.set_body(&Uint8Array::from(body).into());
+        if let Some(body) = body.flatten() {
+            init.set_body(&body);
         }
         let request = web_sys::Request::new_with_str_and_init(url, &init).map_err(|_| NO_REQUEST)?;
         let mut response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
@@ -223,11 +250,9 @@ impl Host for GateHost {
         }
         // The gate died before it was sent, and nobody has brought it again.
         if call.sends <= 1 && !call.maybe_executed {
-            let result = without_body(Ended::NeverSent);
-            return Outcome::Definitive(ProviderReply { status: 502, result, request_id: None });
+            return never_sent();
         }
-        let reason = "nobody has brought it again".to_owned();
-        Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Send, reason }
+        not_brought()
     }
 
     async fn look_up(&self, call: &ProviderCall<PassOn>) -> LookUp<Reply> {

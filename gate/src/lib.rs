@@ -31,6 +31,7 @@ mod client;
 mod host;
 mod own;
 mod serve;
+mod stream;
 
 /// Every HTTP request enters here.
 #[worker::event(fetch)]

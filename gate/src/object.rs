@@ -1,5 +1,6 @@
 //! The Durable Object of a key: whatever is sent under it meets here, and one of them is passed on.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,9 +23,10 @@ use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Resul
 use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
 use crate::cookies::{self, Sent};
 use crate::flow::{Again, PassOn, Submission};
-use crate::host::{GateHost, Outgoing};
+use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
+use crate::stream::Watched;
 
 /// How often it is looked whether what is under way has ended, in ms.
 const LOOK_MS: u64 = 100;
@@ -108,7 +110,13 @@ async fn run(
     // A browser may have a key of its own, another one for each click.
     let is_passed_on = |name: &str| name != ASK && name != "idempotency-key";
     let headers = request.headers().entries().filter(|(name, _)| is_passed_on(name)).collect::<Vec<_>>();
-    let body = request.bytes().await?;
+    let body = Rc::new(match ask.large {
+        None => Payload::Held(request.bytes().await?),
+        Some(length) => {
+            let body = request.inner().body().map(|body| Watched::new(&body, length)).transpose()?;
+            Payload::Passing(RefCell::new(body))
+        }
+    });
     let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
     let (number, result) = loop {
         let rows = object.store().read().map_err(|bug| failed(&bug))?;
@@ -139,7 +147,7 @@ async fn run(
             method: method.clone(),
             url: url.clone(),
             headers,
-            body: body.clone(),
+            body: Rc::clone(&body),
             secret,
             first: now.clone(),
             rules: ask.rules.clone(),

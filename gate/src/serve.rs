@@ -1,6 +1,5 @@
 //! One request, from the visitor to the origin and back.
 
-use futures_util::StreamExt as _;
 use once::key::IdempotencyKey;
 use runtime::log::log;
 use runtime::{now_ms, serve};
@@ -12,14 +11,15 @@ use worker::{Env, Fetch, Response, Result};
 use crate::answer::{self, Problem};
 use crate::app::Gate;
 use crate::ask::{Form, Verdict};
-use crate::body::{self, Cut, Encoding};
-use crate::client::{ask, at_origin, bytes, headers_to, request_to};
+use crate::body::{self, Cut, Encoding, Read};
+use crate::client::{Body, ask, at_origin, headers_to, request_to};
 use crate::config::{Edited, Kind, Missing, Route};
 use crate::cookies;
 use crate::form_key::FormKey;
 use crate::message::Say;
 use crate::own;
 use crate::secret::Secret;
+use crate::stream::beginning;
 use crate::visitor;
 
 /// Answers a request. An error is an answer too.
@@ -75,15 +75,21 @@ async fn gated(
     route: &Route,
     kind: Kind,
 ) -> Result<Response> {
-    let body = match read_body(request, incoming, route.max_body).await {
+    let mut body = match read_body(request, &incoming, route.max_body).await {
         Ok(body) => body,
         Err(say) => return refused(request, Problem::new(say)),
     };
     let encoding = Encoding::of(request.header("content-type").unwrap_or_default());
+    let read = std::mem::take(&mut body.read);
+    let length = read.len();
     let Cut { rest, keys } = match kind {
-        Kind::Form => body::cut(&encoding, body),
-        Kind::Api => Cut { rest: body, keys: Vec::new() },
+        Kind::Form => body::cut(&encoding, read, body.rest.is_some()),
+        Kind::Api => Cut { rest: read, keys: Vec::new() },
     };
+    let cut = u64::try_from(length.saturating_sub(rest.len())).unwrap_or(0);
+    body.length = body.length.map(|length| length.saturating_sub(cut));
+    body.read = rest;
+    let rest = &body.read;
     let key = match kind {
         Kind::Form => Ok(form_key(gate, request, &keys)),
         Kind::Api => api_key(request, route),
@@ -92,10 +98,10 @@ async fn gated(
         Ok(Some(key)) => key,
         Ok(None) if route.missing == Missing::Pass => {
             log("warn", &[("event", "without_key".into()), ("path", request.path.as_str().into())]);
-            return pass(gate, request, route, bytes(&rest)).await;
+            return pass(gate, request, route, body.to_send()?).await;
         }
         Ok(None) => {
-            return refused(request, Problem::new(Say::KeyMissing).again(gate, request, &encoding, &rest));
+            return refused(request, Problem::new(Say::KeyMissing).again(gate, request, &encoding, rest));
         }
         Err(say) => return refused(request, Problem::new(say)),
     };
@@ -107,23 +113,26 @@ async fn gated(
     };
     let may_start =
         key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.times.retention_ms));
+    let read = Read { body: rest, longer: body.large() };
     let form = |secret: &Secret| Form {
-        fingerprint: body::fingerprint(secret, &address, &encoding, &rest, &route.ignore),
+        fingerprint: body::fingerprint(secret, &address, &encoding, read, &route.ignore),
         may_start,
+        large: body.large(),
         made_at_ms: key.minted_at_ms.filter(|_| is_series),
     };
-    let mut asked = ask(gate, request, route, &secret, form(&secret), &rest).await;
+    let mut asked = ask(gate, request, route, &secret, form(&secret), &body).await;
     let is_edited = matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
         && kind == Kind::Form
         && route.edited == Edited::New;
     let is_full = is_series && matches!(&asked, Ok((Verdict::TooMany, _)));
-    if is_edited || is_full {
+    // A body that is not held has gone to the first one.
+    if (is_edited || is_full) && body.rest.is_none() {
         secret = match is_edited {
             // What it says now is part of the key: sent twice it is still one.
             true => Secret::new(&key.owner, &form(&secret).fingerprint),
             false => Secret::new(&key.owner, &key.text),
         };
-        asked = ask(gate, request, route, &secret, form(&secret), &rest).await;
+        asked = ask(gate, request, route, &secret, form(&secret), &body).await;
     }
     let reference = secret.reference();
     let (verdict, response) = match asked {
@@ -131,7 +140,7 @@ async fn gated(
         Err(error) => {
             log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
             let problem = Problem::new(Say::Unavailable).with_key(&key.text);
-            return refused(request, problem.again(gate, request, &encoding, &rest));
+            return refused(request, problem.again(gate, request, &encoding, rest));
         }
     };
     note(request, route, verdict, &reference);
@@ -161,7 +170,7 @@ async fn gated(
     };
     let problem = match say {
         Say::AlreadyDone | Say::TooMany | Say::NothingHere => problem,
-        _ => problem.again(gate, request, &encoding, &rest),
+        _ => problem.again(gate, request, &encoding, rest),
     };
     refused(request, problem)
 }
@@ -215,31 +224,29 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None }))
 }
 
-/// Reads the body, up to a limit.
+/// Reads the body, or the beginning of one that is too large to be held.
 async fn read_body(
     request: &Request,
-    mut incoming: worker::Request,
+    incoming: &worker::Request,
     max_bytes: usize,
-) -> std::result::Result<Vec<u8>, Say> {
-    let declared: Option<usize> =
-        request.header("content-length").and_then(|length| length.trim().parse().ok());
-    if declared.is_some_and(|length| length > max_bytes) {
+) -> std::result::Result<Body, Say> {
+    let length: Option<u64> = request.header("content-length").and_then(|length| length.trim().parse().ok());
+    if length.is_some_and(|length| length > max_bytes as u64) {
         return Err(Say::TooLarge);
     }
-    if incoming.inner().body().is_none() {
-        return Ok(Vec::new());
-    }
-    let mut stream = incoming.stream().map_err(|_| Say::Unreadable)?;
-    let mut body = Vec::with_capacity(declared.unwrap_or(0));
-    while let Some(chunk) = stream.next().await {
-        body.extend(chunk.map_err(|_| Say::Unreadable)?);
-        if body.len() > max_bytes {
-            return Err(Say::TooLarge);
-        }
+    let Some(stream) = incoming.inner().body() else {
+        return Ok(Body { read: Vec::new(), rest: None, length, most: max_bytes });
+    };
+    let (read, rest) = beginning(&stream, HELD_MAX).await.map_err(|_| Say::Unreadable)?;
+    if read.len() > max_bytes {
+        return Err(Say::TooLarge);
     }
     // A body that broke off is nothing that anybody has sent.
-    if declared.is_some_and(|length| length != body.len()) {
+    if rest.is_none() && length.is_some_and(|length| length != read.len() as u64) {
         return Err(Say::Unreadable);
     }
-    Ok(body)
+    Ok(Body { read, rest, length, most: max_bytes })
 }
+
+/// How much of a body is held, in bytes.
+const HELD_MAX: u32 = 1 << 20;

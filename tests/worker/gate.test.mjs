@@ -1,9 +1,11 @@
 // The gate in front of a shop that knows nothing of it: what is sent twice is done once, in the shop's own books.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 
 import { keysIn, startGate } from './support/gate.mjs';
+import { until } from './support/until.mjs';
 
 const FORM = '<form method="post" action="/checkout"><input name="name"></form>';
 const forms = ['POST /checkout', 'POST /shown', 'POST /page', 'POST /large', 'POST /card'];
@@ -441,6 +443,86 @@ test('a body that is too large is refused before anything is sent', async () => 
   assert.equal(status, 413);
   assert.equal(shop.requests.length, before);
 });
+
+/** A form with a large file: `boundary` as each sending has another one. */
+function upload(key, name, { boundary, bytes = 50 << 20, fill = 'x' }) {
+  const part = (head, content) => [
+    `--${boundary}\r\nContent-Disposition: form-data; ${head}\r\n\r\n`,
+    content,
+    '\r\n',
+  ];
+  const body = [
+    ...part('name="paid_once_key"', key),
+    ...part('name="name"', name),
+    ...part('name="file"; filename="a.bin"', Buffer.alloc(bytes, fill)),
+    `--${boundary}--\r\n`,
+  ];
+  return {
+    method: 'POST',
+    body: Buffer.concat(body.map((part) => Buffer.from(part))),
+    headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+  };
+}
+
+test('a body of 50 MB is one order, too, and is not held in memory', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const send = (boundary, more) =>
+    visitor.another().request('/checkout', upload(key, name, { boundary, ...more }));
+  // What it takes once, however often they come.
+  const warm = await atCheckout();
+  await warm.visitor.request('/checkout', upload(warm.key, someone(), { boundary: 'aaaa0' }));
+  const before = residentMb(gate.runtime.pid);
+  const answers = await Promise.all([send('aaaa1'), send('aaaa2')]);
+  answers.push(await send('aaaa3'));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [303, 303, 303],
+  );
+  assert.equal(new Set(answers.map(({ headers }) => headers.location)).size, 1);
+  assert.equal(ordersOf(name).length, 1);
+  // The shop has got it whole, with its length, and without the key.
+  const { headers, body } = shop.requests.findLast(({ method }) => method === 'POST');
+  assert.equal(Number(headers['content-length']), body.length);
+  assert.equal(headers['transfer-encoding'], undefined);
+  assert.ok(body.length > 50 << 20 && !body.includes('paid_once_key'));
+  const grown = residentMb(gate.runtime.pid) - before;
+  assert.ok(grown < 100, `${grown} MB more for three of 50 MB, two at once`);
+  // Another length, or another beginning, is another form.
+  assert.equal((await send('aaaa4', { bytes: (50 << 20) + 1 })).status, 422);
+  assert.equal((await send('aaaa5', { fill: 'y' })).status, 422);
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('an upload that breaks off was not sent, and the whole one is', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const whole = upload(key, name, { boundary: 'bbbb1', bytes: 20 << 20 });
+  const over = new AbortController();
+  const before = shop.requests.length;
+  const broken = visitor
+    .request('/checkout', {
+      ...whole,
+      headers: { ...whole.headers, 'content-length': String(whole.body.length) },
+      body: whole.body.subarray(0, 10 << 20),
+      ends: false,
+      signal: over.signal,
+    })
+    .catch(() => 'given up');
+  await until('the shop is reached', () => shop.begun > before);
+  over.abort();
+  assert.equal(await broken, 'given up');
+  let answer;
+  await until('it is sent again', async () => {
+    answer = await visitor.request('/checkout', upload(key, name, { boundary: 'bbbb2', bytes: 20 << 20 }));
+    return answer.status === 303;
+  });
+  assert.equal(ordersOf(name).length, 1);
+});
+
+/** What a process has of the machine's memory, in MB. */
+const residentMb = (pid) =>
+  Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+)/)[1]) / 1024;
 
 test('a client of an API sends its key in the header', async () => {
   const send = (key, body, { token = 'one', ...headers } = {}) =>

@@ -19,7 +19,9 @@ export async function startOrigin() {
   const pages = new Map();
   const shop = {
     orders: [],
-    /** All that came: method, address, headers and body. */
+    /** How many requests have begun. */
+    begun: 0,
+    /** All that came, whole: method, address, headers and body. */
     requests: [],
     /** What happens to the next order. */
     fault: undefined,
@@ -54,6 +56,7 @@ export async function startOrigin() {
   };
 
   async function answer(request, response) {
+    shop.begun += 1;
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const { method, url, headers } = request;
@@ -141,7 +144,9 @@ function read(contentType = '', body) {
     return Object.fromEntries(new URLSearchParams(text));
   }
   const named = [
-    ...text.matchAll(/name="([^"]*)"(?:; filename="[^"]*")?(?:\r\n[^\r]+)*\r\n\r\n([^]*?)\r\n--/g),
+    ...text
+      .slice(0, 100_000)
+      .matchAll(/name="([^"]*)"(?:; filename="[^"]*")?(?:\r\n[^\r]+)*\r\n\r\n([^]*?)\r\n--/g),
   ];
   return Object.fromEntries(named.map(([, name, value]) => [name, value]));
 }

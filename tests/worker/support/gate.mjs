@@ -58,7 +58,7 @@ export async function startGate(hosts, { vars = {} } = {}) {
 }
 
 /** One request, read to its end. */
-function send(origin, agent, host, path, { method = 'GET', headers = {}, body, signal } = {}) {
+function send(origin, agent, host, path, { method = 'GET', headers = {}, body, signal, ends = true } = {}) {
   return new Promise((resolve, reject) => {
     const asked = httpRequest(new URL(path, origin), {
       agent,
@@ -78,7 +78,8 @@ function send(origin, agent, host, path, { method = 'GET', headers = {}, body, s
         reject(error);
       }
     });
-    asked.end(body);
+    if (ends) asked.end(body);
+    else asked.write(body);
   });
 }
 

@@ -1,0 +1,87 @@
+// Bodies that are too large to be held: their beginning is read, and the rest goes on as it comes.
+
+/** `[first, reader]`: at least so many bytes of a body, if it has as many, and whence the rest comes; none where it has ended. */
+export async function beginning(body, bytes) {
+  const reader = body.getReader();
+  const chunks = [];
+  let size = 0;
+  while (size < bytes) {
+    const { done, value } = await reader.read();
+    if (done) return [whole(chunks, size), undefined];
+    chunks.push(value);
+    size += value.byteLength;
+  }
+  return [whole(chunks, size), reader];
+}
+
+function whole(chunks, size) {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.byteLength;
+  }
+  return bytes;
+}
+
+/**
+ * A body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it. It breaks off
+ * after `most` bytes. Where nobody takes it the rest is read all the same: a browser reads no answer before it has sent everything.
+ */
+export function joined(first, reader, length, most) {
+  const { readable, writable } =
+    length === undefined ? new IdentityTransformStream() : new FixedLengthStream(length);
+  pump(writable.getWriter()).catch(() => {});
+  return readable;
+
+  async function pump(writer) {
+    let size = first.byteLength;
+    let isTaken = true;
+    const write = async (chunk) => {
+      try {
+        if (isTaken) await writer.write(chunk);
+      } catch {
+        isTaken = false;
+      }
+    };
+    try {
+      await write(first);
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        size += value.byteLength;
+        if (size > most) throw new Error('the body is too large');
+        await write(value);
+      }
+      if (isTaken) await writer.close();
+    } catch (error) {
+      // What takes it must see that it is not whole.
+      if (isTaken) await writer.abort(error);
+    }
+  }
+}
+
+/** `[body, state]`: the same body, and in `state.isBroken` whether it broke off before its end. */
+export function watched(body, length) {
+  const state = { isBroken: false };
+  const { readable, writable } =
+    length === undefined ? new IdentityTransformStream() : new FixedLengthStream(length);
+  pump(body.getReader(), writable.getWriter()).catch(() => {});
+  return [readable, state];
+
+  async function pump(reader, writer) {
+    for (;;) {
+      const { done, value } = await reader.read().catch((error) => {
+        state.isBroken = true;
+        writer.abort(error).catch(() => {});
+        throw error;
+      });
+      if (done) break;
+      await writer.write(value);
+    }
+    await writer.close().catch(() => {
+      // Shorter than it said.
+      state.isBroken = true;
+    });
+  }
+}
