@@ -195,7 +195,7 @@ impl Problem {
             headers.set("content-type", "text/html; charset=utf-8")?;
             headers.set(
                 "content-security-policy",
-                "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
+                "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'self'; base-uri 'none'",
             )?;
             if request.header("hx-request").is_some() {
                 // htmx shows no answer of another status, and only a part of the page by itself.

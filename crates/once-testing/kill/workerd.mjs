@@ -34,6 +34,7 @@ export function temporaryDirectory(name) {
  *
  * `config` is its wrangler.toml in the folder `root` and `env` the environment in it, `modules` are its files there, the entry first; they are
  * copied, so that a build meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
+ * Without a `port` it takes a free one, another one at each start.
  */
 export class Runtime {
   /** Called with each line that the Worker logs, parsed where it is JSON. */
@@ -47,7 +48,7 @@ export class Runtime {
   #lines = [];
   #up = Promise.withResolvers();
 
-  constructor({ root, directory, config, env, modules, vars = {} }) {
+  constructor({ root, directory, config, env, modules, vars = {}, port = 0 }) {
     const settings = readConfig({ config: join(root, config), env }, { hideWarnings: true });
     const bindings = { ...settings.vars, ...vars };
     const objects = settings.durable_objects.bindings;
@@ -69,7 +70,7 @@ const config :Workerd.Config = (
     (name = "internet", network = (allow = ["public", "private"])),
     (name = "objects", disk = (path = ${text(join(directory, 'objects'))}, writable = true)),
   ],
-  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "worker")],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "worker")],
 );
 const worker :Workerd.Worker = (
   modules = [${modules.map((name) => `(name = ${text(name)}, ${kind(name)} = embed ${text(relative(directory, join(directory, name)))})`)}],

@@ -8,8 +8,7 @@
 
 import { Agent, request as httpRequest } from 'node:http';
 
-import { Runtime, temporaryDirectory } from '../../../crates/once-testing/kill/kill.mjs';
-import { inRoot } from '../../../scripts/lib/paths.mjs';
+import { gateRuntime } from '../../../scripts/lib/gate.mjs';
 import { startOrigin } from './gate-origin.mjs';
 
 const SIGNING_KEY = 'a-signing-key-for-the-gate-long-enough';
@@ -26,19 +25,7 @@ export async function startGate(hosts, { vars = {} } = {}) {
     origin: shop?.origin,
     ...route,
   }));
-  const runtime = new Runtime({
-    root: inRoot(),
-    directory: temporaryDirectory('gate'),
-    config: 'gate/wrangler.toml',
-    modules: [
-      'gate/src/entry.mjs',
-      'crates/once-object/guard.mjs',
-      'crates/runtime/interrupted.mjs',
-      'gate/build/index.js',
-      'gate/build/index_bg.wasm',
-    ],
-    vars: { GATE: JSON.stringify({ routes }), SIGNING_KEY, ...vars },
-  });
+  const runtime = gateRuntime({ routes, vars: { SIGNING_KEY, ...vars } });
   const lines = [];
   runtime.onLog = (line) => lines.push(line);
   await runtime.start();
