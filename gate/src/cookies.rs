@@ -71,7 +71,7 @@ fn of<'a>(cookies: &'a [Sent], name: &str) -> Option<&'a str> {
 }
 
 /// Whether a browser is in the session in which the first request was: each cookie of a session is the one that was sent first, or the one
-/// that the answer has set.
+/// that the answer has set. A cookie is a session's by its name, or because the answer sets it and hides it from scripts.
 pub fn is_same_session(
     first: &[Sent],
     now: &[Sent],
@@ -79,14 +79,26 @@ pub fn is_same_session(
     more: &[String],
     secret: &Secret,
 ) -> bool {
-    first.iter().chain(now).filter(|cookie| is_session(&cookie.name, more)).all(|Sent { name, .. }| {
-        let has = of(now, name);
-        let was_set = answered
-            .iter()
-            .filter_map(|header| set(header))
-            .filter(|(given, _)| given == name)
-            .any(|(_, value)| has == Some(digest(name, value, secret).as_str()));
-        has == of(first, name) || was_set
+    first
+        .iter()
+        .chain(now)
+        .filter(|cookie| is_session(&cookie.name, more) || is_hidden(&cookie.name, answered))
+        .all(|Sent { name, .. }| {
+            let has = of(now, name);
+            let was_set = answered
+                .iter()
+                .filter_map(|header| set(header))
+                .filter(|(given, _)| given == name)
+                .any(|(_, value)| has == Some(digest(name, value, secret).as_str()));
+            has == of(first, name) || was_set
+        })
+}
+
+/// Whether an answer sets a cookie that no script can read.
+fn is_hidden(name: &str, answered: &[&str]) -> bool {
+    answered.iter().any(|header| {
+        let is_http_only = || header.split(';').any(|part| part.trim().eq_ignore_ascii_case("httponly"));
+        set(header).is_some_and(|(given, _)| given == name) && is_http_only()
     })
 }
 
@@ -130,6 +142,15 @@ mod tests {
         assert!(same("theme=x", "theme=y", &[]));
         assert!(!same("basket=1", "basket=2", &[]));
         assert!(!same("__Host-_redmine_session=1", "__Host-_redmine_session=2", &[]));
+    }
+
+    #[test]
+    fn what_the_answer_hides_from_scripts_is_a_session() {
+        let set = ["Redmine=b; path=/; HttpOnly"];
+        assert!(same("Redmine=a", "Redmine=a", &set));
+        assert!(same("Redmine=a", "Redmine=b", &set));
+        assert!(!same("Redmine=a", "Redmine=c", &set));
+        assert!(same("Redmine=a", "Redmine=c", &["Redmine=b; path=/"]));
     }
 
     #[test]
