@@ -4,7 +4,6 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
@@ -15,6 +14,7 @@ import { inRoot } from '../../scripts/lib/paths.mjs';
 import { setUpPython } from '../../scripts/setup/python.mjs';
 import { startGate, visitorOf } from '../worker/support/gate.mjs';
 import { formOf, open } from './support/page.mjs';
+import { freePort } from './support/port.mjs';
 import { startWire } from './support/wire.mjs';
 
 const FOLDER = inRoot('tests', 'apps', 'oscar');
@@ -65,14 +65,6 @@ async function startOscar() {
     },
   };
 }
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 /** Sends a form five times at once and once more. Gives where each of them has led to. */
 async function hammer(visitor, { path, fields }) {
