@@ -11,7 +11,7 @@ use once::call::{CallSpec, CallState, FrozenRequest, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::{Answer, Domain, NoPoint, Provider};
 use once::flow::{Admission, End, Flow, Phase};
-use once::record::StoredResponse;
+use once::record::{Lifecycle, StoredResponse};
 use once::times::Times;
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +161,12 @@ impl Flow for PassOn {
 
     fn admit(_: &Submission, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug> {
         phase.rows.resource.ended = None;
+        // Only the newest one is answered any more: a hundred refusals must fit into a row.
+        for key in phase.rows.keys.iter_mut().filter(|key| key.key_id != phase.key_id) {
+            if let Lifecycle::Finished(finished) = &mut key.lifecycle {
+                finished.response.body = Vec::new();
+            }
+        }
         Ok(Ok(None))
     }
 

@@ -161,6 +161,21 @@ test('a refusal frees the key: what is corrected is one order', async () => {
   assert.equal(ordersOf(back).length, 1);
 });
 
+test('a form may be refused many times, with large pages', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  shop.refusal = 'x'.repeat(400_000);
+  for (let sent = 0; sent < 12; sent += 1) {
+    const { status, text } = await visitor.post('/checkout', { paid_once_key: key, name: '' });
+    assert.deepEqual([status, text.length > 400_000], [422, true]);
+  }
+  shop.refusal = '';
+  for (let sent = 0; sent < 2; sent += 1) {
+    assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 303);
+  }
+  assert.equal(ordersOf(name).length, 1);
+});
+
 test('where a redirect is done, a form that is shown again can be corrected', async () => {
   const { visitor } = await atCheckout('django.test');
   shop.page('/shown', '<form method="post" action="/shown"></form>');

@@ -19,6 +19,8 @@ export async function startOrigin() {
   const pages = new Map();
   const shop = {
     orders: [],
+    /** What stands on the page of a refusal, too. */
+    refusal: '',
     /** How many requests have begun. */
     begun: 0,
     /** All that came, whole: method, address, headers and body. */
@@ -91,7 +93,8 @@ export async function startOrigin() {
     if (fault === 'busy') return send(503, { 'retry-after': '1' }, 'busy');
     const fields = read(headers['content-type'], body);
     const form = `<form method="post" action="${path}"><input name="name"></form>`;
-    if (fields.name === '') return send(path.startsWith('/shown') ? 200 : 422, {}, `<p>No name</p>${form}`);
+    if (fields.name === '')
+      return send(path.startsWith('/shown') ? 200 : 422, {}, `<p>No name</p>${shop.refusal}${form}`);
     if (fields.card === 'declined') {
       return send(200, { 'content-type': 'application/json' }, '{"result":"failure"}');
     }
