@@ -70,7 +70,11 @@ async function death(server, { port, readyPath, isReady }) {
     await new Promise((next) => setTimeout(next, lookEveryMs));
     if (gone) return `wrangler ended by itself (code ${gone.code ?? gone.signal}).`;
     const dead = known.filter((pid) => !isAlive(pid));
-    if (dead.length === 0) continue;
+    if (dead.length === 0) {
+      // wrangler goes on replacing them for a moment after it answers again.
+      known = runtimes(server);
+      continue;
+    }
     say(`\nworkerd is gone (process ${dead.join(', ')}): killed, crashed, or replaced by wrangler.`);
     const url = `http://${host}:${port}${readyPath}`;
     if (!(await answers(url, { isReady, isGone: () => gone, withinMs: backWithinMs }))) {
