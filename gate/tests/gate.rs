@@ -9,12 +9,15 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
-use once::begin::Command;
+use once::begin::{Begin, Command, begin};
 use once::call::ProviderCall;
+use once::context::Context;
 use once::fingerprint::{Canonical, Fingerprint};
-use once::id::{Owner, RequestId};
+use once::id::{InstanceId, ObjectId, Owner, RequestId};
 use once::key::KeyHash;
-use once::record::Channel;
+use once::record::{Channel, Finished, Lifecycle, StoredResponse};
+use once::rows::Rows;
+use once::times::Times;
 use once_testing::{End, Harness, Saboteur, Scenario};
 use paid_once_gate::flow::{Again, PassOn, Reply, Submission};
 use paid_once_gate::meaning::Ended;
@@ -67,6 +70,27 @@ impl Scenario for Form {
             (ended, executed) => Err(format!("it is {ended:?}, and was executed {executed} times")),
         }
     }
+}
+
+/// What the next one begins with: a key is refused a hundred times at most, each with a page of half a megabyte, and a row takes two.
+#[test]
+fn only_the_newest_answer_is_kept() {
+    let ctx = Context { now_ms: 1, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () };
+    let me = InstanceId("incarnation".into());
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let (_, first) = Form { again: Again::Never, answer: Ended::Refused }.requests().remove(0);
+    for number in 1..=3 {
+        let command = Command { key_hash: KeyHash(format!("form.{number}")), ..first.clone() };
+        assert!(matches!(begin(&mut rows, &command, &me, &ctx), Ok(Begin::Run(_))));
+        let key = rows.keys.last_mut().unwrap();
+        let response = StoredResponse { status: 422, headers: Vec::new(), body: b"page".to_vec() };
+        key.lifecycle = Lifecycle::Finished(Finished { response, finished_at_ms: 1, expires_at_ms: 9 });
+    }
+    let kept = rows.keys.iter().map(|key| match &key.lifecycle {
+        Lifecycle::Finished(finished) => finished.response.body.len(),
+        _ => 0,
+    });
+    assert_eq!(kept.collect::<Vec<_>>(), [0, 0, 4]);
 }
 
 const FORMS: [Form; 6] = [
