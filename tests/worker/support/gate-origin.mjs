@@ -29,6 +29,10 @@ export async function startOrigin() {
     fault: undefined,
     /** What orders of an address are answered, whatever they say: a status and headers. */
     answers: {},
+    /** How long the next order takes, in ms. */
+    answersWithin: undefined,
+    /** Whether the answer to the next order is lost. */
+    loses: () => false,
     /** Orders wait for it. */
     held: undefined,
     page(path, html, { headers = {}, status = 200 } = {}) {
@@ -87,7 +91,8 @@ export async function startOrigin() {
   async function order({ path, headers, body, send, response }) {
     if (shop.answers[path]) return send(...shop.answers[path]);
     if (shop.held) await shop.held;
-    const fault = shop.fault;
+    if (shop.answersWithin) await pause(shop.answersWithin());
+    const fault = shop.loses() ? 'lost' : shop.fault;
     shop.fault = undefined;
     if (fault === 'dropped') return response.destroy();
     if (fault === 'busy') return send(503, { 'retry-after': '1' }, 'busy');
