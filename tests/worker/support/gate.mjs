@@ -144,3 +144,22 @@ class Visitor {
 
 export const keysIn = (html) =>
   [...html.matchAll(/name="paid_once_key" value="([^"]+)"/g)].map(([, key]) => key);
+
+export const FORM = '<form method="post" action="/checkout"><input name="name"></form>';
+
+/** Customers of the shop behind a gate, at its checkout. */
+export function customers(gate) {
+  let count = 0;
+  gate.shop.page('/checkout', FORM);
+  return {
+    /** Somebody with the key of the form there. */
+    async atCheckout(host = 'shop.test') {
+      const visitor = gate.visitor(host);
+      visitor.cookies.set('sessionid', 'first');
+      return { visitor, key: await visitor.key('/checkout') };
+    },
+    /** A name that no other test orders under. */
+    someone: () => `Ann ${(count += 1)}`,
+    ordersOf: (name) => gate.shop.orders.filter(({ fields }) => fields.name === name),
+  };
+}
