@@ -60,7 +60,7 @@ after(async () => {
   await gate?.close();
   wire?.close();
   books?.close();
-  server?.kill();
+  server?.stop();
 });
 
 const issues = (subject) =>

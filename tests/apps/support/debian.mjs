@@ -44,6 +44,11 @@ export function within(folder, command) {
   return stdout;
 }
 
-/** Starts a server in it. */
-export const serve = (folder, command) =>
-  spawn('chroot', [folder, 'sh', '-c', `exec ${command}`], { stdio: 'ignore' });
+/** Starts a server in it; `stop` ends it with all of its processes. */
+export function serve(folder, command) {
+  const server = spawn('chroot', [folder, 'sh', '-c', `exec ${command}`], {
+    stdio: 'ignore',
+    detached: true,
+  });
+  return { stop: () => process.kill(-server.pid) };
+}
