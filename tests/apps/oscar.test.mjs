@@ -29,7 +29,10 @@ let count = 0;
 before(async () => {
   shop = await startOscar();
   wire = await startWire(shop.origin);
-  gate = await startGate({ '': { origin: wire.origin.origin, forms, preset: 'django' } });
+  const route = { origin: wire.origin.origin, forms, preset: 'django' };
+  // It has a page that only who has ordered sees.
+  const on_unknown = { lookup: 'GET /checkout/thank-you/' };
+  gate = await startGate({ 'shop.test': route, 'asks.test': { ...route, on_unknown } });
 });
 after(async () => {
   await gate?.close();
@@ -200,4 +203,15 @@ test('the gate is killed in the middle of an order, and the guest tries again', 
     const payments = shop.count('SELECT COUNT(*) FROM books_payment WHERE email = ?', email);
     assert.ok(payments <= 1, `${payments} payments, killed after ${afterMs} ms`);
   }
+});
+
+test('an order whose answer is lost is found by the page that only who has ordered sees', async () => {
+  const guest = gate.visitor('asks.test');
+  const email = someone();
+  const { path, fields } = await atPreview(guest, email);
+  wire.fault = 'lost';
+  const answer = await guest.post(path, fields);
+  assert.equal(answer.status, 200, answer.text);
+  assert.match(answer.text, /Your order has been placed/);
+  assert.equal(shop.count('SELECT COUNT(*) FROM books_payment WHERE email = ?', email), 1);
 });

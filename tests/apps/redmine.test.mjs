@@ -52,9 +52,8 @@ before(async () => {
   while (!(await fetch(new URL('/login', origin)).catch(() => undefined))?.ok) await pause(100);
   books = new DatabaseSync(join(folder, DATABASE), { readOnly: true });
   wire = await startWire(origin);
-  gate = await startGate({
-    '': { origin: wire.origin.origin, forms: ['POST /projects/*/issues'], preset: 'rails' },
-  });
+  const route = { origin: wire.origin.origin, forms: ['POST /projects/*/issues'], preset: 'rails' };
+  gate = await startGate({ 'shop.test': route, 'tabs.test': { ...route, one_at_a_time: true } });
 });
 after(async () => {
   await gate?.close();
@@ -115,6 +114,26 @@ for (const [where, visitor, expected] of people) {
       },
     );
   }
+}
+
+for (const [host, expected] of [
+  ['shop.test', 5],
+  ['tabs.test', 1],
+]) {
+  test(`five tabs are ${expected} at ${host}`, { skip }, async () => {
+    const ann = gate.visitor(host);
+    const tabs = [await atForm(ann)];
+    while (tabs.length < 5) {
+      const page = await open(ann, NEW);
+      tabs.push(formOf(page.text, (text) => text.includes('id="issue-form"'), NEW));
+    }
+    const subject = `Mug ${(count += 1)}`;
+    const send = ({ path, fields }) =>
+      ann.another().postParts(path, { ...fields, 'issue[subject]': subject });
+    const answers = await Promise.all(tabs.map(send));
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [302]);
+    assert.equal(issues(subject), expected);
+  });
 }
 
 test('what is refused with 200 is corrected after Back, once', { skip }, async () => {
