@@ -92,7 +92,9 @@ pub(crate) async fn ask(
     let ask = Ask::new(secret, route, request.id.0.clone()).to_pass_on(form);
     let headers = headers_to(request, route)?;
     headers.set(ASK, &to_header(&ask)?)?;
-    ask_object(gate, secret, &request.method, &at_origin(request, route), &headers, Some(body)).await
+    let url = at_origin(request, route);
+    let question = Question { secret, method: &request.method, url: &url, headers, body: Some(body) };
+    ask_object(gate, &question).await
 }
 
 /// Asks what the newest operation of a key was answered.
@@ -106,25 +108,28 @@ pub(crate) async fn ask_answer(
     let headers = Headers::new();
     headers.set(ASK, &to_header(&ask)?)?;
     headers.set("cookie", request.header("cookie").unwrap_or_default())?;
-    ask_object(gate, secret, "POST", &route.origin, &headers, None).await
+    let question = Question { secret, method: "POST", url: &route.origin, headers, body: None };
+    ask_object(gate, &question).await
 }
 
-async fn ask_object(
-    gate: &Gate,
-    secret: &Secret,
-    method: &str,
-    url: &str,
-    headers: &Headers,
-    body: Option<&Body>,
-) -> Result<(Verdict, Response)> {
+/// What the object of a key is asked.
+struct Question<'a> {
+    secret: &'a Secret,
+    method: &'a str,
+    url: &'a str,
+    headers: Headers,
+    body: Option<&'a Body>,
+}
+
+async fn ask_object(gate: &Gate, question: &Question<'_>) -> Result<(Verdict, Response)> {
     let mut tried = 1;
     loop {
-        let error = match ask_once(gate, secret, method, url, headers, body).await {
+        let error = match ask_once(gate, question).await {
             Ok(asked) => return Ok(asked),
             Err(error) => error,
         };
         // What is not held is gone.
-        let is_gone = body.is_some_and(|body| body.rest.is_some());
+        let is_gone = question.body.is_some_and(|body| body.rest.is_some());
         if is_gone || tried == TRIES || error.to_string().contains("overloaded") {
             return Err(error);
         }
@@ -133,18 +138,11 @@ async fn ask_object(
     }
 }
 
-async fn ask_once(
-    gate: &Gate,
-    secret: &Secret,
-    method: &str,
-    url: &str,
-    headers: &Headers,
-    body: Option<&Body>,
-) -> Result<(Verdict, Response)> {
+async fn ask_once(gate: &Gate, question: &Question<'_>) -> Result<(Verdict, Response)> {
+    let Question { secret, method, url, headers, body } = question;
     let stub = gate.env.durable_object("GATE_OBJECTS")?.id_from_name(&secret.name())?.get_stub()?;
-    let response = stub
-        .fetch_with_request(request_to(url, method, headers, body.map(Body::to_send).transpose()?.flatten())?)
-        .await?;
+    let body = body.map(Body::to_send).transpose()?.flatten();
+    let response = stub.fetch_with_request(request_to(url, method, headers, body)?).await?;
     let verdict = response.headers().get(VERDICT)?.and_then(|text| from_header(&text));
     let verdict = verdict
         .ok_or_else(|| worker::Error::RustError(format!("the object answered {}", response.status_code())))?;

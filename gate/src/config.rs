@@ -69,6 +69,15 @@ impl Preset {
         }
     }
 
+    const fn log_in(self) -> &'static [&'static str] {
+        match self {
+            Self::Django => &["/accounts/login/"],
+            Self::Rails => &["/login", "/users/sign_in"],
+            Self::Laravel => &["/login"],
+            Self::Wordpress | Self::Woocommerce => &["/wp-login.php"],
+        }
+    }
+
     fn failed_if(self) -> Option<FailedIf> {
         let failed = || FailedIf { member: "result".to_owned(), equals: "failure".to_owned() };
         matches!(self, Self::Woocommerce).then(failed)
@@ -129,6 +138,7 @@ struct RawRoute {
     on_unknown: Option<RawOnUnknown>,
     done: Option<Done>,
     failed_if: Option<FailedIf>,
+    log_in: Option<Vec<String>>,
     #[serde(default)]
     session: Vec<String>,
     #[serde(default)]
@@ -294,6 +304,10 @@ impl Route {
             rules: Rules {
                 done: raw.done.or_else(|| raw.preset.map(Preset::done)).unwrap_or_default(),
                 failed_if: raw.failed_if.or_else(|| raw.preset.and_then(Preset::failed_if)),
+                log_in: raw.log_in.unwrap_or_else(|| {
+                    let known = raw.preset.map_or(&[][..], Preset::log_in);
+                    known.iter().map(|path| (*path).to_owned()).collect()
+                }),
             },
             session: raw.session,
             ignore: raw.ignore,
@@ -365,6 +379,9 @@ mod tests {
         assert_eq!(route(r#","preset":"django""#).unwrap().rules.done, Done::Redirect);
         assert_eq!(route(r#","preset":"django","done":"answer""#).unwrap().rules.done, Done::Answer);
         assert!(route(r#","preset":"woocommerce""#).unwrap().rules.failed_if.is_some());
+        assert_eq!(route(r#","preset":"laravel""#).unwrap().rules.log_in, ["/login"]);
+        assert!(route(r#","preset":"laravel","log_in":[]"#).unwrap().rules.log_in.is_empty());
+        assert!(route("").unwrap().rules.log_in.is_empty());
     }
 
     #[test]

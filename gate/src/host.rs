@@ -24,7 +24,7 @@ use worker::{AbortController, ByteStream, Delay, Fetch, Headers, Response, Respo
 use crate::cookies::Sent;
 use crate::flow::{Again, OnUnknown, PassOn, Reply};
 use crate::headers::is_answers;
-use crate::meaning::{Ended, Rules};
+use crate::meaning::{Ended, Rules, Seen};
 use crate::sealed::{self, Head, Kept};
 use crate::secret::Secret;
 use crate::stream::Watched;
@@ -99,9 +99,13 @@ impl GateHost {
             Err(_) if watched.is_some_and(|watched| watched.is_broken()) => return never_sent(),
             Err(reason) => return unknown(reason),
         };
-        let is_json = answered.header("content-type").is_some_and(|kind| kind.contains("json"));
-        let has_retry_after = answered.header("retry-after").is_some();
-        let ended = outgoing.rules.judge(answered.status, has_retry_after, is_json, &answered.body);
+        let ended = outgoing.rules.judge(Seen {
+            status: answered.status,
+            has_retry_after: answered.header("retry-after").is_some(),
+            is_json: answered.header("content-type").is_some_and(|kind| kind.contains("json")),
+            location: answered.header("location").unwrap_or_default(),
+            body: &answered.body,
+        });
         if ended == Ended::Unknown {
             return unknown(format!("status {}", answered.status));
         }

@@ -3,7 +3,7 @@
 //! | answer | meaning |
 //! |---|---|
 //! | 2xx, 3xx | done; with `done = "redirect"` a 2xx shows the form again, and other content may follow |
-//! | 2xx that `failed_if` names; 4xx; 503 with `Retry-After` | refused: the key is free again |
+//! | 2xx that `failed_if` names; a redirect to `log_in`; 4xx; 503 with `Retry-After` | refused: the key is free again |
 //! | 521, 523, 525, 526, 530 | never sent: the key is free again |
 //! | all else, and none | unknown |
 //!
@@ -11,6 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use web::url::Url;
+
+use crate::body::is_like;
 
 /// When an answer is one that says that it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,20 +60,46 @@ pub struct Rules {
     /// See [`FailedIf`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_if: Option<FailedIf>,
+    /// Paths at which one logs in; a star at the end stands for the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log_in: Vec<String>,
+}
+
+/// An answer of the origin, as far as it tells what it means.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen<'a> {
+    /// Its status.
+    pub status: u16,
+    /// It says when to come again.
+    pub has_retry_after: bool,
+    /// Its body is JSON.
+    pub is_json: bool,
+    /// Where it leads.
+    pub location: &'a str,
+    /// What was read of its body.
+    pub body: &'a [u8],
 }
 
 impl Rules {
-    /// What an answer means. `body` is what was read of it.
-    pub fn judge(&self, status: u16, has_retry_after: bool, is_json: bool, body: &[u8]) -> Ended {
-        match status {
-            200..=299 if self.has_failed(is_json, body) => Ended::Refused,
+    /// What an answer means.
+    pub fn judge(&self, seen: Seen<'_>) -> Ended {
+        match seen.status {
+            200..=299 if self.has_failed(seen.is_json, seen.body) => Ended::Refused,
             200..=299 if self.done == Done::Redirect => Ended::ShownAgain,
+            300..=399 if self.asks_who(seen.location) => Ended::Refused,
             200..=399 => Ended::Done,
             400..=499 => Ended::Refused,
-            503 if has_retry_after => Ended::Refused,
+            503 if seen.has_retry_after => Ended::Refused,
             521 | 523 | 525 | 526 | 530 => Ended::NeverSent,
             _ => Ended::Unknown,
         }
+    }
+
+    /// Whether an answer leads to where one logs in: nothing was done.
+    fn asks_who(&self, location: &str) -> bool {
+        let path = if location.starts_with('/') { location } else { Url::split(location).path };
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        !path.is_empty() && self.log_in.iter().any(|known| is_like(known, path))
     }
 
     fn has_failed(&self, is_json: bool, body: &[u8]) -> bool {
@@ -92,7 +121,8 @@ mod tests {
     #[test]
     fn an_answer_means_what_the_table_says() {
         let rules = Rules::default();
-        let means = |status, retry_after| rules.judge(status, retry_after, false, b"");
+        let means =
+            |status, has_retry_after| rules.judge(Seen { status, has_retry_after, ..Seen::default() });
         for (statuses, ended) in [
             (&[200, 201, 204, 302, 303][..], Ended::Done),
             (&[400, 401, 403, 404, 409, 422, 429], Ended::Refused),
@@ -107,20 +137,40 @@ mod tests {
 
     #[test]
     fn where_a_redirect_is_done_another_answer_shows_the_form_again() {
-        let rules = Rules { done: Done::Redirect, failed_if: None };
-        assert_eq!(rules.judge(200, false, false, b""), Ended::ShownAgain);
-        assert_eq!(rules.judge(302, false, false, b""), Ended::Done);
-        assert_eq!(rules.judge(422, false, false, b""), Ended::Refused);
-        assert_eq!(rules.judge(500, false, false, b""), Ended::Unknown);
+        let rules = Rules { done: Done::Redirect, ..Rules::default() };
+        let means = |status| rules.judge(Seen { status, ..Seen::default() });
+        assert_eq!(
+            [200, 302, 422, 500].map(means),
+            [Ended::ShownAgain, Ended::Done, Ended::Refused, Ended::Unknown]
+        );
     }
 
     #[test]
     fn a_failure_that_is_told_with_200_is_a_refusal() {
         let failed_if = Some(FailedIf { member: "result".to_owned(), equals: "failure".to_owned() });
-        let rules = Rules { done: Done::Answer, failed_if };
-        assert_eq!(rules.judge(200, false, true, br#"{"result":"failure"}"#), Ended::Refused);
-        assert_eq!(rules.judge(200, false, true, br#"{"result":"success"}"#), Ended::Done);
-        assert_eq!(rules.judge(200, false, false, br#"{"result":"failure"}"#), Ended::Done);
-        assert_eq!(rules.judge(200, false, true, b"{"), Ended::Done);
+        let rules = Rules { failed_if, ..Rules::default() };
+        let means = |is_json, body: &str| {
+            rules.judge(Seen { status: 200, is_json, body: body.as_bytes(), ..Seen::default() })
+        };
+        assert_eq!(means(true, r#"{"result":"failure"}"#), Ended::Refused);
+        assert_eq!(means(true, r#"{"result":"success"}"#), Ended::Done);
+        assert_eq!(means(false, r#"{"result":"failure"}"#), Ended::Done);
+        assert_eq!(means(true, "{"), Ended::Done);
+    }
+
+    #[test]
+    fn who_is_sent_to_log_in_has_done_nothing() {
+        let log_in = vec!["/accounts/login/".to_owned(), "/wp-login*".to_owned()];
+        let rules = Rules { log_in, ..Rules::default() };
+        let means = |location| rules.judge(Seen { status: 302, location, ..Seen::default() });
+        for location in
+            ["/accounts/login/?next=/checkout", "https://shop.example/accounts/login/", "/wp-login.php"]
+        {
+            assert_eq!(means(location), Ended::Refused, "{location}");
+        }
+        for location in ["/accounts/login/done", "/thanks?from=/accounts/login/", "https://shop.example", ""]
+        {
+            assert_eq!(means(location), Ended::Done, "{location}");
+        }
     }
 }
