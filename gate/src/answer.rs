@@ -38,7 +38,12 @@ pub(crate) async fn from_origin(
     let content_type = headers.get("content-type")?.unwrap_or_default().to_ascii_lowercase();
     let is_page = content_type.trim_start().starts_with("text/html") && !matches!(status, 204 | 206 | 304);
     let has_body = matches!(response.body(), ResponseBody::Stream(_));
-    if !is_page || !route.has_forms() || request.method == "HEAD" || !has_body {
+    let encoding = headers.get("content-encoding")?.unwrap_or_default();
+    let is_readable = matches!(encoding.as_str(), "" | "identity" | "gzip" | "br");
+    if is_page && !is_readable {
+        not_read(request);
+    }
+    if !is_page || !is_readable || !route.has_forms() || request.method == "HEAD" || !has_body {
         if is_page && route.has_forms() && request.method == "HEAD" {
             OF_BYTES.iter().try_for_each(|name| headers.delete(name))?;
         }
@@ -48,11 +53,16 @@ pub(crate) async fn from_origin(
     let address = page_address(request);
     let script = script(route, &headers)?;
     let raw = web_sys::Response::from(response);
-    let Some(Rewritten { body, is_keyed }) = rewrite(&raw, page, &address, &script).await else {
-        log("warn", &[("event", "page_not_read".into()), ("path", request.path.as_str().into())]);
+    let rewritten = rewrite(&raw, page, &address, &script).await;
+    let Some(Rewritten { body, is_keyed }) = rewritten else {
+        not_read(request);
         return Ok(Response::from(raw).with_headers(headers));
     };
     response = Response::from_body(ResponseBody::Stream(body))?;
+    let Some(is_keyed) = is_keyed else {
+        not_read(request);
+        return Ok(response.with_status(status).with_headers(headers));
+    };
     if is_keyed {
         OF_BYTES.iter().try_for_each(|name| headers.delete(name))?;
         headers.set("cache-control", cache_control(headers.get("cache-control")?.as_deref()))?;
@@ -68,6 +78,11 @@ pub(crate) async fn from_origin(
         }
     }
     Ok(response.with_status(status).with_headers(headers))
+}
+
+/// A page passes as it is: its forms have no keys.
+fn not_read(request: &Request) {
+    log("warn", &[("event", "page_not_read".into()), ("path", request.path.as_str().into())]);
 }
 
 fn page_address(request: &Request) -> String {

@@ -28,7 +28,7 @@ const decoded = (written) =>
 
 /**
  * `[body, isKeyed]`: the page, and whether it has a key in it, or may have. `page.key(method, path, query)` gives the key of a form, or nothing.
- * `address` is the page's own, `script` the tag that goes into its head. A page whose characters are not known comes as it is.
+ * `address` is the page's own, `script` the tag that goes into its head. A page whose characters are not known comes as it is, and nothing is said of it.
  */
 export async function rewrite(response, page, address, script) {
   const here = new URL(address);
@@ -124,7 +124,7 @@ export async function rewrite(response, page, address, script) {
   try {
     body = rewriter.transform(response).body;
   } catch {
-    return [response.body, false];
+    return [response.body];
   }
   const { readable, writable } = new IdentityTransformStream();
   const reader = body.getReader();

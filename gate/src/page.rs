@@ -55,8 +55,8 @@ extern "C" {
 pub struct Rewritten {
     /// What is sent.
     pub body: web_sys::ReadableStream,
-    /// There is a key in it, or there may be one.
-    pub is_keyed: bool,
+    /// There is a key in it, or there may be one; `None` where it could not be read, and is as it was.
+    pub is_keyed: Option<bool>,
 }
 
 /// Writes keys into a page. `None` where it cannot be read: nothing of it is used up then.
@@ -68,8 +68,5 @@ pub async fn rewrite(
 ) -> Option<Rewritten> {
     let rewritten = JsFuture::from(rewrite_js(response, page, address, script).ok()?).await.ok()?;
     let rewritten: Array = rewritten.dyn_into().ok()?;
-    Some(Rewritten {
-        body: rewritten.get(0).dyn_into().ok()?,
-        is_keyed: rewritten.get(1).as_bool().unwrap_or(true),
-    })
+    Some(Rewritten { body: rewritten.get(0).dyn_into().ok()?, is_keyed: rewritten.get(1).as_bool() })
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, test } from 'node:test';
-import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 
 import { keysIn, startGate } from './support/gate.mjs';
 
@@ -179,9 +179,12 @@ test('a page in unknown characters passes untouched', async () => {
       '<form method="post" action="/checkout">',
       charset === 'utf-16le' ? 'utf16le' : 'utf8',
     );
-    const answer = await through(page, { headers: { 'content-type': `text/html; charset=${charset}` } });
+    const headers = { 'content-type': `text/html; charset=${charset}`, etag: '"1"' };
+    const answer = await through(page, { headers, host: 'scripted.test' });
     assert.equal(answer.status, 200, charset);
     assert.deepEqual(answer.bytes, page, charset);
+    assert.equal(answer.headers.etag, '"1"');
+    assert.equal(gate.lines.at(-1).event, 'page_not_read');
   }
 });
 
@@ -200,6 +203,13 @@ test('a packed page is unpacked for its keys', async () => {
     // What only the browser could read is not asked for.
     assert.equal(shop.requests.at(-1).headers['accept-encoding'], encoding);
   }
+});
+
+test('a page that is packed in another way passes untouched', async () => {
+  const page = zstdCompressSync('<form method="post" action="/checkout">');
+  const answer = await through(page, { headers: { 'content-encoding': 'zstd' } });
+  assert.deepEqual([answer.status, answer.headers['content-encoding']], [200, 'zstd']);
+  assert.deepEqual(answer.bytes, page);
 });
 
 test('a large page streams, with a form at its end', async () => {
