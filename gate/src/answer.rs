@@ -13,7 +13,7 @@ use crate::ask::VERDICT;
 use crate::body::{self, Encoding};
 use crate::config::Route;
 use crate::cookies::for_our_host;
-use crate::headers::{OF_BYTES, cache_control, moved, script_nonce};
+use crate::headers::{OF_BYTES, OF_CACHES, cache_control, moved, script_nonce};
 use crate::message::{FormAgain, MessagePage, Say};
 use crate::page::{Page, Rewritten, rewrite};
 use crate::visitor;
@@ -43,15 +43,17 @@ pub(crate) async fn from_origin(
     if is_page && !is_readable {
         not_read(request);
     }
-    if !is_page || !is_readable || !route.has_forms() || request.method == "HEAD" || !has_body {
-        if is_page && route.has_forms() && request.method == "HEAD" {
+    let has_forms = gate.config.of_host(&request.host).any(Route::has_forms);
+    if !is_page || !is_readable || !has_forms || request.method == "HEAD" || !has_body {
+        if is_page && has_forms && request.method == "HEAD" {
             OF_BYTES.iter().try_for_each(|name| headers.delete(name))?;
         }
         return Ok(response.with_headers(headers));
     }
     let page = Page::new(Rc::clone(&gate.config), request.host.clone());
     let address = page_address(request);
-    let script = script(route, &headers)?;
+    let has_script = gate.config.of_host(&request.host).any(|route| route.has_forms() && route.script);
+    let script = script(has_script, &headers)?;
     let raw = web_sys::Response::from(response);
     let rewritten = rewrite(&raw, page, &address, &script).await;
     let Some(Rewritten { body, is_keyed }) = rewritten else {
@@ -64,11 +66,9 @@ pub(crate) async fn from_origin(
         return Ok(response.with_status(status).with_headers(headers));
     };
     if is_keyed {
-        OF_BYTES.iter().try_for_each(|name| headers.delete(name))?;
+        OF_BYTES.iter().chain(OF_CACHES).try_for_each(|name| headers.delete(name))?;
         headers.set("cache-control", cache_control(headers.get("cache-control")?.as_deref()))?;
-        if visitor::of(request).is_none() {
-            headers.append("set-cookie", &visitor::new(request)?)?;
-        }
+        headers.append("set-cookie", &visitor::cookie(request)?)?;
     } else if !script.is_empty() {
         for name in OF_BYTES.iter().filter(|name| name.contains("digest") || name.starts_with("content-")) {
             headers.delete(name)?;
@@ -91,8 +91,8 @@ fn page_address(request: &Request) -> String {
 }
 
 /// The tag of the gate's script, with the nonce that the page's policy wants.
-fn script(route: &Route, headers: &Headers) -> Result<String> {
-    if !route.script {
+fn script(has_script: bool, headers: &Headers) -> Result<String> {
+    if !has_script {
         return Ok(String::new());
     }
     let policy = headers.get("content-security-policy")?.unwrap_or_default();
@@ -221,7 +221,9 @@ impl Problem {
             self.page()?
         } else {
             headers.set("content-type", "application/problem+json")?;
-            self.say.problem(&request.id.0, &self.reference)
+            let say = if self.is_quiet { Say::NoAnswer } else { self.say };
+            status = say.status();
+            say.problem(&request.id.0, &self.reference)
         };
         Ok(Response::from_bytes(body)?.with_status(status).with_headers(headers))
     }

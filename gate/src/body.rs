@@ -100,7 +100,9 @@ struct Part<'a> {
     whole: Range<usize>,
     name: String,
     filename: Option<String>,
-    content_type: &'a str,
+    content_type: String,
+    /// As they came.
+    headers: &'a [u8],
     content: &'a [u8],
 }
 
@@ -146,7 +148,9 @@ fn part<'a>(body: &'a [u8], at: usize, line: &str, between: &str) -> Option<Part
         after_line + body.get(after_line..)?.windows(2).position(|window| window == b"\r\n")? + 2;
     let next = find(body, between.as_bytes(), headers_at.saturating_sub(2))?;
     let headers_end = find(body, b"\r\n\r\n", headers_at.saturating_sub(2)).filter(|end| *end <= next)?;
-    let headers = std::str::from_utf8(body.get(headers_at..headers_end).unwrap_or_default()).ok()?;
+    // Names of files come in the characters of the page.
+    let raw = body.get(headers_at..headers_end).unwrap_or_default();
+    let headers = String::from_utf8_lossy(raw);
     let header = |name: &str| {
         headers
             .split("\r\n")
@@ -158,7 +162,8 @@ fn part<'a>(body: &'a [u8], at: usize, line: &str, between: &str) -> Option<Part
         whole: at..next + 2,
         name: parameter(disposition, "name").unwrap_or_default(),
         filename: parameter(disposition, "filename"),
-        content_type: header("content-type").unwrap_or_default(),
+        content_type: header("content-type").unwrap_or_default().to_owned(),
+        headers: raw,
         content: body.get(headers_end + 4..next).unwrap_or_default(),
     })
 }
@@ -263,6 +268,9 @@ pub fn fingerprint(
                 for part in parts.found.iter().filter(|part| !is_ignored(&part.name, ignored)) {
                     digest.add(part.name.as_bytes());
                     digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
+                    if std::str::from_utf8(part.headers).is_err() {
+                        digest.add(part.headers);
+                    }
                     digest.add(part.content_type.as_bytes());
                     digest.add(part.content);
                 }
@@ -403,6 +411,22 @@ mod tests {
         let other = B.replace('x', "y");
         assert_eq!(print(B, "K1", "", 9), print(&other, "K2", "more of it", 9));
         assert_ne!(print(B, "K1", "", 9), print(B, "K1", "", 10));
+    }
+
+    #[test]
+    fn a_file_may_be_named_in_the_characters_of_its_page() {
+        let named = |name: &[u8]| {
+            let [before, after] =
+                [&b"\r\nContent-Disposition: form-data; name=\"f\"; filename=\""[..], b"\"\r\n\r\nx\r\n"];
+            let key = multipart(&[("name=\"paid_once_key\"", "K")]);
+            let key = key.strip_suffix(format!("--{B}--\r\n").as_bytes()).unwrap();
+            [key, format!("--{B}").as_bytes(), before, name, after, format!("--{B}--\r\n").as_bytes()]
+                .concat()
+        };
+        let encoding = Encoding::Parts(B.to_owned());
+        let [one, other] = [[0xf4, 0xee], [0xf4, 0xef]].map(|name| cut(&encoding, named(&name), false));
+        assert_eq!(one.keys, ["K"]);
+        assert_ne!(print(&encoding, &one.rest), print(&encoding, &other.rest));
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) fn at_origin(request: &Request, route: &Route) -> String {
 }
 
 pub(crate) fn headers_to(request: &Request, route: &Route) -> Result<Headers> {
-    let is_document = matches!(request.method.as_str(), "GET" | "POST") && request.wants_html();
+    // What is kept of an answer must be readable, too.
+    let is_document = request.method != "GET" || request.wants_html();
     let headers = Headers::new();
     for (name, value) in to_origin(request, &route.origin, is_document) {
         headers.append(&name, &value)?;

@@ -97,6 +97,8 @@ pub struct Route {
     pub on_unknown: OnUnknown,
     /// What its answers mean.
     pub rules: Rules,
+    /// The headers that say who a client of an API is, in small letters.
+    pub identity: Vec<String>,
     /// More names of cookies that are a session.
     pub session: Vec<String>,
     /// More names of fields that are no part of what a form says.
@@ -139,6 +141,7 @@ struct RawRoute {
     done: Option<Done>,
     failed_if: Option<FailedIf>,
     log_in: Option<Vec<String>>,
+    identity: Option<Vec<String>>,
     #[serde(default)]
     session: Vec<String>,
     #[serde(default)]
@@ -204,6 +207,8 @@ const BODY_MAX: usize = 100 << 20;
 const BODY_MAX_MAX: usize = 500 << 20;
 /// The largest answer that is kept, in bytes: a row takes 2 MB, and it is written there in base64.
 const ANSWER_MAX: usize = 512 << 10;
+/// Who a client of an API is, unless it is set.
+const IDENTITY: &[&str] = &["authorization", "x-api-key", "x-auth-token"];
 /// What a log-in form's address has in it: its answer is a session, which must not be given twice.
 const LOG_IN: &[&str] = &["login", "log-in", "signin", "sign-in", "session", "password", "auth"];
 
@@ -309,6 +314,10 @@ impl Route {
                     known.iter().map(|path| (*path).to_owned()).collect()
                 }),
             },
+            identity: raw.identity.map_or_else(
+                || IDENTITY.iter().map(|name| (*name).to_owned()).collect(),
+                |names| names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            ),
             session: raw.session,
             ignore: raw.ignore,
             missing: raw.missing,

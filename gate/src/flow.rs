@@ -153,6 +153,14 @@ impl Domain for PassOn {
 }
 
 const SEND: &str = "send";
+/// Under this name a stored response says how it ended: also once its body is gone.
+const ENDED: &str = "ended";
+
+/// Whether what was answered must not be done again.
+pub fn is_final(response: &StoredResponse) -> bool {
+    let is_free = |word: &str| matches!(word, "refused" | "never_sent" | "shown_again");
+    !response.headers.iter().any(|(name, value)| name == ENDED && is_free(value))
+}
 
 impl Flow for PassOn {
     fn name(_: &Submission) -> &'static str {
@@ -186,7 +194,8 @@ impl Flow for PassOn {
                 kept.result.sealed = Vec::new();
             }
         }
-        Ok(End::Response(StoredResponse { status, headers: Vec::new(), body: reply.sealed }))
+        let headers = vec![(ENDED.to_owned(), word(reply.ended).to_owned())];
+        Ok(End::Response(StoredResponse { status, headers, body: reply.sealed }))
     }
 
     fn too_many_keys(_: u32) {}

@@ -31,6 +31,9 @@ pub const OF_BYTES: &[&str] = &[
     "repr-digest",
 ];
 
+/// What tells caches in between how long a page may be kept, before `Cache-Control`.
+pub const OF_CACHES: &[&str] = &["cdn-cache-control", "cloudflare-cdn-cache-control", "surrogate-control"];
+
 /// Whether a header belongs to an answer that is kept. Its body is kept decoded.
 pub fn is_answers(name: &str) -> bool {
     !OF_CONNECTION.contains(&name) && !matches!(name, "content-encoding" | "date" | "alt-svc")
@@ -43,7 +46,8 @@ pub fn to_origin(request: &Request, origin: &str, is_document: bool) -> Vec<(Str
         OF_CONNECTION.contains(&name)
             || name.starts_with("cf-")
             || name.starts_with("paid-once-")
-            || matches!(name, "x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto" | "x-real-ip")
+            || name.starts_with("x-forwarded-")
+            || matches!(name, "forwarded" | "true-client-ip" | "x-original-host" | "x-real-ip")
             || (is_document && name == "accept-encoding")
     };
     let mut headers: Vec<(String, String)> = request

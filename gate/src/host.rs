@@ -138,12 +138,20 @@ impl GateHost {
         let origin = Url::split(&outgoing.url);
         let url = format!("{}://{}{}", origin.scheme, origin.host, get.replace("{key}", origin_key));
         match exchange(outgoing, "GET", &url, None).await {
-            Ok(answered) if answered.status == *done && answered.rest.is_none() => {
-                let Answered { status, headers, body, .. } = answered;
-                let kept =
-                    Kept { head: Head { headers, first: outgoing.first.clone(), is_whole: true }, body };
+            Ok(answered) if answered.status == *done => {
+                let Answered { status, headers, body, rest } = answered;
+                let is_whole = rest.is_none();
+                let head = Head { headers, first: outgoing.first.clone(), is_whole };
+                let kept = Kept { head, body: if is_whole { body } else { Vec::new() } };
                 let sealed = sealed::seal(&kept, &outgoing.secret).await.unwrap_or_default();
                 found(status, Reply { ended: Ended::Done, sealed })
+            }
+            // Who is not known, or comes too often, is told nothing.
+            Ok(answered)
+                if matches!(answered.status, 401 | 403 | 407 | 408 | 425 | 429)
+                    || outgoing.rules.asks_who(answered.header("location").unwrap_or_default()) =>
+            {
+                unclear(format!("status {}", answered.status))
             }
             Ok(answered) if matches!(answered.status, 200..=499) => LookUp::Absent,
             Ok(answered) => unclear(format!("status {}", answered.status)),

@@ -96,7 +96,7 @@ impl Rules {
     }
 
     /// Whether an answer leads to where one logs in: nothing was done.
-    fn asks_who(&self, location: &str) -> bool {
+    pub fn asks_who(&self, location: &str) -> bool {
         let path = if location.starts_with('/') { location } else { Url::split(location).path };
         let path = path.split(['?', '#']).next().unwrap_or_default();
         !path.is_empty() && self.log_in.iter().any(|known| is_like(known, path))

@@ -47,6 +47,10 @@ says! {
         503, "not-sent", "The site could not be reached",
         "Nothing was sent. Try again in a moment: it cannot happen twice."
     );
+    NoAnswer(
+        502, "no-answer", "The site did not answer",
+        "This request was passed on without a key. It is not known whether it arrived."
+    );
     Old(
         409, "form-too-old", "This page was open for a long time",
         "What stands in it may not be true any more, and it may have been sent before. Nothing was sent now."

@@ -10,7 +10,7 @@ use once::execute::ExecuteResult;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
-use once::record::{Channel, Finished, Lifecycle, StoredResponse, Tombstone};
+use once::record::{Channel, Finished, KeyRecord, Lifecycle, StoredResponse, Tombstone};
 use once::rows::Rows;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::execute::{Execute, Executed};
@@ -22,7 +22,7 @@ use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Resul
 
 use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
 use crate::cookies::{self, Sent};
-use crate::flow::{Again, PassOn, Submission};
+use crate::flow::{Again, PassOn, Submission, is_final};
 use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
@@ -80,6 +80,18 @@ fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bo
     let Some((rows, newest)) = rows.and_then(|rows| Some((rows, rows.keys.last()?))) else {
         return (1, true);
     };
+    // What was done since a page was made is what the page is about, whatever was refused after it.
+    if let Some(made_at_ms) = ask.made_at_ms {
+        let is_about = |key: &&KeyRecord<PassOn>| match &key.lifecycle {
+            Lifecycle::Open(_) => false,
+            Lifecycle::Finished(it) => it.finished_at_ms >= made_at_ms && is_final(&it.response),
+            Lifecycle::Expired(it) => it.finished_at_ms >= made_at_ms,
+        };
+        let done = rows.keys.iter().filter(is_about);
+        if let Some(key) = done.max_by_key(|key| (key.fingerprint.0 == fingerprint, key.key_id)) {
+            return (key.key_id, false);
+        }
+    }
     let ended_at_ms = match &newest.lifecycle {
         Lifecycle::Open(_) => u64::MAX,
         Lifecycle::Finished(Finished { finished_at_ms, .. })
@@ -137,7 +149,7 @@ async fn run(
             channel: Channel::Form,
             request_id: RequestId(ask.request_id.clone()),
             // A form that is too old may still be corrected.
-            may_start: ask.may_start || number > 1,
+            may_start: ask.may_start || (number > 1 && ask.made_at_ms.is_none()),
             by: None,
             trace: None,
         };

@@ -69,9 +69,7 @@ fn key(gate: &Gate, request: &Request) -> Result<Response> {
     let Some(key) = key else {
         return Ok(Response::empty()?.with_status(204).with_headers(headers));
     };
-    if visitor::of(request).is_none() {
-        headers.append("set-cookie", &visitor::new(request)?)?;
-    }
+    headers.append("set-cookie", &visitor::cookie(request)?)?;
     Ok(Response::from_bytes(key.as_str().as_bytes().to_vec())?.with_headers(headers))
 }
 

@@ -124,14 +124,10 @@ async fn gated(
     let is_edited = matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
         && kind == Kind::Form
         && route.edited == Edited::New;
-    let is_full = is_series && matches!(&asked, Ok((Verdict::TooMany, _)));
     // A body that is not held has gone to the first one.
-    if (is_edited || is_full) && body.rest.is_none() {
-        secret = match is_edited {
-            // What it says now is part of the key: sent twice it is still one.
-            true => Secret::new(&key.owner, &form(&secret).fingerprint),
-            false => Secret::new(&key.owner, &key.text),
-        };
+    if is_edited && body.rest.is_none() {
+        // What it says now is part of the key: sent twice it is still one.
+        secret = Secret::new(&key.owner, &form(&secret).fingerprint);
         asked = ask(gate, request, route, &secret, form(&secret), &body).await;
     }
     let reference = secret.reference();
@@ -217,9 +213,15 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
     let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
-    let credentials = ["authorization", "x-api-key"].iter().filter_map(|name| request.header(name));
-    let cookies = cookies::sessions(request.header("cookie").unwrap_or_default(), &route.session);
-    let owner: Vec<&str> = credentials.chain(cookies).collect();
+    let cookie = request.header("cookie").unwrap_or_default();
+    // A session may have another value at each answer: it counts only where nothing else says who it is.
+    let mut owner: Vec<&str> = route.identity.iter().filter_map(|name| request.header(name)).collect();
+    if owner.is_empty() {
+        owner = cookies::sessions(cookie, &route.session).collect();
+    }
+    if owner.is_empty() {
+        owner.push(cookie);
+    }
     let owner = format!("api\n{}", owner.join("\n"));
     Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None }))
 }

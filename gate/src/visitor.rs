@@ -21,13 +21,16 @@ pub fn of(request: &Request) -> Option<&str> {
         .map(|(_, value)| value)
 }
 
-/// The `Set-Cookie` header of a new visitor.
+/// The `Set-Cookie` header of the visitor, or of a new one. It is set anew with each key: it must live longer than what is sent with that.
 ///
 /// # Errors
 /// Where there is no randomness.
-pub fn new(request: &Request) -> worker::Result<String> {
+pub fn cookie(request: &Request) -> worker::Result<String> {
     let secure = request.secure();
     let flag = if secure { "; Secure" } else { "" };
-    let value = data_encoding::HEXLOWER.encode(&runtime::random::bytes::<16>()?);
+    let value = match of(request) {
+        Some(value) => value.to_owned(),
+        None => data_encoding::HEXLOWER.encode(&runtime::random::bytes::<16>()?),
+    };
     Ok(format!("{}={value}; Path=/; Max-Age={MAX_AGE_S}; HttpOnly; SameSite=Lax{flag}", name(secure)))
 }

@@ -113,6 +113,17 @@ test('five tabs are five intents, or one where that is set', async () => {
   }
 });
 
+test('where tabs are one, a refusal later on frees nothing that was done', async () => {
+  const { visitor, key } = await atCheckout('series.test');
+  const name = someone();
+  assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 303);
+  const later = await visitor.key('/checkout');
+  assert.equal((await visitor.post('/checkout', { paid_once_key: later, name: '' })).status, 422);
+  const again = await visitor.post('/checkout', { paid_once_key: key, name });
+  assert.notEqual(again.headers['idempotent-replayed'], 'false');
+  assert.equal(ordersOf(name).length, 1);
+});
+
 test('where tabs are one, what differs is asked about, and goes as new', async () => {
   const { visitor, key } = await atCheckout('series.test');
   const name = someone();
