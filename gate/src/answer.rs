@@ -51,7 +51,7 @@ pub(crate) async fn from_origin(
         return Ok(response.with_headers(headers));
     }
     let page = Page::new(Rc::clone(&gate.config), request.host.clone());
-    let address = page_address(request);
+    let address = format!("{}{}", request.origin(), request.path_and_query());
     let has_script = gate.config.of_host(&request.host).any(|route| route.has_forms() && route.script);
     let script = script(has_script, &headers)?;
     let raw = web_sys::Response::from(response);
@@ -83,11 +83,6 @@ pub(crate) async fn from_origin(
 /// A page passes as it is: its forms have no keys.
 fn not_read(request: &Request) {
     log("warn", &[("event", "page_not_read".into()), ("path", request.path.as_str().into())]);
-}
-
-fn page_address(request: &Request) -> String {
-    let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
-    format!("{}{}{query}", request.origin(), request.path)
 }
 
 /// The tag of the gate's script, with the nonce that the page's policy wants.
@@ -129,7 +124,6 @@ pub(crate) struct Problem {
     answer: String,
     retry_after_ms: u64,
     form: Option<Again>,
-    is_quiet: bool,
 }
 
 /// A form that sends the same again.
@@ -149,17 +143,11 @@ impl Problem {
             answer: String::new(),
             retry_after_ms: 0,
             form: None,
-            is_quiet: false,
         }
     }
 
     pub(crate) const fn slug(&self) -> &'static str {
         self.say.slug()
-    }
-
-    /// It is about a request that the gate only passes on: nothing can be promised of it.
-    pub(crate) fn unsaid(self) -> Self {
-        Self { is_quiet: true, ..self }
     }
 
     pub(crate) fn with_reference(self, reference: String) -> Self {
@@ -173,8 +161,7 @@ impl Problem {
 
     /// What was answered under this key can be seen.
     pub(crate) fn with_answer(self, key: &str, request: &Request) -> Self {
-        let address = page_address(request).split_off(request.origin().len());
-        let to: String = address.bytes().map(encoded).collect();
+        let to: String = request.path_and_query().bytes().map(encoded).collect();
         Self { answer: format!("/.paid-once/answer?key={key}&to={to}"), ..self }
     }
 
@@ -189,7 +176,7 @@ impl Problem {
             || page.mint(&request.method, &request.path, &request.query).map(|key| key.as_str().to_owned());
         let fields = body::fields(encoding, body).filter(|_| body.len() <= SHOWN_MAX);
         let form = fields.zip(self.key.clone().or_else(fresh)).map(|(fields, key)| Again {
-            action: page_address(request).split_off(request.origin().len()),
+            action: request.path_and_query(),
             enctype: if matches!(encoding, Encoding::Parts(_)) { "multipart/form-data" } else { "" },
             fields,
             key,
@@ -221,9 +208,7 @@ impl Problem {
             self.page()?
         } else {
             headers.set("content-type", "application/problem+json")?;
-            let say = if self.is_quiet { Say::NoAnswer } else { self.say };
-            status = say.status();
-            say.problem(&request.id.0, &self.reference)
+            self.say.problem(&request.id.0, &self.reference)
         };
         Ok(Response::from_bytes(body)?.with_status(status).with_headers(headers))
     }
@@ -236,10 +221,7 @@ impl Problem {
             key: &form.key,
             button: self.say.button(),
         });
-        let mut page = MessagePage { form, answer: &self.answer, ..MessagePage::new(self.say) };
-        if self.is_quiet {
-            page.text = "The site behind this address did not answer. Try again in a moment.";
-        }
+        let page = MessagePage { form, answer: &self.answer, ..MessagePage::new(self.say) };
         let page = page.with_reference(&self.reference).render();
         page.map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
     }

@@ -134,10 +134,7 @@ pub enum Verdict {
     /// The origin was not reached.
     NeverSent,
     /// The key is too old to begin anything, or what was answered is not kept any more.
-    Old {
-        /// Something was done under it.
-        was_done: bool,
-    },
+    Old,
     /// There were too many tries with one key.
     TooMany,
     /// There is nothing.

@@ -22,8 +22,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The address at the origin.
 pub(crate) fn at_origin(request: &Request, route: &Route) -> String {
-    let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
-    format!("{}{}{query}", route.origin, request.path)
+    format!("{}{}", route.origin, request.path_and_query())
 }
 
 pub(crate) fn headers_to(request: &Request, route: &Route) -> Result<Headers> {

@@ -1,6 +1,7 @@
 //! Cookies: which of them a visitor is known by, and which of an answer are given again with a replay.
 
 use serde::{Deserialize, Serialize};
+use web::session::pairs;
 
 use crate::body::is_like;
 use crate::secret::Secret;
@@ -21,11 +22,6 @@ const SESSIONS: &[&str] = &[
     "wordpress_logged_in_*",
     "wp_woocommerce_session_*",
 ];
-
-/// The pairs of a `Cookie` header.
-pub fn pairs(header: &str) -> impl Iterator<Item = (&str, &str)> {
-    header.split(';').filter_map(|pair| pair.trim().split_once('='))
-}
 
 /// Name and value of a `Set-Cookie` header.
 fn set(header: &str) -> Option<(&str, &str)> {

@@ -7,6 +7,8 @@
 //!
 //! What was sent is nowhere in the rows: it may hold passwords. So only somebody who brings it again can have it sent again.
 
+use std::collections::BTreeMap;
+
 use once::call::{CallSpec, CallState, FrozenRequest, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::{Answer, Domain, NoPoint, Provider};
@@ -134,10 +136,10 @@ pub const fn word(ended: Ended) -> &'static str {
 }
 
 /// What a visitor's key has done here. A key that is free again has another operation under it, numbered on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Intent {
-    /// How the newest operation ended, once it has.
-    pub ended: Option<Ended>,
+    /// How each operation ended that has, by its number.
+    pub ended: BTreeMap<u32, Ended>,
 }
 
 impl Domain for PassOn {
@@ -153,22 +155,12 @@ impl Domain for PassOn {
 }
 
 const SEND: &str = "send";
-/// Under this name a stored response says how it ended: also once its body is gone.
-const ENDED: &str = "ended";
-
-/// Whether what was answered must not be done again.
-pub fn is_final(response: &StoredResponse) -> bool {
-    let is_free = |word: &str| matches!(word, "refused" | "never_sent" | "shown_again");
-    !response.headers.iter().any(|(name, value)| name == ENDED && is_free(value))
-}
-
 impl Flow for PassOn {
     fn name(_: &Submission) -> &'static str {
         "pass_on"
     }
 
     fn admit(_: &Submission, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug> {
-        phase.rows.resource.ended = None;
         // Only the newest one is answered any more: a hundred refusals must fit into a row.
         for key in phase.rows.keys.iter_mut().filter(|key| key.key_id != phase.key_id) {
             if let Lifecycle::Finished(finished) = &mut key.lifecycle {
@@ -185,8 +177,8 @@ impl Flow for PassOn {
             Some(Settlement::NotExecuted) => (502, Reply { ended: Ended::NeverSent, sealed: Vec::new() }),
             Some(Settlement::NeedsReview) => (502, Reply { ended: Ended::Unknown, sealed: Vec::new() }),
         };
-        phase.rows.resource.ended = Some(reply.ended);
         let key_id = phase.key_id;
+        phase.rows.resource.ended.insert(key_id, reply.ended);
         phase.rows.note(key_id, phase.ctx.now_ms, "ended", word(reply.ended));
         // It is stored once, as the response.
         for call in phase.rows.calls.iter_mut().filter(|call| call.key_id == key_id) {
@@ -194,8 +186,7 @@ impl Flow for PassOn {
                 kept.result.sealed = Vec::new();
             }
         }
-        let headers = vec![(ENDED.to_owned(), word(reply.ended).to_owned())];
-        Ok(End::Response(StoredResponse { status, headers, body: reply.sealed }))
+        Ok(End::Response(StoredResponse { status, headers: Vec::new(), body: reply.sealed }))
     }
 
     fn too_many_keys(_: u32) {}

@@ -48,8 +48,8 @@ says! {
         "Nothing was sent. Try again in a moment: it cannot happen twice."
     );
     NoAnswer(
-        502, "no-answer", "The site did not answer",
-        "This request was passed on without a key. It is not known whether it arrived."
+        503, "no-answer", "The site did not answer",
+        "This was passed on without a key: it is not known whether it arrived. Try again in a moment, if that does no harm."
     );
     Old(
         409, "form-too-old", "This page was open for a long time",

@@ -22,7 +22,7 @@ use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Resul
 
 use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
 use crate::cookies::{self, Sent};
-use crate::flow::{Again, PassOn, Submission, is_final};
+use crate::flow::{Again, PassOn, Submission};
 use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
@@ -80,28 +80,27 @@ fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bo
     let Some((rows, newest)) = rows.and_then(|rows| Some((rows, rows.keys.last()?))) else {
         return (1, true);
     };
+    let ended = |key: &KeyRecord<PassOn>| {
+        let at_ms = match &key.lifecycle {
+            Lifecycle::Open(_) => return None,
+            Lifecycle::Finished(Finished { finished_at_ms, .. })
+            | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => *finished_at_ms,
+        };
+        Some((rows.resource.ended.get(&key.key_id).copied()?, at_ms))
+    };
     // What was done since a page was made is what the page is about, whatever was refused after it.
     if let Some(made_at_ms) = ask.made_at_ms {
-        let is_about = |key: &&KeyRecord<PassOn>| match &key.lifecycle {
-            Lifecycle::Open(_) => false,
-            Lifecycle::Finished(it) => it.finished_at_ms >= made_at_ms && is_final(&it.response),
-            Lifecycle::Expired(it) => it.finished_at_ms >= made_at_ms,
-        };
+        let is_about = |key: &&KeyRecord<PassOn>| matches!(ended(key), Some((Ended::Done | Ended::Unknown, at_ms)) if at_ms >= made_at_ms);
         let done = rows.keys.iter().filter(is_about);
         if let Some(key) = done.max_by_key(|key| (key.fingerprint.0 == fingerprint, key.key_id)) {
             return (key.key_id, false);
         }
     }
-    let ended_at_ms = match &newest.lifecycle {
-        Lifecycle::Open(_) => u64::MAX,
-        Lifecycle::Finished(Finished { finished_at_ms, .. })
-        | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => *finished_at_ms,
-    };
-    let is_free = match rows.resource.ended {
+    let is_free = match ended(newest).map(|(ended, _)| ended) {
         Some(Ended::Refused | Ended::NeverSent) => true,
         Some(Ended::ShownAgain) => newest.fingerprint.0 != fingerprint,
         // A page that was made after it is about something else.
-        Some(Ended::Done | Ended::Unknown) => ask.made_at_ms.is_some_and(|at_ms| at_ms > ended_at_ms),
+        Some(Ended::Done | Ended::Unknown) => ask.made_at_ms.is_some(),
         None => false,
     };
     if is_free { (newest.key_id.saturating_add(1), true) } else { (newest.key_id, false) }
@@ -188,7 +187,8 @@ async fn run(
     let verdict = match result {
         ExecuteResult::Finished { response, replayed, .. } => {
             let large = object.host().large.borrow_mut().remove(&number).filter(|_| !replayed);
-            return answer(object, response, replayed, large, ask, &now).await;
+            let stored = Stored { number, response, replayed, large };
+            return answer(object, stored, ask, &now).await;
         }
         ExecuteResult::InProgress { retry_after_ms }
         | ExecuteResult::Pending { retry_after_ms, .. }
@@ -198,11 +198,11 @@ async fn run(
         }
         ExecuteResult::Mismatch { .. } => {
             let rows = object.store().read().map_err(|bug| failed(&bug))?;
-            let is_unknown = rows.is_some_and(|rows| rows.resource.ended == Some(Ended::Unknown));
+            let is_unknown =
+                rows.is_some_and(|rows| rows.resource.ended.get(&number) == Some(&Ended::Unknown));
             Verdict::Differs { is_unknown }
         }
-        ExecuteResult::Expired => Verdict::Old { was_done: true },
-        ExecuteResult::NotStarted => Verdict::Old { was_done: false },
+        ExecuteResult::Expired | ExecuteResult::NotStarted => Verdict::Old,
         ExecuteResult::Refused(()) | ExecuteResult::RateLimited => Verdict::TooMany,
         ExecuteResult::NotOwner => Verdict::Nothing,
     };
@@ -223,24 +223,29 @@ async fn show(object: &Object<GateHost>, request: &Request, ask: &Ask) -> Result
     let Some(key) = rows.as_ref().and_then(|rows| rows.keys.last()) else { return said(Verdict::Nothing) };
     match &key.lifecycle {
         Lifecycle::Finished(finished) => {
-            answer(object, finished.response.clone(), true, None, ask, &now).await
+            let response = finished.response.clone();
+            let stored = Stored { number: key.key_id, response, replayed: true, large: None };
+            answer(object, stored, ask, &now).await
         }
-        Lifecycle::Expired(_) => said(Verdict::Old { was_done: true }),
+        Lifecycle::Expired(_) => said(Verdict::Old),
         Lifecycle::Open(_) => said(Verdict::UnderWay { retry_after_ms: 1000 }),
     }
 }
 
-/// The origin's answer, as far as it is this visitor's.
-async fn answer(
-    object: &Object<GateHost>,
-    stored: StoredResponse,
+/// The answer to an operation.
+struct Stored {
+    number: u32,
+    response: StoredResponse,
     replayed: bool,
+    /// What was too large to be kept, for whoever has sent it.
     large: Option<Response>,
-    ask: &Ask,
-    now: &[Sent],
-) -> Result<Response> {
-    let ended = object.store().read().map_err(|bug| failed(&bug))?.and_then(|rows| rows.resource.ended);
-    match ended {
+}
+
+/// The origin's answer, as far as it is this visitor's.
+async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sent]) -> Result<Response> {
+    let Stored { number, response: stored, replayed, large } = stored;
+    let rows = object.store().read().map_err(|bug| failed(&bug))?;
+    match rows.and_then(|rows| rows.resource.ended.get(&number).copied()) {
         Some(Ended::Unknown) if stored.body.is_empty() => return said(Verdict::Unknown),
         Some(Ended::NeverSent) if stored.body.is_empty() => return said(Verdict::NeverSent),
         _ => {}

@@ -15,7 +15,6 @@ use crate::form_key::FormKey;
 use crate::message::Say;
 use crate::page::Page;
 use crate::secret::Secret;
-
 use crate::visitor;
 
 /// Answers a request for one of them.

@@ -54,7 +54,7 @@ async fn pass(gate: &Gate, request: &Request, route: &Route, body: Option<JsValu
     let outgoing = request_to(&at_origin(request, route), &request.method, &headers, body)?;
     match Fetch::Request(outgoing).send().await {
         Ok(response) => answer::from_origin(gate, request, route, response, None).await,
-        Err(_) => Problem::new(Say::NeverSent).unsaid().answer(request),
+        Err(_) => Problem::new(Say::NoAnswer).answer(request),
     }
 }
 
@@ -140,34 +140,24 @@ async fn gated(
         }
     };
     note(request, route, verdict, &reference);
-    let say = match verdict {
+    let problem = match verdict {
         Verdict::Answered { replayed } => {
             return answer::from_origin(gate, request, route, response, Some(replayed)).await;
         }
-        Verdict::AlreadyDone => Say::AlreadyDone,
-        Verdict::Differs { is_unknown: false } => Say::Differs,
-        Verdict::Differs { is_unknown: true } | Verdict::Unknown => Say::Unknown,
-        Verdict::UnderWay { .. } => Say::UnderWay,
-        Verdict::NeverSent => Say::NeverSent,
-        Verdict::Old { .. } => Say::Old,
-        Verdict::TooMany => Say::TooMany,
-        Verdict::Nothing => Say::NothingHere,
-    };
-    let problem = match verdict {
-        Verdict::UnderWay { retry_after_ms } => {
-            Problem::new(say).retry_after(retry_after_ms).with_key(&key.text)
-        }
-        Verdict::NeverSent => Problem::new(say).retry_after(1000).with_key(&key.text),
-        Verdict::Differs { is_unknown: false } => Problem::new(say).with_answer(&key.text, request),
+        Verdict::AlreadyDone => return refused(request, Problem::new(Say::AlreadyDone)),
+        Verdict::TooMany => return refused(request, Problem::new(Say::TooMany)),
+        Verdict::Nothing => return refused(request, Problem::new(Say::NothingHere)),
+        Verdict::Differs { is_unknown: false } => Problem::new(Say::Differs).with_answer(&key.text, request),
         Verdict::Differs { is_unknown: true } | Verdict::Unknown => {
-            Problem::new(say).with_reference(reference)
+            Problem::new(Say::Unknown).with_reference(reference)
         }
-        _ => Problem::new(say),
+        Verdict::UnderWay { retry_after_ms } => {
+            Problem::new(Say::UnderWay).retry_after(retry_after_ms).with_key(&key.text)
+        }
+        Verdict::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
+        Verdict::Old => Problem::new(Say::Old),
     };
-    let problem = match say {
-        Say::AlreadyDone | Say::TooMany | Say::NothingHere => problem,
-        _ => problem.again(gate, request, &encoding, rest),
-    };
+    let problem = problem.again(gate, request, &encoding, rest);
     refused(request, problem)
 }
 

@@ -57,7 +57,7 @@ impl Scenario for Form {
     }
 
     fn judge(&self, end: &End<'_, PassOn>) -> Result<(), String> {
-        let ended = end.rows.resource.ended.ok_or("it has not ended")?;
+        let ended = *end.rows.resource.ended.get(&1).ok_or("it has not ended")?;
         let kept = end.rows.calls.iter().filter_map(|call| serde_json::to_string(call).ok());
         if kept.into_iter().any(|call| call.contains("sealed")) {
             return Err("the answer is kept twice".to_owned());

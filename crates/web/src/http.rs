@@ -72,10 +72,15 @@ impl Request {
         matches!(name, Some("localhost" | "127.0.0.1" | "::1"))
     }
 
+    /// The path, and the query where there is one.
+    pub fn path_and_query(&self) -> String {
+        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
+        format!("{}{query}", self.path)
+    }
+
     /// The same address with https.
     pub fn https_url(&self) -> String {
-        let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
-        format!("https://{}{}{query}", self.host, self.path)
+        format!("https://{}{}", self.host, self.path_and_query())
     }
 
     /// Whether a person's browser asks: it prefers HTML to JSON.

@@ -89,15 +89,20 @@ const fn prefix(secure: bool) -> &'static str {
     if secure { "__Host-" } else { "" }
 }
 
-fn cookies<'a>(header: &'a str, name: &'static str, secure: bool) -> impl Iterator<Item = &'a str> {
-    header
-        .split(';')
-        .filter_map(|pair| pair.trim().split_once('='))
+/// The names and values of a `Cookie` header.
+pub fn pairs(header: &str) -> impl Iterator<Item = (&str, &str)> {
+    header.split(';').filter_map(|pair| pair.trim().split_once('='))
+}
+
+/// The values of a cookie of ours.
+pub fn cookies<'a>(header: &'a str, name: &'static str, secure: bool) -> impl Iterator<Item = &'a str> {
+    pairs(header)
         .filter(move |(full, _)| full.strip_prefix(prefix(secure)) == Some(name))
         .map(|(_, value)| value)
 }
 
-fn set_cookie(name: &str, value: &str, max_age_s: u32, secure: bool) -> String {
+/// The `Set-Cookie` header's value of a cookie of ours, which no script reads.
+pub fn set_cookie(name: &str, value: &str, max_age_s: u32, secure: bool) -> String {
     let flag = if secure { "; Secure" } else { "" };
     format!("{}{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{flag}", prefix(secure))
 }
