@@ -7,11 +7,10 @@ import { join } from 'node:path';
 import { Runtime, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { startOrigin } from '../../tests/worker/support/gate-origin.mjs';
-import { keysIn, startGate } from '../../tests/worker/support/gate.mjs';
+import { FORM, keysIn, startGate } from '../../tests/worker/support/gate.mjs';
 import { cpuMs, memory } from './proc.mjs';
 import { median } from './stats.mjs';
 
-const FORM = '<form method="post" action="/checkout"><input name="name"></form>';
 const page = (bytes, form) =>
   `<!doctype html><html><head><title>Shop</title></head><body>${form}${'<p>A line of text.</p>'.repeat(bytes / 22)}`;
 const PAGES = {

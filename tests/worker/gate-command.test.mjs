@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 
 import { routeOf } from '../../scripts/lib/gate.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
+import { freePort } from '../apps/support/port.mjs';
 import { startOrigin } from './support/gate-origin.mjs';
 import { keysIn, visitorOf } from './support/gate.mjs';
 import { until } from './support/until.mjs';
@@ -50,14 +50,6 @@ async function gate(t, port, ...args) {
     says: (what) => until(what, () => lines.some((line) => line.includes(what))),
   };
 }
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 test('it stands before an application, and tells what it does', async (t) => {
   const shop = await startOrigin();
