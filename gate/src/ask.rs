@@ -4,6 +4,7 @@ use data_encoding::BASE64;
 use once::times::Times;
 use serde::{Deserialize, Serialize};
 
+use crate::config::{Route, Waits};
 use crate::flow::OnUnknown;
 use crate::meaning::Rules;
 use crate::secret::Secret;
@@ -37,17 +38,15 @@ pub struct Ask {
     pub session: Vec<String>,
     /// The largest answer that is kept, in bytes.
     pub max_answer: usize,
-    /// See [`Times`]: wait, keep, timeout, window, quiet.
-    times: [u64; 5],
+    /// How long the route waits for what.
+    waits: Waits,
     /// The id of the request.
     pub request_id: String,
 }
 
 impl Ask {
     /// Of a key, by the settings of its route.
-    pub fn new(secret: &Secret, route: &crate::config::Route, request_id: String) -> Self {
-        let Times { wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms, .. } =
-            route.times;
+    pub fn new(secret: &Secret, route: &Route, request_id: String) -> Self {
         Self {
             secret: *secret.as_bytes(),
             fingerprint: None,
@@ -58,7 +57,7 @@ impl Ask {
             rules: route.rules.clone(),
             session: route.session.clone(),
             max_answer: route.max_answer,
-            times: [wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms],
+            waits: route.waits,
             request_id,
         }
     }
@@ -75,24 +74,9 @@ impl Ask {
         Secret::from_bytes(self.secret)
     }
 
-    /// The times of the route.
+    /// The times of the route. A large body takes long to come.
     pub fn times(&self) -> Times {
-        let [wait_ms, retention_ms, provider_timeout_ms, provider_window_ms, quiet_ms] = self.times;
-        // A large body takes long to come.
-        let longer = if self.large.is_some() { LARGE_TAKES } else { 1 };
-        let provider_timeout_ms = provider_timeout_ms.saturating_mul(longer);
-        let quiet_ms = quiet_ms.saturating_mul(longer);
-        Times {
-            wait_ms,
-            retention_ms,
-            provider_timeout_ms,
-            provider_window_ms,
-            quiet_ms,
-            quarantine_ms: quiet_ms,
-            lease_ms: provider_timeout_ms.saturating_add(30_000),
-            completer_ms: provider_timeout_ms,
-            ..Times::default()
-        }
+        self.waits.times_longer(if self.large.is_some() { LARGE_TAKES } else { 1 }).times()
     }
 }
 

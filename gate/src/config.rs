@@ -3,7 +3,7 @@
 
 use once::times::Times;
 use runtime::settings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use web::signing::SigningKeys;
 
 use crate::flow::OnUnknown;
@@ -84,6 +84,49 @@ impl Preset {
     }
 }
 
+/// How long a route waits for what, in ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// A duplicate for the first one.
+    pub wait_ms: u64,
+    /// Until an answer is dropped; so long a form may be open, too.
+    pub keep_ms: u64,
+    /// For the origin.
+    pub timeout_ms: u64,
+    /// How long after the first send the origin keeps our key.
+    pub replay_ms: u64,
+    /// How long after a send an "it is not there" of a look-up is believed.
+    pub quiet_ms: u64,
+}
+
+impl Waits {
+    /// The same where a request takes so many times longer.
+    #[must_use]
+    pub const fn times_longer(self, factor: u64) -> Self {
+        Self {
+            timeout_ms: self.timeout_ms.saturating_mul(factor),
+            quiet_ms: self.quiet_ms.saturating_mul(factor),
+            ..self
+        }
+    }
+
+    /// As the engine takes them.
+    pub fn times(self) -> Times {
+        Times {
+            lease_ms: self.timeout_ms.saturating_add(30_000),
+            wait_ms: self.wait_ms,
+            completer_ms: self.timeout_ms,
+            retention_ms: self.keep_ms,
+            provider_timeout_ms: self.timeout_ms,
+            provider_window_ms: self.replay_ms,
+            quiet_ms: self.quiet_ms,
+            // An origin that has failed does not go on with it hours later.
+            quarantine_ms: self.quiet_ms,
+            ..Times::default()
+        }
+    }
+}
+
 /// An origin, and which of its addresses are passed on once.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -113,8 +156,8 @@ pub struct Route {
     pub max_body: usize,
     /// The largest answer that is kept, in bytes.
     pub max_answer: usize,
-    /// Its times.
-    pub times: Times,
+    /// How long it waits for what.
+    pub waits: Waits,
     /// Pages get the gate's script, for forms that scripts build.
     pub script: bool,
     /// Nothing is done: all is passed on.
@@ -279,19 +322,14 @@ impl Route {
         };
         let default = Times::default();
         let timeout_ms = raw.timeout_ms.unwrap_or(60_000);
-        let times = Times {
-            lease_ms: timeout_ms.saturating_add(30_000),
+        let waits = Waits {
             wait_ms: raw.wait_ms.unwrap_or(default.wait_ms),
-            completer_ms: timeout_ms,
-            retention_ms: raw.keep_ms.unwrap_or(default.retention_ms),
-            provider_timeout_ms: timeout_ms,
-            provider_window_ms: raw.replay_ms.unwrap_or(3_600_000),
+            keep_ms: raw.keep_ms.unwrap_or(default.retention_ms),
+            timeout_ms,
+            replay_ms: raw.replay_ms.unwrap_or(3_600_000),
             quiet_ms: raw.quiet_ms.unwrap_or(timeout_ms.saturating_mul(2)),
-            // An origin that has failed does not go on with it hours later.
-            quarantine_ms: raw.quiet_ms.unwrap_or(timeout_ms.saturating_mul(2)),
-            ..default
         };
-        let times = times.validate().map_err(|error| {
+        waits.times().validate().map_err(|error| {
             let names = [
                 ("PROVIDER_TIMEOUT_MS", "`timeout_ms`"),
                 ("PROVIDER_WINDOW_MS", "`replay_ms`"),
@@ -325,7 +363,7 @@ impl Route {
             one_at_a_time: raw.one_at_a_time,
             max_body: bounded("max_body", raw.max_body, BODY_MAX, BODY_MAX_MAX)?,
             max_answer: bounded("max_answer", raw.max_answer, ANSWER_MAX, ANSWER_MAX)?,
-            times,
+            waits,
             script: raw.script.unwrap_or(true),
             off: raw.off,
         })

@@ -112,7 +112,7 @@ async fn gated(
         false => Secret::new(&key.owner, &key.text),
     };
     let may_start =
-        key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.times.retention_ms));
+        key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.waits.keep_ms));
     let read = Read { body: rest, longer: body.large() };
     let form = |secret: &Secret| Form {
         fingerprint: body::fingerprint(secret, &address, &encoding, read, &route.ignore),
