@@ -41,9 +41,9 @@ await script(async () => {
 /** A line of its log, for whoever tries it. */
 function told(line) {
   if (typeof line !== 'object') return line;
-  const { event, path, outcome, reference, why, error, duration_ms: ms } = line;
-  if (event === 'gated') return `${path}: ${outcome.replace('_', ' ')}, ${ms} ms, reference ${reference}`;
-  if (event === 'refused') return `${path}: refused, ${why}`;
-  if (event === 'without_key') return `${path}: passed on without a key, so without protection`;
+  const { event, route, outcome, reference, why, error, duration_ms: ms } = line;
+  if (event === 'gated') return `${route}: ${outcome.replace('_', ' ')}, ${ms} ms, reference ${reference}`;
+  if (event === 'refused') return `${route}: refused, ${why}`;
+  if (event === 'without_key') return `${route}: passed on without a key, so without protection`;
   return error ?? JSON.stringify(line);
 }

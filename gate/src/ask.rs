@@ -4,10 +4,11 @@ use data_encoding::BASE64;
 use once::times::Times;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Route, Waits};
-use crate::flow::OnUnknown;
+use crate::config::Route;
+use crate::domain::{OnUnknown, Place};
 use crate::meaning::Rules;
 use crate::secret::Secret;
+use crate::waits::Waits;
 
 /// The header in which it comes: JSON in base64. It never leaves the Worker.
 pub const ASK: &str = "paid-once-ask";
@@ -40,6 +41,8 @@ pub struct Ask {
     pub max_answer: usize,
     /// How long the route waits for what.
     waits: Waits,
+    /// Where it goes.
+    pub place: Option<Place>,
     /// The id of the request.
     pub request_id: String,
 }
@@ -58,6 +61,7 @@ impl Ask {
             session: route.session.clone(),
             max_answer: route.max_answer,
             waits: route.waits,
+            place: None,
             request_id,
         }
     }
@@ -65,8 +69,8 @@ impl Ask {
     /// A request that is to be passed on once.
     #[must_use]
     pub fn to_pass_on(self, form: Form) -> Self {
-        let Form { fingerprint, may_start, large, made_at_ms } = form;
-        Self { fingerprint: Some(fingerprint), may_start, large, made_at_ms, ..self }
+        let Form { fingerprint, may_start, large, made_at_ms, place } = form;
+        Self { fingerprint: Some(fingerprint), may_start, large, made_at_ms, place: Some(place), ..self }
     }
 
     /// The secret of the key.
@@ -74,9 +78,14 @@ impl Ask {
         Secret::from_bytes(self.secret)
     }
 
-    /// The times of the route. A large body takes long to come.
+    /// How long the route waits for what. A large body takes long to come.
+    pub const fn waits(&self) -> Waits {
+        self.waits.times_longer(if self.large.is_some() { LARGE_TAKES } else { 1 })
+    }
+
+    /// The same, as the engine takes it.
     pub fn times(&self) -> Times {
-        self.waits.times_longer(if self.large.is_some() { LARGE_TAKES } else { 1 }).times()
+        self.waits().times()
     }
 }
 
@@ -90,6 +99,8 @@ pub struct Form {
     pub large: Option<Option<u64>>,
     /// See [`Ask::made_at_ms`].
     pub made_at_ms: Option<u64>,
+    /// See [`Ask::place`].
+    pub place: Place,
 }
 
 /// What the object says.
@@ -117,6 +128,8 @@ pub enum Verdict {
     Unknown,
     /// The origin was not reached.
     NeverSent,
+    /// An operator has found that it was not done.
+    NotDone,
     /// The key is too old to begin anything, or what was answered is not kept any more.
     Old,
     /// There were too many tries with one key.

@@ -3,12 +3,13 @@
 
 use once::times::Times;
 use runtime::settings;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use web::signing::SigningKeys;
 
-use crate::flow::OnUnknown;
+use crate::domain::OnUnknown;
 use crate::meaning::{Done, FailedIf, Rules};
 use crate::pattern::Pattern;
+use crate::waits::Waits;
 
 /// All settings.
 #[derive(Clone, Debug)]
@@ -26,6 +27,17 @@ pub enum Kind {
     Form,
     /// An API: its key is the header `Idempotency-Key`.
     Api,
+}
+
+/// What the settings say of an address that is listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Its route.
+    pub route: &'a Route,
+    /// As what it is listed.
+    pub kind: Kind,
+    /// As the operator has written it.
+    pub pattern: &'a Pattern,
 }
 
 /// What becomes of a request without a key.
@@ -81,49 +93,6 @@ impl Preset {
     fn failed_if(self) -> Option<FailedIf> {
         let failed = || FailedIf { member: "result".to_owned(), equals: "failure".to_owned() };
         matches!(self, Self::Woocommerce).then(failed)
-    }
-}
-
-/// How long a route waits for what, in ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waits {
-    /// A duplicate for the first one.
-    pub wait_ms: u64,
-    /// Until an answer is dropped; so long a form may be open, too.
-    pub keep_ms: u64,
-    /// For the origin.
-    pub timeout_ms: u64,
-    /// How long after the first send the origin keeps our key.
-    pub replay_ms: u64,
-    /// How long after a send an "it is not there" of a look-up is believed.
-    pub quiet_ms: u64,
-}
-
-impl Waits {
-    /// The same where a request takes so many times longer.
-    #[must_use]
-    pub const fn times_longer(self, factor: u64) -> Self {
-        Self {
-            timeout_ms: self.timeout_ms.saturating_mul(factor),
-            quiet_ms: self.quiet_ms.saturating_mul(factor),
-            ..self
-        }
-    }
-
-    /// As the engine takes them.
-    pub fn times(self) -> Times {
-        Times {
-            lease_ms: self.timeout_ms.saturating_add(30_000),
-            wait_ms: self.wait_ms,
-            completer_ms: self.timeout_ms,
-            retention_ms: self.keep_ms,
-            provider_timeout_ms: self.timeout_ms,
-            provider_window_ms: self.replay_ms,
-            quiet_ms: self.quiet_ms,
-            // An origin that has failed does not go on with it hours later.
-            quarantine_ms: self.quiet_ms,
-            ..Times::default()
-        }
     }
 }
 
@@ -280,14 +249,11 @@ impl Config {
     }
 
     /// The route of a request, and what its address is there.
-    pub fn find<'a>(
-        &'a self,
-        host: &'a str,
-        method: &str,
-        path: &str,
-        query: &str,
-    ) -> Option<(&'a Route, Kind)> {
-        self.of_host(host).find_map(|route| Some((route, route.kind(method, path, query)?)))
+    pub fn find<'a>(&'a self, host: &'a str, method: &str, path: &str, query: &str) -> Option<Found<'a>> {
+        self.of_host(host).find_map(|route| {
+            let (kind, pattern) = route.pattern(method, path, query)?;
+            Some(Found { route, kind, pattern })
+        })
     }
 }
 
@@ -370,15 +336,10 @@ impl Route {
     }
 
     /// What an address is, if it is one of this route's.
-    pub fn kind(&self, method: &str, path: &str, query: &str) -> Option<Kind> {
-        let is_one =
-            |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(method, path, query));
-        match () {
-            () if self.off => None,
-            () if is_one(&self.forms) => Some(Kind::Form),
-            () if is_one(&self.api) => Some(Kind::Api),
-            () => None,
-        }
+    pub fn pattern(&self, method: &str, path: &str, query: &str) -> Option<(Kind, &Pattern)> {
+        let forms = self.forms.iter().map(|pattern| (Kind::Form, pattern));
+        let all = forms.chain(self.api.iter().map(|pattern| (Kind::Api, pattern)));
+        all.filter(|_| !self.off).find(|(_, pattern)| pattern.matches(method, path, query))
     }
 
     /// Whether there is any form at all, so that pages are looked at.
@@ -413,7 +374,7 @@ mod tests {
             r#"{"routes":[{"origin":"https://shop.example","forms":["POST /checkout"],"api":["POST /v1/*"]}]}"#,
         );
         let config = config.unwrap();
-        let found = |method, path| config.find("any.host", method, path, "").map(|(_, kind)| kind);
+        let found = |method, path| config.find("any.host", method, path, "").map(|found| found.kind);
         assert_eq!(found("POST", "/checkout"), Some(Kind::Form));
         assert_eq!(found("POST", "/v1/charges"), Some(Kind::Api));
         assert_eq!(found("GET", "/checkout"), None);
@@ -483,7 +444,7 @@ mod tests {
     #[test]
     fn a_gate_that_is_off_passes_all_on() {
         let route = route(r#","off":true"#).unwrap();
-        assert_eq!(route.kind("POST", "/checkout", ""), None);
+        assert!(route.pattern("POST", "/checkout", "").is_none());
         assert!(!route.has_forms());
     }
 }

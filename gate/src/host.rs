@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
+use messages::gate::TELL;
 use once::call::{LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
 use once::context::Bug;
+use once::outbox;
 use once::rows::{Rows, StagedJob};
 use once::times::Times;
 use once_object::object::{Host, NotTaken, Object};
+use runtime::db::Db;
+use runtime::http_client::within;
 use runtime::log::log;
 use runtime::now_ms;
 use serde_json::Value;
@@ -19,16 +23,19 @@ use web::url::Url;
 use worker::js_sys::Uint8Array;
 use worker::wasm_bindgen::JsValue;
 use worker::worker_sys::web_sys;
-use worker::{AbortController, ByteStream, Delay, Fetch, Headers, Response, ResponseBody, Result};
+use worker::{AbortController, ByteStream, Delay, Env, Fetch, Headers, Response, ResponseBody, Result};
 
 use crate::cookies::Sent;
-use crate::flow::{Again, OnUnknown, PassOn, Reply};
+use crate::domain::{Again, OnUnknown, PassOn, Reply};
 use crate::headers::is_answers;
 use crate::meaning::{Ended, Rules, Seen};
 use crate::sealed::{self, Head, Kept};
 use crate::secret::Secret;
 use crate::stream::Watched;
+use crate::told;
 
+/// How long the read model has to take what it is told.
+const TAKES_WITHIN: Duration = Duration::from_secs(3);
 /// How often one key may be sent after refusals.
 const TRIES_MAX: u32 = 100;
 
@@ -55,8 +62,8 @@ pub(crate) enum Payload {
 }
 
 /// What the objects of this Worker are made with.
-#[derive(Default)]
 pub(crate) struct GateHost {
+    pub(crate) env: Env,
     pub(crate) times: Cell<Times>,
     /// What can be sent, by the number of its key.
     pub(crate) outgoing: RefCell<HashMap<u32, Rc<Outgoing>>>,
@@ -80,6 +87,27 @@ impl Answered {
 }
 
 impl GateHost {
+    pub(crate) fn new(env: Env) -> Self {
+        Self { env, times: Cell::default(), outgoing: RefCell::default(), large: RefCell::default() }
+    }
+
+    /// Whether there is a read model to tell.
+    pub(crate) fn tells(&self) -> bool {
+        Db::of(&self.env).is_ok()
+    }
+
+    /// Tells the read model how these operations stand now.
+    async fn tell(&self, rows: &Rows<PassOn>, jobs: &[StagedJob<()>]) -> Result<()> {
+        let told: Vec<_> =
+            jobs.iter().filter_map(told::number_of).filter_map(|number| told::row(rows, number)).collect();
+        if told.is_empty() || !self.tells() {
+            return Ok(());
+        }
+        let rows = serde_json::to_string(&told)?;
+        let run = async { Db::of(&self.env)?.run(TELL, vec![rows.into()]).await };
+        within(TAKES_WITHIN, "the read model", run).await.map(drop)
+    }
+
     fn brought(&self, call: &ProviderCall<PassOn>) -> Option<Rc<Outgoing>> {
         self.outgoing.borrow().get(&call.key_id).cloned()
     }
@@ -287,10 +315,20 @@ impl Host for GateHost {
 
     async fn deliver(
         &self,
-        _: &Object<Self>,
+        object: &Object<Self>,
         _: &Rows<PassOn>,
-        _: Vec<StagedJob<()>>,
+        jobs: Vec<StagedJob<()>>,
     ) -> std::result::Result<Vec<NotTaken>, Bug> {
+        let Some(rows) = object.store().read_counted()? else { return Ok(Vec::new()) };
+        if let Err(error) = self.tell(&rows, &jobs).await {
+            let not_taken = |job: StagedJob<()>| NotTaken { job_id: job.job_id, reason: error.to_string() };
+            return Ok(jobs.into_iter().map(not_taken).collect());
+        }
+        // It is told: there is nothing to wait for.
+        object.store().transaction(&object.context(), |rows| {
+            jobs.iter().for_each(|job| outbox::confirm(rows, &job.job_id));
+            Ok::<_, Bug>(())
+        })?;
         Ok(Vec::new())
     }
 

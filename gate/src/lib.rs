@@ -11,8 +11,10 @@
 
 pub mod ask;
 pub mod body;
+pub mod by_hand;
 pub mod config;
 pub mod cookies;
+pub mod domain;
 pub mod flow;
 pub mod form_key;
 pub mod headers;
@@ -24,6 +26,7 @@ pub mod pattern;
 pub mod sealed;
 pub mod secret;
 pub mod visitor;
+pub mod waits;
 
 mod answer;
 mod app;
@@ -32,6 +35,7 @@ mod host;
 mod own;
 mod serve;
 mod stream;
+mod told;
 
 /// Every HTTP request enters here.
 #[worker::event(fetch)]

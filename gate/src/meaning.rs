@@ -50,6 +50,8 @@ pub enum Ended {
     NeverSent,
     /// Nobody knows.
     Unknown,
+    /// An operator has found that it was not done: whatever comes next runs.
+    NotDone,
 }
 
 /// The rules of a route.

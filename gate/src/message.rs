@@ -47,6 +47,10 @@ says! {
         503, "not-sent", "The site could not be reached",
         "Nothing was sent. Try again in a moment: it cannot happen twice."
     );
+    NotDone(
+        409, "not-done", "This was not done",
+        "It was sent, and the site's staff have found that it was not done. Load the page again and send it once more."
+    );
     NoAnswer(
         503, "no-answer", "The site did not answer",
         "This was passed on without a key: it is not known whether it arrived. Try again in a moment, if that does no harm."

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use messages::gate::GateAsk;
+use messages::message::{Answered, Envelope, VERSION};
 use once::begin::Command;
 use once::context::Bug;
 use once::execute::ExecuteResult;
@@ -17,17 +19,23 @@ use once_object::execute::{Execute, Executed};
 use once_object::object::Object;
 use runtime::log::log;
 use runtime::now_ms;
-use web::url::Url;
+use worker::js_sys::Promise;
+use worker::wasm_bindgen::JsValue;
+use worker::wasm_bindgen::prelude::wasm_bindgen;
+use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Result, State, durable_object};
 
 use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
+use crate::by_hand;
 use crate::cookies::{self, Sent};
-use crate::flow::{Again, PassOn, Submission};
+use crate::domain::{Again, PassOn, Submission};
 use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
 use crate::stream::Watched;
 
+/// How long an operator waits for what follows from their word; it goes on without them.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// How often it is looked whether what is under way has ended, in ms.
 const LOOK_MS: u64 = 100;
 
@@ -39,8 +47,8 @@ pub struct GateObject {
 }
 
 impl DurableObject for GateObject {
-    fn new(state: State, _: Env) -> Self {
-        let object = Object::open(&state, GateHost::default());
+    fn new(state: State, env: Env) -> Self {
+        let object = Object::open(&state, GateHost::new(env));
         Self { state, object }
     }
 
@@ -60,7 +68,10 @@ impl DurableObject for GateObject {
 
     async fn alarm(&self) -> Result<Response> {
         match &self.object {
-            Ok(object) => object.alarm().await,
+            Ok(object) => {
+                remember_times(object);
+                object.alarm().await;
+            }
             // An error would be retried six times and the alarm then be lost.
             Err(bug) => {
                 log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
@@ -68,6 +79,50 @@ impl DurableObject for GateObject {
             }
         }
         Response::empty()
+    }
+}
+
+/// What an operator asks, by RPC: a text for a text, see [`messages::gate`].
+#[wasm_bindgen]
+impl GateObject {
+    /// Answers a question. Only the desk is bound to these objects.
+    pub fn ask(&self, question: String) -> Promise {
+        let object = self.object.clone();
+        future_to_promise(async move {
+            let answer = match &object {
+                Ok(object) => answer_operator(object, &question).await,
+                Err(bug) => Err(failed(bug)),
+            };
+            answer.map(JsValue::from).map_err(JsValue::from)
+        })
+    }
+}
+
+async fn answer_operator(object: &Rc<Object<GateHost>>, question: &str) -> Result<String> {
+    let Envelope { message, .. } = serde_json::from_str::<Envelope<GateAsk>>(question)?;
+    remember_times(object);
+    let message = match message {
+        GateAsk::Inspect => {
+            let rows = object.store().read_counted().map_err(|bug| failed(&bug))?;
+            let timeline = object.store().timeline().map_err(|bug| failed(&bug))?;
+            serde_json::to_value(rows.and_then(|rows| by_hand::inspection(&rows, timeline, now_ms())))?
+        }
+        GateAsk::Settle(word) => {
+            let ctx = object.context();
+            let settle = |rows: &mut Rows<PassOn>| by_hand::settle(rows, &word, object.me(), &ctx);
+            let answer = object.store().transaction(&ctx, settle).map_err(|bug| failed(&bug))?;
+            object.wake_within(PATIENCE).await;
+            serde_json::to_value(answer)?
+        }
+    };
+    Ok(serde_json::to_string(&Answered { version: VERSION, provider_ms: 0, finality: None, message })?)
+}
+
+/// What wakes the object brings no settings with it: those of the newest operation count.
+fn remember_times(object: &Object<GateHost>) {
+    let rows = object.store().read().ok().flatten();
+    if let Some(waits) = rows.and_then(|rows| rows.resource.waits) {
+        object.host().times.set(waits.times());
     }
 }
 
@@ -97,7 +152,7 @@ fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bo
         }
     }
     let is_free = match ended(newest).map(|(ended, _)| ended) {
-        Some(Ended::Refused | Ended::NeverSent) => true,
+        Some(Ended::Refused | Ended::NeverSent | Ended::NotDone) => true,
         Some(Ended::ShownAgain) => newest.fingerprint.0 != fingerprint,
         // A page that was made after it is about something else.
         Some(Ended::Done | Ended::Unknown) => ask.made_at_ms.is_some(),
@@ -128,6 +183,7 @@ async fn run(
             Payload::Passing(RefCell::new(body))
         }
     });
+    let place = ask.place.clone().ok_or_else(|| Error::RustError("nothing is said of where".to_owned()))?;
     let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
     let (number, result) = loop {
         let rows = object.store().read().map_err(|bug| failed(&bug))?;
@@ -140,8 +196,9 @@ async fn run(
             fingerprint: Fingerprint(fingerprint.clone()),
             parameters: Canonical(String::new()),
             operation: Submission {
-                method: method.clone(),
-                path: Url::split(&url).path.to_owned(),
+                place: place.clone(),
+                waits: ask.waits(),
+                is_told: object.host().tells(),
                 again: Again::from(&ask.on_unknown),
                 origin_key: secret.origin_key(number),
             },
@@ -248,6 +305,7 @@ async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sen
     match rows.and_then(|rows| rows.resource.ended.get(&number).copied()) {
         Some(Ended::Unknown) if stored.body.is_empty() => return said(Verdict::Unknown),
         Some(Ended::NeverSent) if stored.body.is_empty() => return said(Verdict::NeverSent),
+        Some(Ended::NotDone) => return said(Verdict::NotDone),
         _ => {}
     }
     let secret = ask.secret();

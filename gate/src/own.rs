@@ -77,7 +77,7 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     let key = parameter(request, "key").and_then(|key| FormKey::open(&key, &gate.config.signing_keys));
     let to = parameter(request, "to").unwrap_or_default();
     let (path, query) = to.split_once('?').unwrap_or((&to, ""));
-    let found = gate.config.find(&request.host, "POST", path, query).map(|(route, _)| route);
+    let found = gate.config.find(&request.host, "POST", path, query).map(|found| found.route);
     let Some((key, route)) = key.zip(found) else { return Problem::new(Say::NothingHere).answer(request) };
     let owner = visitor::of(request).unwrap_or_default();
     let secret = match route.one_at_a_time {
@@ -98,6 +98,7 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
         Verdict::UnderWay { .. } => Say::UnderWay,
         Verdict::Unknown => Say::Unknown,
         Verdict::NeverSent => Say::NeverSent,
+        Verdict::NotDone => Say::NotDone,
         Verdict::Nothing => Say::NothingHere,
         _ => Say::AlreadyDone,
     };

@@ -26,7 +26,7 @@ impl Page {
 
     /// A key for a form that goes there, if that is one of the gate's.
     pub fn mint(&self, method: &str, path: &str, query: &str) -> Option<FormKey> {
-        let (_, kind) = self.config.find(&self.host, method, path, query)?;
+        let kind = self.config.find(&self.host, method, path, query)?.kind;
         let random = runtime::random::bytes().ok()?;
         (kind == Kind::Form).then(|| FormKey::mint(random, runtime::now_ms(), &self.config.signing_keys))
     }

@@ -1,5 +1,7 @@
 //! Which requests a route is about: `POST /cart/*/order`, `POST /?wc-ajax=checkout`.
 
+use std::fmt;
+
 use web::url::percent_decode;
 
 /// A method, a path in which `*` stands for anything within a segment (at the end: for all that follows), and parameters that the query must have.
@@ -38,6 +40,13 @@ impl Pattern {
         self.method == method
             && self.query.iter().all(|wanted| query.split('&').any(|part| part == wanted))
             && matches_path(&self.path, &normal(path))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)?;
+        if self.query.is_empty() { Ok(()) } else { write!(f, "?{}", self.query.join("&")) }
     }
 }
 

@@ -13,8 +13,9 @@ use crate::app::Gate;
 use crate::ask::{Form, Verdict};
 use crate::body::{self, Cut, Encoding, Read};
 use crate::client::{Body, ask, at_origin, headers_to, request_to};
-use crate::config::{Edited, Kind, Missing, Route};
+use crate::config::{Edited, Found, Kind, Missing, Route};
 use crate::cookies;
+use crate::domain::Place;
 use crate::form_key::FormKey;
 use crate::message::Say;
 use crate::own;
@@ -37,7 +38,7 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
     }
     let found = gate.config.find(&request.host, &request.method, &request.path, &request.query);
     match found {
-        Some((route, kind)) => gated(&gate, &request, incoming, route, kind).await,
+        Some(found) => gated(&gate, &request, incoming, found).await,
         None => match gate.config.of_host(&request.host).next() {
             Some(route) => pass(&gate, &request, route, incoming.inner().body().map(Into::into)).await,
             None => Problem::new(Say::NothingHere).answer(&request),
@@ -72,12 +73,21 @@ async fn gated(
     gate: &Gate,
     request: &Request,
     incoming: worker::Request,
-    route: &Route,
-    kind: Kind,
+    found: Found<'_>,
 ) -> Result<Response> {
+    let Found { route, kind, pattern } = found;
+    let refused = |problem: Problem| {
+        let fields = [
+            ("event", "refused".into()),
+            ("route", pattern.to_string().into()),
+            ("why", problem.slug().into()),
+        ];
+        log("info", &fields);
+        problem.answer(request)
+    };
     let mut body = match read_body(request, &incoming, route.max_body).await {
         Ok(body) => body,
-        Err(say) => return refused(request, Problem::new(say)),
+        Err(say) => return refused(Problem::new(say)),
     };
     let encoding = Encoding::of(request.header("content-type").unwrap_or_default());
     let read = std::mem::take(&mut body.read);
@@ -97,13 +107,13 @@ async fn gated(
     let key = match key {
         Ok(Some(key)) => key,
         Ok(None) if route.missing == Missing::Pass => {
-            log("warn", &[("event", "without_key".into()), ("path", request.path.as_str().into())]);
+            log("warn", &[("event", "without_key".into()), ("route", pattern.to_string().into())]);
             return pass(gate, request, route, body.to_send()?).await;
         }
         Ok(None) => {
-            return refused(request, Problem::new(Say::KeyMissing).again(gate, request, &encoding, rest));
+            return refused(Problem::new(Say::KeyMissing).again(gate, request, &encoding, rest));
         }
-        Err(say) => return refused(request, Problem::new(say)),
+        Err(say) => return refused(Problem::new(say)),
     };
     let address = format!("{} {}?{}", request.method, request.path, request.query);
     let is_series = route.one_at_a_time && kind == Kind::Form;
@@ -119,6 +129,7 @@ async fn gated(
         may_start,
         large: body.large(),
         made_at_ms: key.minted_at_ms.filter(|_| is_series),
+        place: Place { host: request.host.clone(), route: pattern.to_string() },
     };
     let mut asked = ask(gate, request, route, &secret, form(&secret), &body).await;
     let is_edited = matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
@@ -136,17 +147,17 @@ async fn gated(
         Err(error) => {
             log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
             let problem = Problem::new(Say::Unavailable).with_key(&key.text);
-            return refused(request, problem.again(gate, request, &encoding, rest));
+            return refused(problem.again(gate, request, &encoding, rest));
         }
     };
-    note(request, route, verdict, &reference);
+    note(request, &found, verdict, &reference);
     let problem = match verdict {
         Verdict::Answered { replayed } => {
             return answer::from_origin(gate, request, route, response, Some(replayed)).await;
         }
-        Verdict::AlreadyDone => return refused(request, Problem::new(Say::AlreadyDone)),
-        Verdict::TooMany => return refused(request, Problem::new(Say::TooMany)),
-        Verdict::Nothing => return refused(request, Problem::new(Say::NothingHere)),
+        Verdict::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
+        Verdict::TooMany => return refused(Problem::new(Say::TooMany)),
+        Verdict::Nothing => return refused(Problem::new(Say::NothingHere)),
         Verdict::Differs { is_unknown: false } => Problem::new(Say::Differs).with_answer(&key.text, request),
         Verdict::Differs { is_unknown: true } | Verdict::Unknown => {
             Problem::new(Say::Unknown).with_reference(reference)
@@ -155,21 +166,15 @@ async fn gated(
             Problem::new(Say::UnderWay).retry_after(retry_after_ms).with_key(&key.text)
         }
         Verdict::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
+        Verdict::NotDone => Problem::new(Say::NotDone),
         Verdict::Old => Problem::new(Say::Old),
     };
     let problem = problem.again(gate, request, &encoding, rest);
-    refused(request, problem)
-}
-
-fn refused(request: &Request, problem: Problem) -> Result<Response> {
-    let fields =
-        [("event", "refused".into()), ("path", request.path.as_str().into()), ("why", problem.slug().into())];
-    log("info", &fields);
-    problem.answer(request)
+    refused(problem)
 }
 
 /// The line in the log of what was decided.
-fn note(request: &Request, route: &Route, verdict: Verdict, reference: &str) {
+fn note(request: &Request, found: &Found<'_>, verdict: Verdict, reference: &str) {
     let outcome = match verdict {
         Verdict::Answered { replayed: true } => "replayed",
         Verdict::Answered { replayed: false } => "passed_on",
@@ -178,8 +183,8 @@ fn note(request: &Request, route: &Route, verdict: Verdict, reference: &str) {
     };
     let fields: [(&str, Value); 6] = [
         ("event", "gated".into()),
-        ("path", request.path.as_str().into()),
-        ("origin", route.origin_host().into()),
+        ("route", found.pattern.to_string().into()),
+        ("origin", found.route.origin_host().into()),
         ("outcome", outcome.into()),
         ("reference", reference.into()),
         ("duration_ms", now_ms().saturating_sub(request.now_ms).into()),

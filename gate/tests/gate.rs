@@ -19,8 +19,17 @@ use once::record::{Channel, Finished, Lifecycle, StoredResponse};
 use once::rows::Rows;
 use once::times::Times;
 use once_testing::{End, Harness, Saboteur, Scenario};
-use paid_once_gate::flow::{Again, PassOn, Reply, Submission};
+use paid_once_gate::domain::{Again, PassOn, Place, Reply, Submission};
 use paid_once_gate::meaning::Ended;
+use paid_once_gate::waits::Waits;
+
+const WAITS: Waits = Waits {
+    wait_ms: 10_000,
+    keep_ms: 86_400_000,
+    timeout_ms: 60_000,
+    replay_ms: 3_600_000,
+    quiet_ms: 120_000,
+};
 
 /// A form that is sent three times, and sent again by whoever gets no answer.
 struct Form {
@@ -38,8 +47,9 @@ impl Scenario for Form {
             fingerprint: Fingerprint("gate1:1".into()),
             parameters: Canonical(String::new()),
             operation: Submission {
-                method: "POST".into(),
-                path: "/checkout".into(),
+                place: Place { host: "shop.example".into(), route: "POST /checkout".into() },
+                waits: WAITS,
+                is_told: true,
                 again: self.again,
                 origin_key: "gate_1".into(),
             },

@@ -64,8 +64,8 @@ test('it stands before an application, and tells what it does', async (t) => {
     assert.equal((await visitor.post('/checkout', { paid_once_key: key, name: 'Ann' })).status, 303);
   }
   assert.equal(shop.orders.length, 1);
-  await says('/checkout: passed on');
-  await says('/checkout: replayed');
+  await says('POST /checkout: passed on');
+  await says('POST /checkout: replayed');
   child.kill('SIGINT');
   assert.equal(await ended, 0);
 });

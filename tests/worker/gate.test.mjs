@@ -358,7 +358,7 @@ test('a form without a key passes and is counted, or is asked for', async () => 
   const forged = { name, paid_once_key: 'A'.repeat(79) };
   assert.equal((await passing.post('/checkout', forged)).status, 303);
   assert.equal(shop.orders.at(-1).fields.paid_once_key, undefined);
-  assert.ok(gate.lines.some(({ event, path }) => event === 'without_key' && path === '/checkout'));
+  assert.ok(gate.lines.some(({ event, route }) => event === 'without_key' && route === 'POST /checkout'));
   const asking = gate.visitor('asks.test');
   const asked = await asking.post('/checkout', { name });
   assert.equal(asked.status, 400);

@@ -16,7 +16,7 @@ use payments::payment::tries::Try;
 use payments::transitions::{by_hand, polling};
 
 /// An object, for the desk.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Inspection {
     /// Its resource and its keys, as the read model has them; the payment without what only its owner sees.
     pub snapshot: Snapshot,
@@ -62,7 +62,7 @@ pub struct Inspection {
 }
 
 /// A call to a provider.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `ProviderCall`")]
 pub struct CallView {
     #[serde(default)]

@@ -18,7 +18,7 @@ const NEWEST: usize = 100;
 pub const AUDIT_MAX: u32 = 100;
 
 /// An object at one version.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The object, as hexadecimal digits.
     pub object: String,
@@ -81,7 +81,7 @@ pub struct RefundRow {
 }
 
 /// A key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
 pub struct KeyRow {
     pub key_id: u32,

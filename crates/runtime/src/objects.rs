@@ -10,6 +10,7 @@ use worker::{Delay, Env, ObjectNamespace, Result, Stub};
 use crate::client;
 use crate::http_client::{TOO_LONG, within};
 use crate::{now_ms, trace};
+use messages::gate::GateAsk;
 use messages::message::{Answered, Ask};
 use once::id::ObjectId;
 use once::trace::TraceContext;
@@ -45,6 +46,8 @@ impl Question for Ask {
         self.name()
     }
 }
+
+impl Question for GateAsk {}
 
 /// Where an object is.
 #[derive(Clone)]

@@ -1,0 +1,163 @@
+//! What an operator sees of an object, and how they settle what nobody knows the end of.
+
+use messages::gate::GateWord;
+use messages::inspection::{CallView, Inspection};
+use messages::message::ByHandAnswer;
+use messages::snapshot::{KeyRow, Snapshot};
+use once::call::{ByHand, CallState, ProviderCall, ProviderReply, Settlement};
+use once::context::{Bug, Context};
+use once::id::InstanceId;
+use once::record::{Lifecycle, Open};
+use once::rows::{Rows, TimelineEntry};
+
+use crate::domain::{PassOn, Reply, SEND, word};
+use crate::meaning::Ended;
+use crate::told;
+
+/// Takes an operator's word, or says why not: then nothing is changed. What follows from it is due now.
+///
+/// # Errors
+/// Where the rows cannot be.
+pub fn settle(
+    rows: &mut Rows<PassOn>,
+    said: &GateWord,
+    me: &InstanceId,
+    ctx: &Context<()>,
+) -> Result<ByHandAnswer, Bug> {
+    let refused = |detail: String| Ok(ByHandAnswer::Refused { detail });
+    let Some(call) = rows.call(said.number, SEND) else {
+        return refused("it was never sent: there is nothing to say".to_owned());
+    };
+    let ended = if said.is_done { Ended::Done } else { Ended::NotDone };
+    let settled = ByHandAnswer::Settled { how: word(ended).replace('_', " ") };
+    if call.evidence.by_hand.as_ref().is_some_and(|before| before.button == said.button) {
+        return Ok(settled);
+    }
+    if let Some(why) = is_closed(rows, call, me, ctx) {
+        return refused(why);
+    }
+    let may_go_on_until_ms = call.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+    if !said.is_done && ctx.now_ms < may_go_on_until_ms {
+        let seconds = (may_go_on_until_ms - ctx.now_ms).div_ceil(1000);
+        return refused(format!("the origin may still work on it: say so in {seconds} s"));
+    }
+    let by_hand = ByHand {
+        by: said.operator.clone(),
+        reason: said.reason.clone(),
+        at_ms: ctx.now_ms,
+        button: said.button,
+        is_contradicted: false,
+    };
+    let status = if said.is_done { 200 } else { 502 };
+    let result = Reply { ended, sealed: Vec::new() };
+    let call_id = call.call_id;
+    let call = rows.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))?;
+    call.state = CallState::Settled(Settlement::Answered(ProviderReply { status, result, request_id: None }));
+    call.look_up = None;
+    call.evidence.needs_review = None;
+    call.evidence.by_hand = Some(by_hand);
+    match rows.key_mut(said.number).map(|key| &mut key.lifecycle) {
+        // A run whose lease has run out, or that is gone, must not write over it.
+        Some(Lifecycle::Open(open)) => {
+            open.lease = None;
+            open.resume_at_ms = ctx.now_ms;
+        }
+        _ => drop(rows.resource.ended.insert(said.number, ended)),
+    }
+    let detail = format!("{}, by hand: {}", word(ended).replace('_', " "), said.reason);
+    rows.note(said.number, ctx.now_ms, "call_settled_by_hand", detail);
+    Ok(settled)
+}
+
+/// Why nothing can be said of an operation now.
+fn is_closed(
+    rows: &Rows<PassOn>,
+    call: &ProviderCall<PassOn>,
+    me: &InstanceId,
+    ctx: &Context<()>,
+) -> Option<String> {
+    match rows.resource.ended.get(&call.key_id) {
+        Some(Ended::Unknown) => return None,
+        Some(ended) => return Some(format!("it is known meanwhile: {}", word(*ended).replace('_', " "))),
+        None => {}
+    }
+    let is_worked_on = rows.key(call.key_id).is_some_and(|key| match &key.lifecycle {
+        Lifecycle::Open(Open { lease: Some(lease), .. }) => {
+            lease.holder == *me && ctx.now_ms < lease.until_ms
+        }
+        _ => false,
+    });
+    if is_worked_on {
+        return Some(
+            "it is being sent, or asked about, right now: load the page again in a minute".to_owned(),
+        );
+    }
+    (!call.in_doubt()).then(|| "it was never sent: there is nothing to say".to_owned())
+}
+
+/// All that an operator may see: never what was sent or answered. `None` where nothing is.
+pub fn inspection(rows: &Rows<PassOn>, timeline: Vec<TimelineEntry>, now_ms: u64) -> Option<Inspection> {
+    let owner = rows.keys.first()?.owner.to_text();
+    let keys = rows.keys.iter().map(|key| KeyRow {
+        key_id: key.key_id,
+        key_hash: told::name(key).to_owned(),
+        owner: owner.clone(),
+        operation: rows.resource.places.get(&key.key_id).map(|place| place.route.clone()),
+        status: told::state(rows, key).to_owned(),
+        recovery_point: key.recovery_point().as_str().to_owned(),
+        attempts: key.attempt,
+        response_status: told::status(rows, key.key_id),
+        wake_at_ms: match &key.lifecycle {
+            Lifecycle::Open(open) => {
+                Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms))
+            }
+            Lifecycle::Finished(_) | Lifecycle::Expired(_) => None,
+        },
+        created_at_ms: key.created_at_ms,
+        finished_at_ms: told::ended_at_ms(key),
+        ..KeyRow::default()
+    });
+    let snapshot = Snapshot {
+        object: rows.object.to_hex(),
+        version: rows.resource.version,
+        at_ms: now_ms,
+        owner: owner.clone(),
+        keys: keys.collect(),
+        ..Snapshot::default()
+    };
+    Some(Inspection {
+        snapshot,
+        timeline,
+        replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
+        calls: rows.calls.iter().map(|call| view(rows, call)).collect(),
+        ..Inspection::default()
+    })
+}
+
+fn view(rows: &Rows<PassOn>, call: &ProviderCall<PassOn>) -> CallView {
+    let by_hand = call.evidence.by_hand.as_ref();
+    CallView {
+        call_id: call.call_id,
+        key_id: call.key_id,
+        name: call.name.clone(),
+        provider: rows.resource.places.get(&call.key_id).map(|place| place.host.clone()).unwrap_or_default(),
+        provider_key: call.provider_key.clone(),
+        status: call.state.name().to_owned(),
+        in_doubt: call.in_doubt(),
+        needs_review: call.needs_review().map(str::to_owned),
+        by_hand: by_hand.map(|by_hand| (by_hand.by.clone(), by_hand.reason.clone())),
+        result: match &call.state {
+            CallState::Settled(Settlement::Answered(reply)) => Some(word(reply.result.ended).to_owned()),
+            CallState::Settled(Settlement::NotExecuted) => Some(word(Ended::NeverSent).to_owned()),
+            CallState::Settled(Settlement::NeedsReview) => Some(word(Ended::Unknown).to_owned()),
+            _ => None,
+        },
+        http_status: told::status(rows, call.key_id),
+        sends: call.sends,
+        failures: call.failures,
+        first_sent_at_ms: call.first_sent_at_ms,
+        last_sent_at_ms: call.last_sent_at_ms,
+        next_try_at_ms: call.next_try_at_ms,
+        ..CallView::default()
+    }
+}

@@ -1,0 +1,95 @@
+//! What the read model is told of an object, for the desk: when, and what. One job for each operation, which says how it stands when it
+//! leaves: most often that it has ended.
+
+use messages::gate::GateRow;
+use once::call::{CallState, Settlement};
+use once::context::Context;
+use once::outbox;
+use once::record::{Finished, KeyRecord, Lifecycle, Tombstone};
+use once::rows::{Rows, StagedJob};
+
+use crate::domain::{PassOn, Place, SEND, word};
+use crate::meaning::Ended;
+
+/// Of an operation under its key.
+type Number = u32;
+
+/// Stages what this transaction changes of what is told. The newest job of an operation takes the place of the one before.
+pub(crate) fn stage(before: &Rows<PassOn>, after: &mut Rows<PassOn>, ctx: &Context<()>) {
+    let is_new = |key: &&KeyRecord<PassOn>| {
+        after.resource.places.contains_key(&key.key_id)
+            && before.key(key.key_id).is_none_or(|was| face(before, was) != face(after, key))
+    };
+    let changed: Vec<Number> = after.keys.iter().filter(is_new).map(|key| key.key_id).collect();
+    if changed.is_empty() {
+        return;
+    }
+    after.resource.version = after.resource.version.saturating_add(1);
+    for number in changed {
+        after.jobs.retain(|job| number_of(job) != Some(number));
+        let job_id = format!("{number}_{}", after.resource.version);
+        after.appended.jobs.push(outbox::job((), job_id, number.into(), ctx));
+    }
+    outbox::join_earlier(before, after, ctx);
+}
+
+/// The operation of which a job tells.
+pub(crate) fn number_of(job: &StagedJob<()>) -> Option<Number> {
+    u32::try_from(job.payload.as_u64()?).ok()
+}
+
+/// What makes the difference.
+fn face(rows: &Rows<PassOn>, key: &KeyRecord<PassOn>) -> (&'static str, u32) {
+    (state(rows, key), key.replays)
+}
+
+/// How an operation stands, in a word.
+pub(crate) fn state(rows: &Rows<PassOn>, key: &KeyRecord<PassOn>) -> &'static str {
+    if let Some(ended) = rows.resource.ended.get(&key.key_id) {
+        return word(*ended);
+    }
+    let is_left = matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_none());
+    let in_doubt = || rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
+    if is_left && in_doubt() { "in_doubt" } else { "open" }
+}
+
+/// The status of the origin's own answer.
+pub(crate) fn status(rows: &Rows<PassOn>, number: Number) -> Option<u16> {
+    let call = rows.call(number, SEND)?;
+    let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
+    let is_its_own = matches!(reply.result.ended, Ended::Done | Ended::ShownAgain | Ended::Refused);
+    (is_its_own && call.evidence.by_hand.is_none()).then_some(reply.status)
+}
+
+/// When it ended, in ms since the epoch.
+pub(crate) const fn ended_at_ms(key: &KeyRecord<PassOn>) -> Option<u64> {
+    match &key.lifecycle {
+        Lifecycle::Open(_) => None,
+        Lifecycle::Finished(Finished { finished_at_ms, .. })
+        | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => Some(*finished_at_ms),
+    }
+}
+
+/// What is told of an operation now.
+pub(crate) fn row(rows: &Rows<PassOn>, number: Number) -> Option<GateRow> {
+    let key = rows.key(number)?;
+    let Place { host, route } = rows.resource.places.get(&number)?.clone();
+    Some(GateRow {
+        key_hash: name(key).to_owned(),
+        number,
+        version: rows.resource.version,
+        host,
+        route,
+        state: state(rows, key).to_owned(),
+        status: status(rows, number),
+        attempts: key.attempt,
+        replays: key.replays,
+        began_at_ms: key.created_at_ms,
+        ended_at_ms: ended_at_ms(key),
+    })
+}
+
+/// What stands for the key, whatever the number.
+pub(crate) fn name(key: &KeyRecord<PassOn>) -> &str {
+    key.key_hash.0.split_once('.').map_or(&key.key_hash.0, |(name, _)| name)
+}

@@ -1,0 +1,181 @@
+//! What an operator says of what nobody knows the end of.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+use messages::gate::GateWord;
+use messages::message::ByHandAnswer;
+use once::begin::{Begin, Command, begin};
+use once::call::{LookUp, Outcome};
+use once::context::Context;
+use once::fingerprint::{Canonical, Fingerprint};
+use once::id::{InstanceId, ObjectId, Owner, RequestId};
+use once::key::KeyHash;
+use once::record::{Channel, Lifecycle};
+use once::rows::Rows;
+use once::run::{Action, Event, Run};
+use paid_once_gate::by_hand::{inspection, settle};
+use paid_once_gate::domain::{Again, PassOn, Place, Submission};
+use paid_once_gate::meaning::Ended;
+use paid_once_gate::waits::Waits;
+
+const WAITS: Waits = Waits {
+    wait_ms: 10_000,
+    keep_ms: 86_400_000,
+    timeout_ms: 60_000,
+    replay_ms: 3_600_000,
+    quiet_ms: 120_000,
+};
+
+fn at(now_ms: u64) -> Context<()> {
+    Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () }
+}
+
+fn me() -> InstanceId {
+    InstanceId("incarnation".into())
+}
+
+fn word(is_done: bool) -> GateWord {
+    let (operator, reason) = ("ada".to_owned(), "it is in the books".to_owned());
+    GateWord { number: 1, is_done, operator, reason, button: 7 }
+}
+
+fn command(again: Again) -> Command<PassOn> {
+    Command {
+        owner: Owner::Session("visitor".into()),
+        key_hash: KeyHash("form.1".into()),
+        fingerprint: Fingerprint("gate1:1".into()),
+        parameters: Canonical(String::new()),
+        operation: Submission {
+            place: Place { host: "shop.example".into(), route: "POST /checkout".into() },
+            waits: WAITS,
+            is_told: true,
+            again,
+            origin_key: "gate_1".into(),
+        },
+        channel: Channel::Form,
+        request_id: RequestId("req_1".into()),
+        may_start: true,
+        by: None,
+        trace: None,
+    }
+}
+
+/// An operation that was sent at 1 ms, of whose answer nothing is known. `while_sent` is called before that is.
+fn lost(again: Again, while_sent: impl Fn(&mut Rows<PassOn>)) -> Rows<PassOn> {
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let Ok(Begin::Run(token)) = begin(&mut rows, &command(again), &me(), &at(1)) else { panic!("begins") };
+    let mut run = Run::new(token, 0, &[]);
+    let mut action = run.first_turn(&mut rows, &at(1));
+    loop {
+        let event = match action {
+            Action::Send(call) => {
+                while_sent(&mut rows);
+                let reason = "no answer".to_owned();
+                Event::Outcome(call.call_id, Outcome::Unknown { answer_is_stored: false, reason })
+            }
+            Action::LookUp(call) => {
+                let reason = "no visitor".to_owned();
+                Event::LookedUp(call.call_id, LookUp::Inconclusive { from_the_start: true, reason })
+            }
+            Action::Again => Event::Go,
+            Action::SleepUntil(_) | Action::End(_) => return rows,
+        };
+        action = run.turn(&mut rows, event, &at(2)).unwrap();
+    }
+}
+
+fn refusal(answer: &ByHandAnswer) -> &str {
+    match answer {
+        ByHandAnswer::Refused { detail } => detail,
+        other => panic!("it was taken: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_unknown_ends_as_they_say() {
+    for (is_done, ended) in [(true, Ended::Done), (false, Ended::NotDone)] {
+        let mut rows = lost(Again::Never, |_| {});
+        assert_eq!(rows.resource.ended.get(&1), Some(&Ended::Unknown));
+        let answer = settle(&mut rows, &word(is_done), &me(), &at(200_000)).unwrap();
+        assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
+        assert_eq!(rows.resource.ended.get(&1), Some(&ended));
+        // Pressed twice it is said once.
+        let lines = rows.appended.timeline.len();
+        assert!(matches!(
+            settle(&mut rows, &word(is_done), &me(), &at(200_001)).unwrap(),
+            ByHandAnswer::Settled { .. }
+        ));
+        assert_eq!(rows.appended.timeline.len(), lines);
+        // Another button says what is known.
+        let other = GateWord { button: 8, ..word(!is_done) };
+        assert!(
+            refusal(&settle(&mut rows, &other, &me(), &at(200_002)).unwrap()).contains("known meanwhile")
+        );
+        assert_eq!(rows.resource.ended.get(&1), Some(&ended));
+    }
+}
+
+#[test]
+fn what_waits_for_its_visitor_goes_on_from_their_word() {
+    for again in [Again::Ask, Again::Send] {
+        let mut rows = lost(again, |_| {});
+        assert_eq!(rows.resource.ended.get(&1), None, "{again:?}");
+        let answer = settle(&mut rows, &word(true), &me(), &at(200_000)).unwrap();
+        assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
+        let Lifecycle::Open(open) = &rows.key(1).unwrap().lifecycle else { panic!("a run has to end it") };
+        assert_eq!((open.lease.is_none(), open.resume_at_ms), (true, 200_000));
+        let tokens = once::alarm::wake(&mut rows, &me(), &at(200_000));
+        let mut run = Run::new(tokens[0].clone(), 0, &[]);
+        let mut action = run.turn(&mut rows, Event::Go, &at(200_000)).unwrap();
+        while action == Action::Again {
+            action = run.turn(&mut rows, Event::Go, &at(200_000)).unwrap();
+        }
+        assert!(matches!(action, Action::End(_)), "nothing is sent or asked any more: {action:?}");
+        assert_eq!(rows.resource.ended.get(&1), Some(&Ended::Done));
+    }
+}
+
+#[test]
+fn while_the_site_may_work_on_it_nobody_can_know_that_it_was_not_done() {
+    let mut rows = lost(Again::Never, |_| {});
+    let before = rows.clone();
+    let answer = settle(&mut rows, &word(false), &me(), &at(60_000)).unwrap();
+    assert!(refusal(&answer).contains("may still work on it"), "{answer:?}");
+    assert_eq!(rows, before);
+    let answer = settle(&mut rows, &word(false), &me(), &at(1 + WAITS.quiet_ms)).unwrap();
+    assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
+}
+
+#[test]
+fn nothing_is_said_of_what_is_being_sent_or_of_nothing() {
+    lost(Again::Never, |rows| {
+        let before = rows.clone();
+        let answer = settle(rows, &word(true), &me(), &at(30_000)).unwrap();
+        assert!(refusal(&answer).contains("right now"), "{answer:?}");
+        assert_eq!(*rows, before);
+        // Whoever has sent it is gone.
+        let answer = settle(&mut rows.clone(), &word(true), &InstanceId("next".into()), &at(30_000)).unwrap();
+        assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
+    });
+    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    assert!(matches!(begin(&mut rows, &command(Again::Never), &me(), &at(1)), Ok(Begin::Run(_))));
+    let answer = settle(&mut rows, &word(true), &me(), &at(2)).unwrap();
+    assert!(refusal(&answer).contains("never sent"), "{answer:?}");
+}
+
+#[test]
+fn an_operator_sees_no_more_than_they_need() {
+    let rows = lost(Again::Never, |_| {});
+    let shown = inspection(&rows, Vec::new(), 3).unwrap();
+    assert_eq!(shown.snapshot.keys[0].status, "unknown");
+    assert_eq!(shown.snapshot.keys[0].operation.as_deref(), Some("POST /checkout"));
+    assert_eq!(shown.calls[0].provider, "shop.example");
+    assert!(inspection(&Rows::empty(ObjectId::from_bytes([7; 32])), Vec::new(), 3).is_none());
+}
