@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { build } from './build.mjs';
-import { inRoot } from './lib/paths.mjs';
+import { demo, inRoot } from './lib/paths.mjs';
 import { endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
@@ -20,7 +20,7 @@ await script(async () => {
   await setUp();
   say('Building the Workers');
   process.env.BUILD_PROFILE = 'dev';
-  await build();
+  await build({ names: [...demo.map(({ name }) => name), 'gate'] });
   say('Running the suites of tests/worker: some ten minutes');
   const folder = mkdtempSync(join(tmpdir(), 'paid-once-statements-'));
   try {

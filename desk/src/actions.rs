@@ -6,20 +6,21 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value as Json;
 use worker::{MessageBuilder, QueueContentType};
 
 use super::confirm;
 use super::context::Desk;
 use super::format;
+use super::outcome::said;
 use super::queries::{self, BreakRow, DeadRow};
 use super::route::{OperatorAction, Target};
 use crate::app::Unreachable;
 use crate::operator::is_form_key;
 use crate::operator_log::{self, BEGUN};
+use messages::gate::GateWord;
 use messages::inbox::REQUEUE;
 use messages::job::{Job, VERSION, batches};
-use messages::message::{Ask, ByHandAnswer, Execute, ExecuteResult};
+use messages::message::{Ask, ByHandAnswer, Execute};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner, digest};
 use once::key::IdempotencyKey;
@@ -28,7 +29,7 @@ use payments::engine::Command;
 use payments::payment::RefundReason;
 use payments::payment::id::object_of;
 use payments::payment::money::AmountMinor;
-use payments::payment::operation::{CaptureRequest, Operation, RefundRequest, Refusal, VoidRequest};
+use payments::payment::operation::{CaptureRequest, Operation, RefundRequest, VoidRequest};
 use payments::payment::records::JobKind;
 use runtime::db::Db;
 use runtime::http_client::within;
@@ -152,9 +153,11 @@ impl Press<'_> {
 
     fn note(&self) -> Result<String, Problem> {
         let note = self.entries.text("note").or_empty();
-        if self.act != OperatorAction::Accept {
-            return Ok(String::new());
-        }
+        let why = match self.act {
+            OperatorAction::Accept => "why the break is right as it is",
+            OperatorAction::Done | OperatorAction::NotDone => "how you know it",
+            _ => return Ok(String::new()),
+        };
         let is_good = !note.trim().is_empty()
             && note.chars().count() <= NOTE_MAX
             && !note.chars().any(char::is_control);
@@ -163,14 +166,18 @@ impl Press<'_> {
         }
         Err(Problem::because(
             Kind::InvalidParameters,
-            format!("Say in up to {NOTE_MAX} characters why the break is right as it is. Nothing was done."),
+            format!("Say in up to {NOTE_MAX} characters {why}. Nothing was done."),
         ))
+    }
+
+    /// The number of what it does.
+    fn button(&self) -> u64 {
+        operator_log::number(&digest(&[b"operator action", self.key.as_bytes()]))
     }
 
     /// Writes down who does what. The number is made from the button's key: a second press finds the first.
     async fn begin(&self, what: &str) -> Result<Noted, Problem> {
-        let hash = digest(&[b"operator action", self.key.as_bytes()]);
-        let id = operator_log::number(&hash);
+        let id = self.button();
         let (env, subject) = (&self.desk.app.env, self.subject.name());
         let action = operator_log::Action { operator: &self.desk.operator, what, subject: &subject };
         if operator_log::begin(env, id, &action, self.desk.request.now_ms).await.map_err(unreadable)? {
@@ -203,6 +210,16 @@ impl Press<'_> {
             (OperatorAction::SettleByHand, Target::Call(id, number)) => {
                 self.settle_by_hand(id, *number).await
             }
+            (act @ (OperatorAction::Done | OperatorAction::NotDone), Target::Gate(key, number)) => {
+                let word = GateWord {
+                    number: *number,
+                    is_done: act == OperatorAction::Done,
+                    operator: self.desk.operator.name.clone(),
+                    reason: self.note().unwrap_or_default(),
+                    button: self.button(),
+                };
+                super::gate::settle(self.desk, key, word).await
+            }
             (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(Some(job_id)).await,
             (OperatorAction::RequeueAll, _) => self.requeue(None).await,
             (OperatorAction::Purge, Target::Job(job_id)) => self.purge(job_id).await,
@@ -233,8 +250,7 @@ impl Press<'_> {
         let Ok(entered) = super::by_hand::Entered::read(&self.entries) else {
             return Ok("refused: an entry is missing".to_owned());
         };
-        let button = operator_log::number(&digest(&[b"operator action", self.key.as_bytes()]));
-        let ask = entered.ask(call_id, &self.desk.operator, button, true);
+        let ask = entered.ask(call_id, &self.desk.operator, self.button(), true);
         self.ask_of_call(id, Ask::SettleByHand(Box::new(ask))).await
     }
 
@@ -442,52 +458,6 @@ impl Press<'_> {
             Some(row) if is_done(&row) => Ok("accepted".to_owned()),
             Some(row) if row.state == "open" => changed(),
             _ => Ok("refused: it is not open any more".to_owned()),
-        }
-    }
-}
-
-/// A verdict in words.
-fn said(verdict: ExecuteResult) -> String {
-    match verdict {
-        ExecuteResult::Finished { response, .. } => {
-            let body: Json = serde_json::from_slice(&response.body).unwrap_or_default();
-            let member = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-            if response.status < 400 {
-                let amount = |name: &str| {
-                    let minor = body.get(name).and_then(Json::as_u64).unwrap_or_default();
-                    format::money(minor, &member("currency"))
-                };
-                match (member("object").as_str(), member("status").as_str()) {
-                    ("refund", "succeeded") => format!("refunded {}", amount("amount")),
-                    ("refund", "pending") => format!("the refund of {} is on its way", amount("amount")),
-                    ("payment", "succeeded") => format!("captured {}", amount("amount_captured")),
-                    ("payment", "canceled") => "voided: nothing is held any more".to_owned(),
-                    (object, status) => format!("done: the {object} is {}", status.replace('_', " ")),
-                }
-            } else {
-                format!("refused by the provider: {}", member("detail"))
-            }
-        }
-        ExecuteResult::Pending { in_doubt: true, .. } => {
-            "begun; the provider’s answer is not known, and is being found out".to_owned()
-        }
-        ExecuteResult::Pending { .. }
-        | ExecuteResult::InProgress { .. }
-        | ExecuteResult::Interrupted { .. } => "begun; it goes on by itself".to_owned(),
-        ExecuteResult::Mismatch { .. } => "refused: this button was used with other entries".to_owned(),
-        ExecuteResult::Refused(refusal) => match refusal {
-            Refusal::NoPayment => "refused: there is no payment".to_owned(),
-            Refusal::State { detail, .. } | Refusal::TooMuch { detail, .. } => format!("refused: {detail}"),
-            Refusal::Amount { message } => format!("refused: the amount {message}"),
-            Refusal::LimitReached { detail } => format!("refused: {detail}"),
-            Refusal::LinkReplaced | Refusal::LinkEnded => {
-                "refused: the link is not the order’s newest".to_owned()
-            }
-            Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
-        },
-        ExecuteResult::Expired => "refused: this button was used long ago".to_owned(),
-        ExecuteResult::NotStarted | ExecuteResult::NotOwner | ExecuteResult::RateLimited => {
-            "refused".to_owned()
         }
     }
 }

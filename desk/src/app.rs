@@ -18,11 +18,18 @@ use web::assets::{SCRIPT, STYLE};
 use web::http::{Answer, Request};
 use web::pages::Site;
 
+/// The binding of the gate's objects.
+const GATE: &str = "GATE_OBJECTS";
+/// How long such an object may wait for what follows from an operator's word, in ms.
+const GATE_WAITS_MS: u64 = 10_000;
+
 /// See the module.
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) env: Env,
     objects: Objects,
+    /// The gate's objects, where they are bound.
+    pub(crate) gate: Option<Objects>,
 }
 
 /// The object gave no answer: nobody knows whether the request reached it. The same key finds out.
@@ -32,7 +39,8 @@ impl App {
     pub(crate) fn new(env: &Env) -> Result<Self, String> {
         let config = Config::of(env)?;
         let objects = Objects::of(env, "KEYS", config.wait_ms.max(config.provider_timeout_ms));
-        Ok(Self { config, env: env.clone(), objects })
+        let gate = env.durable_object(GATE).is_ok().then(|| Objects::of(env, GATE, GATE_WAITS_MS));
+        Ok(Self { config, env: env.clone(), objects, gate })
     }
 
     pub(crate) fn site(&self, request: &Request) -> Site {

@@ -2,7 +2,9 @@
 
 use super::actions::act;
 use super::context::Desk;
-use super::route::{BreakAction, CallAction, JobAction, KeyAction, OperatorAction, PaymentAction, Target};
+use super::route::{
+    BreakAction, CallAction, GateAction, JobAction, KeyAction, OperatorAction, PaymentAction, Target,
+};
 use web::http::Answer;
 use web::problem::Problem;
 use web::route::{Decoded, Parameter};
@@ -36,6 +38,16 @@ pub(crate) async fn of_key(
     action: Pressed<'_, KeyAction>,
 ) -> Result<Answer, Problem> {
     act(desk, action.read()?.0, &Target::Key(object.to_owned(), key_id.read()?)).await
+}
+
+/// `POST /admin/gate/{key}/{number}/{action}`
+pub(crate) async fn of_gate(
+    desk: &Desk<'_>,
+    key: &str,
+    number: Pressed<'_, u32>,
+    action: Pressed<'_, GateAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Gate(key.to_owned(), number.read()?)).await
 }
 
 /// `POST /admin/dead-letters/{job}/{action}`

@@ -49,6 +49,7 @@ impl Desk<'_> {
             here,
             dead: waiting.dead,
             breaks: waiting.breaks,
+            gate: self.app.gate.as_ref().map(|_| waiting.gate),
             notice: self.notice().await?,
         })
     }

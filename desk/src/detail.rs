@@ -5,13 +5,12 @@ use futures_util::try_join;
 use super::context::Desk;
 use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
 use super::format;
-use super::lists::last_error;
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
 use super::status::Thing;
 use super::story;
 use super::timeline::{self, Entry};
-use super::timeline_svg::{self, Picture};
+use super::timeline_svg::{self, CALLS, Picture};
 use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
 use messages::inspection::Inspection;
 use messages::message::{Ask, Inspected};
@@ -99,7 +98,8 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
     let (id, state, tables) =
         (id.to_owned(), Thing::Payment.chip(&payment.status), vec![refunds(&inspection)]);
-    let page = Parts { kind: "Payment", id, state, facts, buttons, tables, internals };
+    let (story, calls_lane) = (Vec::new(), CALLS);
+    let page = Parts { kind: "Payment", id, state, story, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
 
@@ -157,22 +157,26 @@ pub(crate) async fn key(
     }
     let tables = vec![calls(desk, &inspection, Some(key_id))];
     let (id, state, internals) = (key.key_hash.clone(), key_state(key), Vec::new());
-    let page = Parts { kind: "Key", id, state, facts, buttons, tables, internals };
+    let (story, calls_lane) = (Vec::new(), CALLS);
+    let page = Parts { kind: "Key", id, state, story, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/keys", &inspection, Some(key_id), page, &subject).await
 }
 
 /// A detail page without its timeline.
-struct Parts {
-    kind: &'static str,
-    id: String,
-    state: Cell,
-    facts: Vec<Fact>,
-    buttons: Vec<Button>,
-    tables: Vec<Table>,
-    internals: Vec<Table>,
+pub(super) struct Parts {
+    pub(super) kind: &'static str,
+    pub(super) id: String,
+    pub(super) state: Cell,
+    pub(super) story: Vec<String>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) buttons: Vec<Button>,
+    pub(super) tables: Vec<Table>,
+    pub(super) internals: Vec<Table>,
+    /// What its calls' lane is called.
+    pub(super) calls_lane: &'static str,
 }
 
-async fn show(
+pub(super) async fn show(
     desk: &Desk<'_>,
     here: &'static str,
     inspection: &Inspection,
@@ -191,7 +195,13 @@ async fn show(
     let (jobs, acts) =
         try_join!(queries::jobs_of(env, &inspection.snapshot), queries::actions(env, about, 0))
             .map_err(unreadable)?;
-    let timeline = timeline::timeline(inspection, key_id, &jobs);
+    let mut timeline = timeline::timeline(inspection, key_id, &jobs);
+    let lanes = timeline.entries.iter_mut().map(|entry| &mut entry.lane);
+    for lane in lanes.chain(timeline.spans.iter_mut().map(|span| &mut span.lane)) {
+        if *lane == CALLS {
+            *lane = parts.calls_lane;
+        }
+    }
     let mut tables = parts.tables;
     tables.push(Table {
         title: "What operators did here",
@@ -223,7 +233,7 @@ async fn show(
         status: parts.state,
         story: told
             .map(|payment| story::sentences(payment, &inspection.snapshot.refunds, &account, in_doubt))
-            .unwrap_or_default(),
+            .unwrap_or(parts.story),
         shares: told.map(story::shares).unwrap_or_default(),
         facts: parts.facts,
         buttons: parts.buttons,
@@ -274,7 +284,7 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
             fact("Tries", Cell::text(row.attempts.to_string())),
             fact("Staged", Cell::moment(row.staged_at_ms)),
             fact("Last tried", Cell::moment(row.updated_at_ms)),
-            fact("Last error", Cell::text(last_error(&row))),
+            fact("Last error", Cell::text(row.last_error())),
             fact(
                 "Object",
                 row.object_path()

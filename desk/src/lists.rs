@@ -2,9 +2,10 @@
 
 use super::context::Desk;
 use super::format;
+use super::gate;
 use super::key_search::{self, KeySearch};
 use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
-use super::queries::{self, DeadRow, PAGE, Where};
+use super::queries::{self, PAGE, Where};
 use super::route::{OperatorAction, Target};
 use super::status::{self, Thing};
 use super::view_models::{Button, Cell, List, Row};
@@ -30,6 +31,9 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = of_payments(desk);
     if PaymentId::parse(&search.text).is_some() {
         return Ok(Answer::see_other(&format!("/admin/payments/{}", search.text), "found"));
+    }
+    if let Some(path) = gate::listed(desk, &search.text).await.map_err(unreadable)? {
+        return Ok(Answer::see_other(&path, "found"));
     }
     let now_ms = desk.request.now_ms;
     let part = Part { after: None, offset: PAGE * desk.page_number(), limit: PAGE + 1 };
@@ -182,13 +186,6 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-/// The last error in a job's history.
-pub(super) fn last_error(row: &DeadRow) -> String {
-    let lines: Vec<serde_json::Value> = serde_json::from_str(&row.history).unwrap_or_default();
-    let last = lines.last().and_then(|line| line.get("error")).and_then(serde_json::Value::as_str);
-    last.unwrap_or("not known").to_owned()
-}
-
 pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut conditions = Where::default();
     conditions.and("state = 'dead'");
@@ -210,7 +207,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows.push(Row {
             cells: vec![
                 Cell::link(row.kind.replace('_', " "), look).with(format::short(&row.job_id)),
-                Cell::text(last_error(&row)),
+                Cell::text(row.last_error()),
                 Cell::number(row.attempts.to_string()),
                 row.object_path().map_or_else(
                     || Cell::text("not known"),
@@ -275,7 +272,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 buttons.push(repair);
             }
             let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?;
-            accept.has_note = true;
+            accept.note = "Note";
             accept.seen = row.seen();
             buttons.push(accept);
         }

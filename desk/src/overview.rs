@@ -7,6 +7,7 @@ use futures_util::try_join;
 use super::chart::{self, Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
+use super::gate;
 use super::payment_search;
 use super::queries::{self, Ended, Took};
 use super::route::{OperatorAction, Target};
@@ -28,7 +29,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let window = range.window(now_ms);
-    let (ended, latency, lag, open, ending, runs, counters, lists) = try_join!(
+    let (ended, latency, lag, open, ending, runs, counters, lists, stopped) = try_join!(
         queries::ended(env, &window),
         queries::latency(env, &window),
         queries::job_lag(env, &window),
@@ -37,6 +38,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         queries::runs(env),
         desk.app.counts(),
         lag::lag(env, now_ms),
+        gate::stopped_since(env, window.start_ms),
     )
     .map_err(unreadable)?;
     let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
@@ -48,6 +50,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ending,
         dead,
         breaks,
+        gate: chrome.gate.unwrap_or(0),
         lag_ms: lists.iter().map(|list| list.lag_ms).max(),
         silence_ms: runs.iter().map(|run| now_ms.saturating_sub(run.at_ms)).min(),
     });
@@ -61,7 +64,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let sums = sums(&ended);
     let volume: Vec<String> = sums.iter().map(|(currency, minor)| format::money(*minor, currency)).collect();
     let tone = |number: u32, tone| if number > 0 { tone } else { "good" };
-    let tiles = vec![
+    let mut tiles = vec![
         Tile {
             label: "Paid",
             value: format::count(paid),
@@ -127,6 +130,15 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         },
         behind(&lists),
     ];
+    if let Some(unknown) = chrome.gate {
+        tiles.push(Tile {
+            label: "Gate: duplicates stopped",
+            value: format::count(stopped),
+            note: format!("of what was sent first {in_range}; {unknown} unknown now"),
+            tone: tone(unknown, "bad"),
+            href: gate::PATH,
+        });
+    }
     let mut plots = vec![payments(window, &ended)];
     plots.extend(sums.iter().take(CURRENCIES_MAX).map(|(currency, _)| volume_of(window, &ended, currency)));
     plots.push(durations(

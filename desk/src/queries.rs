@@ -29,12 +29,15 @@ const LATE_MS: u64 = 120_000;
 pub(super) struct Waiting {
     pub(super) dead: u32,
     pub(super) breaks: u32,
+    /// What the gate has passed on that nobody knows the end of.
+    pub(super) gate: u32,
 }
 
 pub(super) async fn waiting(env: &Env) -> Result<Waiting> {
     let sql = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead')
             + (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
-        (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks";
+        (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks,
+        (SELECT count(*) FROM gate_operations WHERE state = 'unknown' AND state != 'done') AS gate";
     Ok(Db::of(env)?.first(sql, vec![]).await?.unwrap_or_default())
 }
 
@@ -204,6 +207,13 @@ impl DeadRow {
     /// The key of the event, if it is one.
     pub(super) fn event_key(&self) -> Option<&str> {
         self.job_id.strip_prefix(EVENT)
+    }
+
+    /// The last error in its history.
+    pub(super) fn last_error(&self) -> String {
+        let lines: Vec<serde_json::Value> = serde_json::from_str(&self.history).unwrap_or_default();
+        let last = lines.last().and_then(|line| line.get("error")).and_then(serde_json::Value::as_str);
+        last.unwrap_or("not known").to_owned()
     }
 
     /// Where its object is shown, if it has one.

@@ -29,6 +29,10 @@ pub enum OperatorAction {
     Repair,
     /// Leaves a break as it is.
     Accept,
+    /// Says that what the gate has passed on was done.
+    Done,
+    /// Says that it was not.
+    NotDone,
     /// Runs the scheduled tasks now.
     Run,
 }
@@ -42,6 +46,8 @@ pub enum Target {
     Call(String, u32),
     /// A key of an object.
     Key(String, u32),
+    /// What the gate has passed on, by what stands for its key, and its number.
+    Gate(String, u32),
     /// A job, by its id.
     Job(String),
     /// All dead jobs.
@@ -68,6 +74,8 @@ impl OperatorAction {
             Self::Purge => "purge",
             Self::Repair => "repair",
             Self::Accept => "accept",
+            Self::Done => "done",
+            Self::NotDone => "not-done",
             Self::Run => "run",
         }
     }
@@ -101,6 +109,8 @@ actions! {
     CallAction(SettleByHand, Hold);
     /// Of a key.
     KeyAction(Resume, Settle);
+    /// Of what the gate has passed on.
+    GateAction(Done, NotDone);
     /// Of a dead job.
     JobAction(Requeue, Purge);
     /// Of a break.
@@ -114,6 +124,7 @@ impl Target {
             Self::Payment(id) => format!("/admin/payments/{id}"),
             Self::Call(id, number) => format!("/admin/payments/{id}/calls/{number}"),
             Self::Key(object, key_id) => format!("/admin/keys/{object}/{key_id}"),
+            Self::Gate(key, number) => format!("/admin/gate/{key}/{number}"),
             Self::Job(_) | Self::Jobs => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
             Self::Tasks => "/admin".to_owned(),
@@ -124,7 +135,7 @@ impl Target {
     pub fn name(&self) -> String {
         match self {
             Self::Payment(id) | Self::Call(id, _) | Self::Job(id) | Self::Break(id) => id.clone(),
-            Self::Key(object, key_id) => format!("{object}/{key_id}"),
+            Self::Key(object, number) | Self::Gate(object, number) => format!("{object}/{number}"),
             Self::Jobs => "all dead letters".to_owned(),
             Self::Tasks => "scheduled tasks".to_owned(),
         }

@@ -5,9 +5,9 @@
 
 use futures_util::future::LocalBoxFuture;
 
-use crate::route::{BreakAction, CallAction, JobAction, KeyAction, MoneyAction, PaymentAction};
+use crate::route::{BreakAction, CallAction, GateAction, JobAction, KeyAction, MoneyAction, PaymentAction};
 use crate::{
-    admin, app::App, audit_log, buttons, by_hand, confirm, detail, lists, login, overview, pages,
+    admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, lists, login, overview, pages,
     payments_csv, reports, retention, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
@@ -130,6 +130,9 @@ routes! {
     Get  "/admin/keys"                                      Desk      lists::keys();
     Get  "/admin/keys/{object}/{key}"                       Desk      detail::key(object: Text, key: u32);
     Post "/admin/keys/{object}/{key}/{action}"              Desk      buttons::of_key(object: Text, key: u32, action: KeyAction);
+    Get  "/admin/gate"                                      Desk      gate::list();
+    Get  "/admin/gate/{key}/{number}"                       Desk      gate::operation(key: Text, number: u32);
+    Post "/admin/gate/{key}/{number}/{action}"              Desk      buttons::of_gate(key: Text, number: u32, action: GateAction);
     Get  "/admin/dead-letters"                              Desk      lists::dead_letters();
     Post "/admin/dead-letters/requeue-all"                  Desk      buttons::requeue_all();
     Get  "/admin/dead-letters/{job}"                        Desk      detail::dead_letter(job: Decoded);

@@ -21,6 +21,8 @@ pub enum Thing {
     Break,
     /// A report of Adyen's.
     Report,
+    /// What the gate has passed on.
+    Gate,
 }
 
 /// A status.
@@ -132,6 +134,37 @@ const BREAK: [Status; 4] = [
     status("accepted", "accepted", "plain", "An operator has said that the difference is right."),
 ];
 
+const GATE: [Status; 8] = [
+    status("open", "processing", "warn", "It is being passed on, or is taken up again by itself."),
+    status(
+        "in_doubt",
+        "unknown so far",
+        "warn",
+        "The site’s answer was lost. It is found out, or sent again under its key, once its visitor comes again.",
+    ),
+    status(
+        "unknown",
+        "unknown",
+        "bad",
+        "Nobody knows whether it was done, and it is not sent again: an operator says how it ended.",
+    ),
+    status("done", "done", "good", "It was done, once: duplicates get its answer."),
+    status(
+        "shown_again",
+        "shown again",
+        "plain",
+        "The site has shown the form again, as after invalid input: other content may be sent.",
+    ),
+    status("refused", "refused", "plain", "The site has refused it: it may be sent again."),
+    status("never_sent", "never sent", "plain", "The site was not reached: it may be sent again."),
+    status(
+        "not_done",
+        "not done",
+        "plain",
+        "An operator has found that it was not done: it may be sent again.",
+    ),
+];
+
 const REPORT: [Status; 3] = [
     status("waiting", "waiting", "warn", "It has come and is not read to its end yet."),
     status("done", "done", "good", "All of its lines are compared."),
@@ -198,6 +231,7 @@ impl Thing {
             Self::Job => &JOB,
             Self::Break => &BREAK,
             Self::Report => &REPORT,
+            Self::Gate => &GATE,
         }
     }
 
@@ -212,6 +246,11 @@ impl Thing {
             Some(status) => Cell { title: status.meaning, ..Cell::chip(status.word, status.tone) },
             None => Cell::chip(name.replace('_', " "), "plain"),
         }
+    }
+
+    /// The same of any name.
+    pub fn word_of(self, name: &str) -> String {
+        self.find(name).map_or(name, |status| status.word).to_owned()
     }
 
     /// The word alone.
@@ -253,8 +292,16 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const THINGS: [Thing; 7] =
-        [Thing::Payment, Thing::Refund, Thing::Key, Thing::Call, Thing::Job, Thing::Break, Thing::Report];
+    const THINGS: [Thing; 8] = [
+        Thing::Payment,
+        Thing::Refund,
+        Thing::Key,
+        Thing::Call,
+        Thing::Job,
+        Thing::Break,
+        Thing::Report,
+        Thing::Gate,
+    ];
 
     #[test]
     fn each_status_has_one_word_one_tone_and_a_sentence() {

@@ -87,8 +87,10 @@ pub struct Span {
     pub label: String,
 }
 
+/// The lane of calls, unless a page calls it otherwise.
+pub const CALLS: &str = "Provider";
 /// The lanes, from top to bottom. Empty ones are left out.
-pub const LANES: [&str; 7] = ["Runs", "Phases", "Provider", "Replays", "Webhooks", "Jobs", "Audit"];
+pub const LANES: [&str; 8] = ["Runs", "Phases", CALLS, "Origin", "Replays", "Webhooks", "Jobs", "Audit"];
 
 /// A stretch of the axis, drawn to scale.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -20,6 +20,8 @@ pub struct Health {
     pub dead: u32,
     /// Where the provider's books differ from ours.
     pub breaks: u32,
+    /// What the gate has passed on that nobody knows the end of.
+    pub gate: u32,
     /// How far behind the provider's lists are read, in ms; `None` if none was read yet.
     pub lag_ms: Option<u64>,
     /// How long ago a scheduled task ran last, in ms; `None` if none has run yet.
@@ -66,6 +68,13 @@ impl Verdict {
                 "/admin/breaks",
             ),
             (
+                health.gate,
+                "has an unknown outcome: say how it ended",
+                "have an unknown outcome: say how they ended",
+                "form of the gate",
+                "/admin/gate?state=unknown",
+            ),
+            (
                 health.ending,
                 "ends within a day: capture it, or the money is free again",
                 "end within a day: capture them, or the money is free again",
@@ -78,7 +87,7 @@ impl Verdict {
             .filter(|(number, ..)| *number > 0)
             .map(|(number, one, more, what, href)| match number {
                 1 => (format!("1 {what} {one}"), href),
-                _ => (format!("{number} {what}s {more}"), href),
+                _ => (format!("{number} {} {more}", several(what)), href),
             })
             .collect();
         if let Some(ms) = health.lag_ms.filter(|ms| *ms > LAG_MAX_MS) {
@@ -116,6 +125,11 @@ impl Verdict {
     }
 }
 
+/// The plural.
+fn several(what: &str) -> String {
+    what.split_once(' ').map_or_else(|| format!("{what}s"), |(first, rest)| format!("{first}s {rest}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +140,7 @@ mod tests {
         ending: 0,
         dead: 0,
         breaks: 0,
+        gate: 0,
         lag_ms: Some(600_000),
         silence_ms: Some(60_000),
     };
@@ -153,6 +168,11 @@ mod tests {
                 Health { late_or_flagged: 2, ..WELL },
                 "2 keys are late or need a person",
                 "/admin/keys?state=late",
+            ),
+            (
+                Health { gate: 2, ..WELL },
+                "2 forms of the gate have an unknown outcome: say how they ended",
+                "/admin/gate?state=unknown",
             ),
             (Health { dead: 3, ..WELL }, "3 jobs have failed for good", "/admin/dead-letters"),
             (

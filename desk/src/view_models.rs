@@ -27,6 +27,8 @@ pub struct PageChrome {
     pub dead: u32,
     /// How many breaks are open.
     pub breaks: u32,
+    /// How much of what the gate has passed on nobody knows the end of; `None` where no gate is bound.
+    pub gate: Option<u32>,
     /// The result of the last action.
     pub notice: Option<Notice>,
 }
@@ -44,9 +46,9 @@ pub struct MenuItem {
 
 impl PageChrome {
     /// The menu.
-    pub fn menu(&self) -> [MenuItem; 7] {
+    pub fn menu(&self) -> Vec<MenuItem> {
         let item = |path, name, waits| MenuItem { path, name, waits };
-        [
+        let mut items = vec![
             item("/admin", "Overview", 0),
             item("/admin/payments", "Payments", 0),
             item("/admin/keys", "Keys", 0),
@@ -54,7 +56,11 @@ impl PageChrome {
             item("/admin/breaks", "Breaks", self.breaks),
             item("/admin/reports", "Reports", 0),
             item("/admin/audit", "Audit", 0),
-        ]
+        ];
+        if let Some(unknown) = self.gate {
+            items.insert(3, item("/admin/gate", "Gate", unknown));
+        }
+        items
     }
 }
 
@@ -89,8 +95,8 @@ pub struct Button {
     pub amount: Option<String>,
     /// It takes a reason for a refund.
     pub has_reason: bool,
-    /// It takes a note.
-    pub has_note: bool,
+    /// What the note is called that it takes; empty if it takes none.
+    pub note: &'static str,
     /// What the page showed when the button was made; empty if that does not matter.
     pub seen: String,
 }
@@ -106,7 +112,7 @@ impl Button {
             tone: "",
             amount: None,
             has_reason: false,
-            has_note: false,
+            note: "",
             seen: String::new(),
         }
     }
@@ -124,7 +130,7 @@ impl Button {
             Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
             Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
-            Target::Payment(_) | Target::Call(..) | Target::Key(..) => {
+            Target::Payment(_) | Target::Call(..) | Target::Key(..) | Target::Gate(..) => {
                 format!("{}/{}", subject.path(), act.as_str())
             }
         }

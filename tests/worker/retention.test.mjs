@@ -228,6 +228,35 @@ describe('personal data', async () => {
     assert.match(errors(rows[2])[1], /outcome unknown/);
   });
 
+  test('of what the gate has passed on goes after 90 days, but for what nobody knows the end of', async () => {
+    const days = 86_400_000;
+    const passedOn = [
+      ['done long ago', 1, 'done', 91],
+      ['done lately', 1, 'done', 89],
+      ['unknown', 1, 'unknown', 91],
+      ['sent anew', 1, 'refused', 91],
+      ['sent anew', 2, 'done', 89],
+    ];
+    for (const [key, number, state, age] of passedOn)
+      await model.run(
+        `INSERT INTO gate_operations (key_hash, number, version, host, route, state, attempts, replays, began_at_ms)
+         VALUES (?, ?, 1, 'shop.example', 'POST /', ?, 1, 0, ?)`,
+        ...[key, number, state, Date.now() - age * days],
+      );
+    const { forget } = await model.tick();
+    assert.equal(forget.gate, 2);
+    const rows = await model.all('SELECT key_hash, number FROM gate_operations ORDER BY key_hash, number');
+    assert.deepEqual(
+      rows.map(({ key_hash, number }) => [key_hash, number]),
+      [
+        ['done lately', 1],
+        ['sent anew', 2],
+        ['unknown', 1],
+      ],
+    );
+    await model.run('DELETE FROM gate_operations');
+  });
+
   test('the read model is written anew from the objects, by the commands', async () => {
     const run = async (command, ...args) =>
       (

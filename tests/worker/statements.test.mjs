@@ -54,6 +54,16 @@ const EXCEPTIONS = [
     bound: 'what is kept too long and is deleted: at most 10,000 in one run, and then they are gone',
   },
   {
+    statement: 'LIMIT ?2)',
+    step: '_by_time (began_at_ms<?)',
+    bound: 'the same of what the gate has passed on',
+  },
+  {
+    statement: 'AS number FROM gate_operations',
+    step: 'gate_operations_replayed (began_at_ms>?)',
+    bound: 'the overview: what had duplicates, of the last 7 days at most',
+  },
+  {
     statement: 'FROM looks WHERE',
     step: 'looks_by_time',
     bound: 'payments that changed in the minutes before they were compared',

@@ -21,6 +21,8 @@ const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
 const OVER_KEPT_MS: u64 = 30 * 86_400_000;
 /// How long a processed event is kept, in ms: its provider may send it again for up to 30 days.
 const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
+/// How long it is shown what the gate has passed on, in ms; what nobody knows the end of stays until an operator has said it.
+const GATE_KEPT_MS: u64 = 90 * 86_400_000;
 /// How many of each one run deletes.
 const OVER_MAX: u32 = 10_000;
 /// After how long an untouched job counts as lost, in ms: longer than any backoff, and than an object waits for confirmation.
@@ -48,6 +50,11 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
          (SELECT event_key FROM inbox WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
     let events_since_ms = now_ms.saturating_sub(EVENTS_KEPT_MS);
     let events = db.run(sql, vec![events_since_ms.into(), OVER_MAX.into()]).await?;
+    let sql = "DELETE FROM gate_operations WHERE key_hash IN
+         (SELECT key_hash FROM gate_operations WHERE began_at_ms < ?1 AND state != 'unknown' LIMIT ?2)
+         AND began_at_ms < ?1 AND state != 'unknown'";
+    let gate_since_ms = now_ms.saturating_sub(GATE_KEPT_MS);
+    let gate = db.run(sql, vec![gate_since_ms.into(), OVER_MAX.into()]).await?;
     let runs_since_ms = now_ms.saturating_sub(RUNS_KEPT_MS);
     let runs = db
         .run(
@@ -55,7 +62,7 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
             vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()],
         )
         .await?;
-    Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "runs": runs }))
+    Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "gate": gate, "runs": runs }))
 }
 
 /// Moves jobs whose message was lost to the dead letters. Returns how many there were.

@@ -60,6 +60,10 @@ const statements = (from, until, newestMs) => {
        received_at_ms, updated_at_ms)
      SELECT 'shop-' || n, 'adyen', 'CAPTURE', ${ID}, 'e' || n, ${at}, 'done', 1, '[]', ${at}, ${at}, ${at}
      FROM numbers WHERE n % 4 = 0 AND ${at} > ${newestMs - 40 * 86_400_000}`,
+    `${numbers} INSERT INTO gate_operations (key_hash, number, version, host, route, state, status, attempts, replays, began_at_ms,
+       ended_at_ms)
+     SELECT ${ID}, 1, 2, 'shop.example', 'POST /checkout', CASE WHEN n % 10 THEN 'done' WHEN n < 1000 THEN 'unknown' ELSE 'refused' END,
+       iif(n % 10, 303, 422), 1, iif(n % 50, 0, 2), ${at}, ${at} + 300 FROM numbers WHERE n % 2 = 0`,
   ];
 };
 
