@@ -109,10 +109,12 @@ test('a page with a key is private, and only it brings the cookie of the visitor
     etag: '"1"',
     'last-modified': 'Mon, 23 Nov 2026 10:00:00 GMT',
     'cache-control': 'public, max-age=60',
+    'cdn-cache-control': 'max-age=60',
+    'surrogate-control': 'max-age=60',
   };
   const keyed = await through('<form method="post" action="/checkout">', { headers });
   assert.equal(keyed.headers['cache-control'], 'private, no-cache');
-  for (const name of ['etag', 'last-modified', 'content-length'])
+  for (const name of ['etag', 'last-modified', 'content-length', 'cdn-cache-control', 'surrogate-control'])
     assert.equal(keyed.headers[name], undefined, name);
   assert.match(
     keyed.set[0],
@@ -122,6 +124,7 @@ test('a page with a key is private, and only it brings the cookie of the visitor
   assert.deepEqual(plain.set, []);
   assert.equal(plain.headers.etag, '"1"');
   assert.equal(plain.headers['cache-control'], 'public, max-age=60');
+  assert.equal(plain.headers['cdn-cache-control'], 'max-age=60');
   const secret = await through('<form method="post" action="/checkout">', {
     headers: { 'cache-control': 'no-store' },
   });

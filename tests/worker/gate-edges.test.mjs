@@ -1,0 +1,163 @@
+// The gate: whose a key is, what an answer to a look-up says, two routes of one host, and what the shop is told of who asks.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { FORM, customers, keysIn, startGate } from './support/gate.mjs';
+
+const forms = ['POST /checkout'];
+const api = ['POST /v1/*'];
+const QUIET_MS = 310;
+const HOSTS = {
+  'lookup.test': {
+    forms,
+    log_in: ['/login'],
+    on_unknown: { lookup: 'GET /asked?key={key}' },
+    timeout_ms: 300,
+    quiet_ms: QUIET_MS,
+    wait_ms: 100,
+  },
+  'api.test': { api },
+  'named.test': { api, identity: ['x-client'] },
+  // Two routes of one host: the first one has no forms.
+  'two.test': { api },
+  '': { forms },
+};
+
+let gate;
+let shop;
+let atCheckout;
+let someone;
+let ordersOf;
+
+before(async () => {
+  gate = await startGate(HOSTS);
+  ({ shop } = gate);
+  ({ atCheckout, someone, ordersOf } = customers(gate));
+});
+
+after(() => gate.close());
+
+describe('a look-up', () => {
+  /** An order whose answer is lost, asked for until long after it would be sent again if it were not there. */
+  async function lost(status, headers = {}, body = '') {
+    shop.on('/asked', (_, answer) => answer.writeHead(status, headers).end(body));
+    const { visitor, key } = await atCheckout('lookup.test');
+    const name = someone();
+    shop.fault = 'lost';
+    const answers = [];
+    const until = Date.now() + 4 * QUIET_MS;
+    while (Date.now() < until) {
+      answers.push(await visitor.post('/checkout', { paid_once_key: key, name }));
+      await pause(50);
+    }
+    return { answers, orders: ordersOf(name).length };
+  }
+
+  for (const [what, status, headers] of [
+    ['is not allowed', 401],
+    ['is forbidden', 403],
+    ['comes too often', 429, { 'retry-after': '1' }],
+    ['is led to the log-in', 302, { location: '/login?next=/asked' }],
+    ['fails', 500],
+  ]) {
+    test(`that ${what} says nothing: it is not sent again`, async () => {
+      const { answers, orders } = await lost(status, headers);
+      assert.equal(orders, 1);
+      const told = new Set(answers.map((answer) => answer.status));
+      assert.ok(!told.has(303) && !told.has(200), [...told].join());
+    });
+  }
+
+  test('control: one that says that there is nothing has it sent again', async () => {
+    assert.equal((await lost(404)).orders, 2);
+  });
+
+  test('with an answer that is too large to be kept has found it', async () => {
+    const { answers, orders } = await lost(200, { 'content-type': 'text/plain' }, 'x'.repeat(600_000));
+    assert.equal(orders, 1);
+    assert.match(answers.at(-1).text, /This was sent already/);
+  });
+});
+
+describe('a key of the API is of whoever has the credentials', () => {
+  const send = (host, key, headers, name) =>
+    gate.send(host, '/v1/orders', {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-www-form-urlencoded',
+        'idempotency-key': key,
+        ...headers,
+      },
+      body: new URLSearchParams({ name }).toString(),
+    });
+
+  test('another token is another client', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    for (const token of ['a', 'b', 'a', 'b']) {
+      await send('api.test', key, { authorization: `Bearer ${token}` }, name);
+    }
+    assert.equal(ordersOf(name).length, 2);
+  });
+
+  test('a session that changes at each answer is no other client', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    for (const session of ['one', 'two', 'three']) {
+      const headers = { authorization: 'Bearer a', cookie: `sessionid=${session}` };
+      await send('api.test', key, headers, name);
+    }
+    assert.equal(ordersOf(name).length, 1);
+  });
+
+  test('without a token the session says who it is', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    for (const session of ['one', 'two', 'one']) {
+      await send('api.test', key, { cookie: `sessionid=${session}` }, name);
+    }
+    assert.equal(ordersOf(name).length, 2);
+  });
+
+  test('where requests are signed, a header that is named says it', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    for (const signature of ['1', '2', '3']) {
+      const headers = { authorization: `Signature ${signature}`, 'x-client': 'c' };
+      await send('named.test', key, headers, name);
+    }
+    assert.equal(ordersOf(name).length, 1);
+    await send('named.test', key, { authorization: 'Signature 4', 'x-client': 'd' }, name);
+    assert.equal(ordersOf(name).length, 2);
+  });
+});
+
+test('a route without forms leaves those of the next one their keys', async () => {
+  const visitor = gate.visitor('two.test');
+  const page = await visitor.request('/checkout');
+  assert.equal(keysIn(page.text).length, 1, FORM);
+  const name = someone();
+  for (let sent = 0; sent < 2; sent += 1) {
+    const { status } = await visitor.post('/checkout', { paid_once_key: keysIn(page.text)[0], name });
+    assert.equal(status, 303);
+  }
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('nobody tells the shop for somebody else who they are', async () => {
+  const visitor = gate.visitor('two.test');
+  const claims = {
+    'x-forwarded-for': '192.0.2.1',
+    'x-forwarded-host': 'evil.test',
+    'x-real-ip': '192.0.2.1',
+    'true-client-ip': '192.0.2.1',
+    forwarded: 'for=192.0.2.1',
+    'paid-once-ask': 'claims',
+  };
+  await visitor.request('/checkout', { headers: claims });
+  const { headers } = shop.requests.at(-1);
+  for (const [name, value] of Object.entries(claims)) assert.notEqual(headers[name], value, name);
+  assert.equal(headers['x-forwarded-host'], 'two.test');
+});
