@@ -134,7 +134,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         tiles.push(Tile {
             label: "Gate: duplicates stopped",
             value: format::count(stopped),
-            note: format!("of what was sent first {in_range}; {unknown} unknown now"),
+            note: format!("of what was sent first {in_range}; {unknown} to be reviewed now"),
             tone: tone(unknown, "bad"),
             href: gate::PATH,
         });

@@ -138,13 +138,13 @@ const GATE: [Status; 8] = [
     status("open", "processing", "warn", "It is being passed on, or is taken up again by itself."),
     status(
         "in_doubt",
-        "unknown so far",
+        "unknown",
         "warn",
         "The site’s answer was lost. It is found out, or sent again under its key, once its visitor comes again.",
     ),
     status(
         "unknown",
-        "unknown",
+        "needs review",
         "bad",
         "Nobody knows whether it was done, and it is not sent again: an operator says how it ended.",
     ),
@@ -155,7 +155,7 @@ const GATE: [Status; 8] = [
         "plain",
         "The site has shown the form again, as after invalid input: other content may be sent.",
     ),
-    status("refused", "refused", "plain", "The site has refused it: it may be sent again."),
+    status("refused", "rejected", "plain", "The site has refused it: it may be sent again."),
     status("never_sent", "never sent", "plain", "The site was not reached: it may be sent again."),
     status(
         "not_done",
