@@ -10,7 +10,7 @@ use once::id::InstanceId;
 use once::record::{Lifecycle, Open};
 use once::rows::{Rows, TimelineEntry};
 
-use crate::domain::{PassOn, Reply, SEND, word};
+use crate::domain::{PassOn, SEND, without_answer, word};
 use crate::meaning::Ended;
 use crate::told;
 
@@ -49,7 +49,7 @@ pub fn settle(
         is_contradicted: false,
     };
     let status = if said.is_done { 200 } else { 502 };
-    let result = Reply { ended, sealed: Vec::new() };
+    let result = without_answer(ended);
     let call_id = call.call_id;
     let call = rows.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))?;
     call.state = CallState::Settled(Settlement::Answered(ProviderReply { status, result, request_id: None }));

@@ -217,8 +217,10 @@ impl RawOnUnknown {
 const BODY_MAX: usize = 100 << 20;
 /// The largest body that can be set, in bytes: as much as Cloudflare takes on any plan.
 const BODY_MAX_MAX: usize = 500 << 20;
-/// The largest answer that is kept, in bytes: a row takes 2 MB, and it is written there in base64.
-const ANSWER_MAX: usize = 512 << 10;
+/// The largest answer that is kept unless it is set, in bytes. Where no bucket is bound it is as much as a row takes.
+const ANSWER_DEFAULT: usize = 4 << 20;
+/// The largest one that can be set, in bytes: it is held in memory several times while it is sealed.
+const ANSWER_MAX: usize = 10 << 20;
 /// Who a client of an API is, unless it is set.
 const IDENTITY: &[&str] = &["authorization", "x-api-key", "x-auth-token"];
 /// What a log-in form's address has in it: its answer is a session, which must not be given twice.
@@ -328,7 +330,7 @@ impl Route {
             edited: raw.edited,
             one_at_a_time: raw.one_at_a_time,
             max_body: bounded("max_body", raw.max_body, BODY_MAX, BODY_MAX_MAX)?,
-            max_answer: bounded("max_answer", raw.max_answer, ANSWER_MAX, ANSWER_MAX)?,
+            max_answer: bounded("max_answer", raw.max_answer, ANSWER_DEFAULT, ANSWER_MAX)?,
             waits,
             script: raw.script.unwrap_or(true),
             off: raw.off,

@@ -1,8 +1,10 @@
 //! What the gate's operations are about: what is kept of a request that is passed on, and of its answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use once::domain::{Answer, Domain, NoPoint, Provider};
+use once::record::Lifecycle;
+use once::rows::Rows;
 use once::times::Times;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +99,9 @@ impl Provider for Again {
 pub struct Reply {
     /// What it means.
     pub ended: Ended,
+    /// Its body lies in the bucket.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_bucket: bool,
     /// Headers and body, sealed so that only whoever has the key can read them. Taken out once the response is stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "base64")]
     pub sealed: Vec<u8>,
@@ -125,6 +130,11 @@ impl Answer for Reply {
     }
 }
 
+/// What there is where the origin has given no answer.
+pub const fn without_answer(ended: Ended) -> Reply {
+    Reply { ended, in_bucket: false, sealed: Vec::new() }
+}
+
 /// One word for it, as it stands in logs and in the stored response.
 pub const fn word(ended: Ended) -> &'static str {
     match ended {
@@ -145,12 +155,27 @@ pub struct Intent {
     /// Where each one goes of which the read model is told.
     #[serde(default)]
     pub places: BTreeMap<u32, Place>,
+    /// Those whose answers lie in the bucket.
+    #[serde(default)]
+    pub in_bucket: BTreeSet<u32>,
     /// Grows with each change of which it is told.
     #[serde(default)]
     pub version: u64,
     /// How long the newest one waits for what.
     #[serde(default)]
     pub waits: Option<Waits>,
+}
+
+impl Intent {
+    /// Those of which nobody can be given the answer any more that lies in the bucket.
+    pub fn over_in_bucket(rows: &Rows<PassOn>) -> impl Iterator<Item = u32> {
+        let newest = rows.keys.iter().map(|key| key.key_id).max();
+        let is_over = move |number: &u32| {
+            Some(*number) != newest
+                || rows.key(*number).is_none_or(|key| matches!(key.lifecycle, Lifecycle::Expired(_)))
+        };
+        rows.resource.in_bucket.iter().copied().filter(is_over)
+    }
 }
 
 impl Domain for PassOn {

@@ -13,7 +13,7 @@ use once::flow::{Admission, End, Flow, Phase};
 use once::record::{Lifecycle, StoredResponse};
 use once::rows::Rows;
 
-use crate::domain::{Again, PassOn, Reply, SEND, Submission, word};
+use crate::domain::{Again, Intent, PassOn, SEND, Submission, without_answer, word};
 use crate::meaning::Ended;
 use crate::told;
 
@@ -41,11 +41,14 @@ impl Flow for PassOn {
         let (status, reply) = match phase.settlement(SEND)? {
             None => return Ok(send(submission)),
             Some(Settlement::Answered(reply)) => (reply.status, reply.result),
-            Some(Settlement::NotExecuted) => (502, Reply { ended: Ended::NeverSent, sealed: Vec::new() }),
-            Some(Settlement::NeedsReview) => (502, Reply { ended: Ended::Unknown, sealed: Vec::new() }),
+            Some(Settlement::NotExecuted) => (502, without_answer(Ended::NeverSent)),
+            Some(Settlement::NeedsReview) => (502, without_answer(Ended::Unknown)),
         };
         let key_id = phase.key_id;
         phase.rows.resource.ended.insert(key_id, reply.ended);
+        if reply.in_bucket {
+            phase.rows.resource.in_bucket.insert(key_id);
+        }
         phase.rows.note(key_id, phase.ctx.now_ms, "ended", word(reply.ended));
         // It is stored once, as the response.
         for call in phase.rows.calls.iter_mut().filter(|call| call.key_id == key_id) {
@@ -58,10 +61,17 @@ impl Flow for PassOn {
 
     fn too_many_keys(_: u32) {}
 
+    fn due_at_ms(rows: &Rows<Self>, ctx: &Context<()>) -> Option<u64> {
+        Intent::over_in_bucket(rows).next().map(|_| ctx.now_ms.saturating_add(CLEAN_UP_MS))
+    }
+
     fn on_commit(before: &Rows<Self>, after: &mut Rows<Self>, ctx: &Context<()>) {
         told::stage(before, after, ctx);
     }
 }
+
+/// How long after it is over an answer is deleted from the bucket at the latest, in ms; if that fails it is tried again as long after.
+const CLEAN_UP_MS: u64 = 60_000;
 
 fn send(submission: &Submission) -> End<PassOn> {
     let retry_policy = match submission.again {

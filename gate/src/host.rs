@@ -25,8 +25,9 @@ use worker::wasm_bindgen::JsValue;
 use worker::worker_sys::web_sys;
 use worker::{AbortController, ByteStream, Delay, Env, Fetch, Headers, Response, ResponseBody, Result};
 
+use crate::bucket::{self, ROW_MAX};
 use crate::cookies::Sent;
-use crate::domain::{Again, OnUnknown, PassOn, Reply};
+use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, without_answer};
 use crate::headers::is_answers;
 use crate::meaning::{Ended, Rules, Seen};
 use crate::sealed::{self, Head, Kept};
@@ -91,6 +92,11 @@ impl GateHost {
         Self { env, times: Cell::default(), outgoing: RefCell::default(), large: RefCell::default() }
     }
 
+    /// How large an answer may be to be kept, in bytes: a row takes less than a bucket.
+    pub(crate) fn keeps(&self, max_answer: usize) -> usize {
+        if bucket::is_bound(&self.env) { max_answer } else { max_answer.min(ROW_MAX) }
+    }
+
     /// Whether there is a read model to tell.
     pub(crate) fn tells(&self) -> bool {
         Db::of(&self.env).is_ok()
@@ -137,42 +143,65 @@ impl GateHost {
         if ended == Ended::Unknown {
             return unknown(format!("status {}", answered.status));
         }
-        let Answered { status, headers, body, rest } = answered;
-        let head = Head { headers, first: outgoing.first.clone(), is_whole: rest.is_none() };
-        let kept = match rest {
-            None => Kept { head, body },
-            Some(rest) => {
-                let whole = futures_util::stream::once(async move { Ok(body) }).chain(rest);
-                if let Ok(whole) = Response::from_stream(whole) {
-                    self.large.borrow_mut().insert(key_id, whole);
+        let status = answered.status;
+        let (sealed, in_bucket) = self.keep(outgoing, key_id, answered).await;
+        Outcome::Definitive(ProviderReply {
+            status,
+            result: Reply { ended, in_bucket, sealed },
+            request_id: None,
+        })
+    }
+
+    /// Seals what is kept of an answer, and says whether its body lies in the bucket. What cannot be kept is for whoever has asked alone: it is
+    /// true all the same.
+    async fn keep(&self, outgoing: &Outgoing, key_id: u32, answered: Answered) -> (Vec<u8>, bool) {
+        let Answered { headers, body, rest, .. } = answered;
+        let is_small = body.len() <= ROW_MAX;
+        let head =
+            Head { headers, first: outgoing.first.clone(), is_whole: rest.is_none(), in_bucket: false };
+        let mut kept = Kept { head, body };
+        match rest {
+            None if is_small => {}
+            None => {
+                kept.head.in_bucket = true;
+                if let Err(error) = self.put(outgoing, key_id, &kept).await {
+                    log("warn", &[("event", "not_kept".into()), ("error", error.to_string().into())]);
+                    (kept.head.is_whole, kept.head.in_bucket) = (false, false);
                 }
-                Kept { head, body: Vec::new() }
+                let body = std::mem::take(&mut kept.body);
+                self.large.borrow_mut().extend(Response::from_bytes(body).map(|whole| (key_id, whole)));
             }
-        };
-        // What was answered is true, whether it can be kept or not.
+            Some(rest) => {
+                let body = std::mem::take(&mut kept.body);
+                let whole = futures_util::stream::once(async move { Ok(body) }).chain(rest);
+                self.large.borrow_mut().extend(Response::from_stream(whole).map(|whole| (key_id, whole)));
+            }
+        }
         let sealed = sealed::seal(&kept, &outgoing.secret).await.unwrap_or_else(|error| {
             log("error", &[("event", "not_sealed".into()), ("error", error.to_string().into())]);
             Vec::new()
         });
-        Outcome::Definitive(ProviderReply { status, result: Reply { ended, sealed }, request_id: None })
+        (sealed, kept.head.in_bucket)
+    }
+
+    async fn put(&self, outgoing: &Outgoing, key_id: u32, kept: &Kept) -> Result<()> {
+        let sealed = sealed::seal(kept, &outgoing.secret).await?;
+        bucket::put(&self.env, &outgoing.secret.name(), key_id, sealed).await
     }
 
     /// Asks the origin on behalf of the visitor what became of it.
-    async fn ask_origin(&self, outgoing: &Outgoing, origin_key: &str) -> LookUp<Reply> {
+    async fn ask_origin(&self, outgoing: &Outgoing, call: &ProviderCall<PassOn>) -> LookUp<Reply> {
         let unclear = |reason| LookUp::Inconclusive { from_the_start: true, reason };
         let OnUnknown::Lookup { get, done } = &outgoing.on_unknown else {
             return unclear("the route asks nobody any more".to_owned());
         };
         let origin = Url::split(&outgoing.url);
-        let url = format!("{}://{}{}", origin.scheme, origin.host, get.replace("{key}", origin_key));
+        let url = format!("{}://{}{}", origin.scheme, origin.host, get.replace("{key}", &call.provider_key));
         match exchange(outgoing, "GET", &url, None).await {
             Ok(answered) if answered.status == *done => {
-                let Answered { status, headers, body, rest } = answered;
-                let is_whole = rest.is_none();
-                let head = Head { headers, first: outgoing.first.clone(), is_whole };
-                let kept = Kept { head, body: if is_whole { body } else { Vec::new() } };
-                let sealed = sealed::seal(&kept, &outgoing.secret).await.unwrap_or_default();
-                found(status, Reply { ended: Ended::Done, sealed })
+                let status = answered.status;
+                let (sealed, in_bucket) = self.keep(outgoing, call.key_id, answered).await;
+                found(status, Reply { ended: Ended::Done, in_bucket, sealed })
             }
             // Who is not known, or comes too often, is told nothing.
             Ok(answered)
@@ -193,17 +222,13 @@ const fn found(status: u16, result: Reply) -> LookUp<Reply> {
 }
 
 fn never_sent() -> Outcome<Reply> {
-    let result = without_body(Ended::NeverSent);
+    let result = without_answer(Ended::NeverSent);
     Outcome::Definitive(ProviderReply { status: 502, result, request_id: None })
 }
 
 fn not_brought() -> Outcome<Reply> {
     let reason = "nobody has brought it again".to_owned();
     Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Send, reason }
-}
-
-const fn without_body(ended: Ended) -> Reply {
-    Reply { ended, sealed: Vec::new() }
 }
 
 /// Asks the origin. An error means that it is unknown whether it got it; its text quotes nothing of it.
@@ -299,17 +324,34 @@ impl Host for GateHost {
         let times = self.times.get();
         let age_ms = now_ms().saturating_sub(call.first_sent_at_ms.unwrap_or(0));
         match self.brought(call) {
-            Some(outgoing) if call.provider == Again::Ask => {
-                self.ask_origin(&outgoing, &call.provider_key).await
-            }
+            Some(outgoing) if call.provider == Again::Ask => self.ask_origin(&outgoing, call).await,
             // It cannot be sent again any more, and there is nothing to ask.
             _ if call.provider != Again::Ask || age_ms > times.retention_ms => {
-                found(502, without_body(Ended::Unknown))
+                found(502, without_answer(Ended::Unknown))
             }
             _ => LookUp::Inconclusive {
                 from_the_start: true,
                 reason: "it is asked for with the visitor's cookies: they have not come again".to_owned(),
             },
+        }
+    }
+
+    /// Deletes from the bucket what nobody can be given any more.
+    async fn woken(&self, object: &Rc<Object<Self>>) {
+        let Ok(Some(rows)) = object.store().read() else { return };
+        for number in Intent::over_in_bucket(&rows) {
+            let Some(name) = rows.key(number).map(told::name) else { continue };
+            let deleted =
+                bucket::delete(&self.env, name, number).await.map_err(|error| Bug(error.to_string()));
+            let forgotten = deleted.and_then(|()| {
+                object.store().transaction(&object.context(), |rows| {
+                    rows.resource.in_bucket.remove(&number);
+                    Ok(())
+                })
+            });
+            if let Err(bug) = forgotten {
+                object.log("warn", "not_deleted", &[("error", bug.0.as_str().into())]);
+            }
         }
     }
 

@@ -30,6 +30,7 @@ pub mod waits;
 
 mod answer;
 mod app;
+mod bucket;
 mod client;
 mod host;
 mod own;

@@ -26,12 +26,14 @@ use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Result, State, durable_object};
 
 use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
+use crate::bucket;
 use crate::by_hand;
 use crate::cookies::{self, Sent};
 use crate::domain::{Again, PassOn, Submission};
 use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
+use crate::secret::Secret;
 use crate::stream::Watched;
 
 /// How long an operator waits for what follows from their word; it goes on without them.
@@ -219,7 +221,7 @@ async fn run(
             secret,
             first: now.clone(),
             rules: ask.rules.clone(),
-            max_answer: ask.max_answer,
+            max_answer: object.host().keeps(ask.max_answer),
             timeout: Duration::from_millis(ask.times().provider_timeout_ms),
             on_unknown: ask.on_unknown.clone(),
         };
@@ -321,6 +323,13 @@ async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sen
     if replayed && !cookies::is_same_session(&head.first, now, &set, &ask.session, &secret) {
         return said(Verdict::AlreadyDone);
     }
+    let body = match large {
+        None if head.in_bucket => match from_bucket(object, &secret, number).await {
+            Some(body) => body,
+            None => return said(Verdict::AlreadyDone),
+        },
+        _ => body,
+    };
     let response = match large {
         Some(large) => large,
         None if !head.is_whole => return said(Verdict::AlreadyDone),
@@ -335,6 +344,15 @@ async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sen
     }
     headers.set(VERDICT, &to_header(&Verdict::Answered { replayed })?)?;
     Ok(response.with_status(stored.status).with_headers(headers))
+}
+
+/// The body of an answer that is too large for a row.
+async fn from_bucket(object: &Object<GateHost>, secret: &Secret, number: u32) -> Option<Vec<u8>> {
+    let sealed = bucket::get(&object.host().env, &secret.name(), number).await.unwrap_or_else(|error| {
+        object.log("warn", "not_read", &[("error", error.to_string().into())]);
+        None
+    })?;
+    Some(sealed::open(&sealed, secret).await?.body)
 }
 
 fn said(verdict: Verdict) -> Result<Response> {

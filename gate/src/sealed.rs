@@ -30,6 +30,9 @@ pub struct Head {
     pub first: Vec<Sent>,
     /// The body is there.
     pub is_whole: bool,
+    /// It lies in the bucket, sealed with this head.
+    #[serde(default)]
+    pub in_bucket: bool,
 }
 
 #[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen)]

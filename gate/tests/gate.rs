@@ -63,7 +63,7 @@ impl Scenario for Form {
     }
 
     fn execute(&self, _: &ProviderCall<PassOn>) -> Reply {
-        Reply { ended: self.answer, sealed: b"sealed".to_vec() }
+        Reply { ended: self.answer, in_bucket: false, sealed: b"sealed".to_vec() }
     }
 
     fn judge(&self, end: &End<'_, PassOn>) -> Result<(), String> {

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, test } from 'node:test';
 
-import { GATE, workersWithGate } from '../worker/support/gate-site.mjs';
+import { send as sendTo, workersWithGate } from '../worker/support/gate-site.mjs';
 import { startSite } from '../worker/support/harness.mjs';
 import { until } from '../worker/support/until.mjs';
 import { browsers } from './support/browsers.mjs';
@@ -37,14 +37,7 @@ after(async () => {
   shop.close();
 });
 
-async function send(how, key = randomUUID()) {
-  const answer = await site.server.getWorker(GATE).fetch(`http://shop.example/cart/7/order/${how}`, {
-    method: 'POST',
-    headers: { 'idempotency-key': key, 'content-type': 'application/json', accept: 'application/json' },
-    body: '{}',
-  });
-  return answer.text();
-}
+const send = async (how, key = randomUUID()) => (await sendTo(site, `/cart/7/order/${how}`, key)).text;
 const count = async (state) =>
   (await site.rows('SELECT count(*) AS number FROM gate_operations WHERE state = ?', state))[0].number;
 

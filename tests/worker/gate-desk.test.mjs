@@ -6,8 +6,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 
-import { read } from './support/account.mjs';
-import { GATE, workersWithGate } from './support/gate-site.mjs';
+import { send as sendTo, workersWithGate } from './support/gate-site.mjs';
 import { startSite } from './support/harness.mjs';
 import { key as buttonKey, operator } from './support/operator.mjs';
 import { until } from './support/until.mjs';
@@ -39,22 +38,11 @@ after(async () => {
 });
 const { look, press, logOf } = operator(site, ADMIN_TOKEN);
 
-/** Sends something through the gate, as one client. */
 let sentAtMs = 0;
-async function send(path, key, body = 'a=1') {
+const send = (...what) => {
   sentAtMs = Date.now();
-  const answer = await site.server.getWorker(GATE).fetch(`http://shop.example${path}`, {
-    method: 'POST',
-    headers: {
-      'idempotency-key': key,
-      'content-type': 'application/x-www-form-urlencoded',
-      authorization: 'Bearer a client',
-      accept: 'application/json',
-    },
-    body,
-  });
-  return read(answer);
-}
+  return sendTo(site, ...what);
+};
 const times = (path) => got.filter(({ url }) => url === path).length;
 /** What the read model is told of the newest that was sent, once it says `wanted`. */
 const told = (wanted) =>
