@@ -73,6 +73,7 @@ const example = (route) =>
     '/admin/keys/{object}/{key}/{action}': '/admin/keys/ab/1/resume',
     '/admin/gate/{key}/{number}/{action}': '/admin/gate/ab/1/done',
     '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
+    '/admin/gate/{key}/{number}': '/admin/gate/ab/1',
     '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
     '/admin/breaks/{id}/{action}': '/admin/breaks/x/accept',
   })[route] ?? route.replaceAll(/\{\w+\}/g, 'x');
