@@ -200,7 +200,7 @@ pub(crate) async fn operation(
     for other in others {
         let path = Target::Gate(key.to_owned(), other.key_id).path();
         let link = Cell { class: "", ..Cell::link(format!("number {}", other.key_id), path) };
-        facts.push(fact("Under the same key", link.with(Thing::Gate.word_of(&other.status))));
+        facts.push(fact("Under the same key", link.with(Thing::Gate.word(&other.status))));
     }
     facts.push(fact("Object", Cell { class: "id", ..Cell::text(inspection.snapshot.object.clone()) }));
     let mut buttons = Vec::new();

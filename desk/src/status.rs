@@ -248,13 +248,8 @@ impl Thing {
         }
     }
 
-    /// The same of any name.
-    pub fn word_of(self, name: &str) -> String {
-        self.find(name).map_or(name, |status| status.word).to_owned()
-    }
-
     /// The word alone.
-    pub fn word(self, name: &'static str) -> &'static str {
+    pub fn word(self, name: &str) -> &str {
         self.find(name).map_or(name, |status| status.word)
     }
 

@@ -11,16 +11,13 @@ use once::rows::{Rows, StagedJob};
 use crate::domain::{PassOn, Place, SEND, word};
 use crate::meaning::Ended;
 
-/// Of an operation under its key.
-type Number = u32;
-
 /// Stages what this transaction changes of what is told. The newest job of an operation takes the place of the one before.
 pub(crate) fn stage(before: &Rows<PassOn>, after: &mut Rows<PassOn>, ctx: &Context<()>) {
     let is_new = |key: &&KeyRecord<PassOn>| {
         after.resource.places.contains_key(&key.key_id)
             && before.key(key.key_id).is_none_or(|was| face(before, was) != face(after, key))
     };
-    let changed: Vec<Number> = after.keys.iter().filter(is_new).map(|key| key.key_id).collect();
+    let changed: Vec<u32> = after.keys.iter().filter(is_new).map(|key| key.key_id).collect();
     if changed.is_empty() {
         return;
     }
@@ -34,7 +31,7 @@ pub(crate) fn stage(before: &Rows<PassOn>, after: &mut Rows<PassOn>, ctx: &Conte
 }
 
 /// The operation of which a job tells.
-pub(crate) fn number_of(job: &StagedJob<()>) -> Option<Number> {
+pub(crate) fn number_of(job: &StagedJob<()>) -> Option<u32> {
     u32::try_from(job.payload.as_u64()?).ok()
 }
 
@@ -54,7 +51,7 @@ pub(crate) fn state(rows: &Rows<PassOn>, key: &KeyRecord<PassOn>) -> &'static st
 }
 
 /// The status of the origin's own answer.
-pub(crate) fn status(rows: &Rows<PassOn>, number: Number) -> Option<u16> {
+pub(crate) fn status(rows: &Rows<PassOn>, number: u32) -> Option<u16> {
     let call = rows.call(number, SEND)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
     let is_its_own = matches!(reply.result.ended, Ended::Done | Ended::ShownAgain | Ended::Refused);
@@ -71,7 +68,7 @@ pub(crate) const fn ended_at_ms(key: &KeyRecord<PassOn>) -> Option<u64> {
 }
 
 /// What is told of an operation now.
-pub(crate) fn row(rows: &Rows<PassOn>, number: Number) -> Option<GateRow> {
+pub(crate) fn row(rows: &Rows<PassOn>, number: u32) -> Option<GateRow> {
     let key = rows.key(number)?;
     let Place { host, route } = rows.resource.places.get(&number)?.clone();
     Some(GateRow {

@@ -11,27 +11,19 @@
 
 use messages::gate::GateWord;
 use messages::message::ByHandAnswer;
-use once::begin::{Begin, Command, begin};
+use once::begin::{Begin, begin};
 use once::call::{LookUp, Outcome};
 use once::context::Context;
-use once::fingerprint::{Canonical, Fingerprint};
-use once::id::{InstanceId, ObjectId, Owner, RequestId};
-use once::key::KeyHash;
-use once::record::{Channel, Lifecycle};
+use once::id::{InstanceId, ObjectId};
+use once::record::Lifecycle;
 use once::rows::Rows;
 use once::run::{Action, Event, Run};
 use paid_once_gate::by_hand::{inspection, settle};
-use paid_once_gate::domain::{Again, PassOn, Place, Submission};
+use paid_once_gate::domain::{Again, PassOn};
 use paid_once_gate::meaning::Ended;
-use paid_once_gate::waits::Waits;
+use support::{WAITS, command};
 
-const WAITS: Waits = Waits {
-    wait_ms: 10_000,
-    keep_ms: 86_400_000,
-    timeout_ms: 60_000,
-    replay_ms: 3_600_000,
-    quiet_ms: 120_000,
-};
+mod support;
 
 fn at(now_ms: u64) -> Context<()> {
     Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () }
@@ -44,27 +36,6 @@ fn me() -> InstanceId {
 fn word(is_done: bool) -> GateWord {
     let (operator, reason) = ("ada".to_owned(), "it is in the books".to_owned());
     GateWord { number: 1, is_done, operator, reason, button: 7 }
-}
-
-fn command(again: Again) -> Command<PassOn> {
-    Command {
-        owner: Owner::Session("visitor".into()),
-        key_hash: KeyHash("form.1".into()),
-        fingerprint: Fingerprint("gate1:1".into()),
-        parameters: Canonical(String::new()),
-        operation: Submission {
-            place: Place { host: "shop.example".into(), route: "POST /checkout".into() },
-            waits: WAITS,
-            is_told: true,
-            again,
-            origin_key: "gate_1".into(),
-        },
-        channel: Channel::Form,
-        request_id: RequestId("req_1".into()),
-        may_start: true,
-        by: None,
-        trace: None,
-    }
 }
 
 /// An operation that was sent at 1 ms, of whose answer nothing is known. `while_sent` is called before that is.

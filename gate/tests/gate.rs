@@ -12,24 +12,17 @@
 use once::begin::{Begin, Command, begin};
 use once::call::ProviderCall;
 use once::context::Context;
-use once::fingerprint::{Canonical, Fingerprint};
-use once::id::{InstanceId, ObjectId, Owner, RequestId};
+use once::id::{InstanceId, ObjectId};
 use once::key::KeyHash;
-use once::record::{Channel, Finished, Lifecycle, StoredResponse};
+use once::record::{Finished, Lifecycle, StoredResponse};
 use once::rows::Rows;
 use once::times::Times;
 use once_testing::{End, Harness, Saboteur, Scenario};
-use paid_once_gate::domain::{Again, PassOn, Place, Reply, Submission};
+use paid_once_gate::domain::{Again, PassOn, Reply};
 use paid_once_gate::meaning::Ended;
-use paid_once_gate::waits::Waits;
+use support::command;
 
-const WAITS: Waits = Waits {
-    wait_ms: 10_000,
-    keep_ms: 86_400_000,
-    timeout_ms: 60_000,
-    replay_ms: 3_600_000,
-    quiet_ms: 120_000,
-};
+mod support;
 
 /// A form that is sent three times, and sent again by whoever gets no answer.
 struct Form {
@@ -41,24 +34,7 @@ impl Scenario for Form {
     type Flow = PassOn;
 
     fn requests(&self) -> Vec<(u64, Command<PassOn>)> {
-        let command = Command {
-            owner: Owner::Session("visitor".into()),
-            key_hash: KeyHash("form".into()),
-            fingerprint: Fingerprint("gate1:1".into()),
-            parameters: Canonical(String::new()),
-            operation: Submission {
-                place: Place { host: "shop.example".into(), route: "POST /checkout".into() },
-                waits: WAITS,
-                is_told: true,
-                again: self.again,
-                origin_key: "gate_1".into(),
-            },
-            channel: Channel::Form,
-            request_id: RequestId("req_1".into()),
-            may_start: true,
-            by: None,
-            trace: None,
-        };
+        let command = command(self.again);
         vec![(0, command.clone()), (10, command.clone()), (5_000, command)]
     }
 
