@@ -12,7 +12,7 @@ use super::queries::{Where, page};
 use super::route::{OperatorAction, Target};
 use super::status::Thing;
 use super::view_models::{Cell, List, Row, Table};
-use messages::gate::{GateAsk, GateWord};
+use messages::gate::{GateAsk, GateRow, GateWord, reference};
 use messages::inspection::{CallView, Inspection};
 use messages::message::{ByHandAnswer, Inspected};
 use messages::snapshot::KeyRow;
@@ -28,21 +28,6 @@ use web::route::Parameter;
 /// Where the list is.
 pub(super) const PATH: &str = "/admin/gate";
 
-/// An operation, in the list.
-#[derive(Clone, Debug, Deserialize)]
-struct GateRow {
-    key_hash: String,
-    number: u32,
-    host: String,
-    route: String,
-    state: String,
-    status: Option<u16>,
-    attempts: u32,
-    replays: u32,
-    began_at_ms: u64,
-    ended_at_ms: Option<u64>,
-}
-
 /// What the gate has kept from being done again, of what began since.
 pub(super) async fn stopped_since(env: &Env, since_ms: u64) -> worker::Result<u64> {
     #[derive(Default, Deserialize)]
@@ -52,12 +37,6 @@ pub(super) async fn stopped_since(env: &Env, since_ms: u64) -> worker::Result<u6
     let sql = "SELECT coalesce(sum(replays), 0) AS number FROM gate_operations WHERE replays > 0 AND began_at_ms >= ?1";
     let stopped: Option<Stopped> = Db::of(env)?.first(sql, vec![since_ms.into()]).await?;
     Ok(stopped.unwrap_or_default().number)
-}
-
-/// What a person reads out: the first digits of what stands for their key.
-fn reference(key_hash: &str) -> String {
-    let digits = key_hash.to_ascii_uppercase();
-    format!("{}-{}", digits.get(..4).unwrap_or_default(), digits.get(4..8).unwrap_or_default())
 }
 
 /// The digits with which what was searched for begins; `None` if it is no reference.
@@ -84,7 +63,7 @@ async fn operations(env: &Env, search: &str, state: &str, number: usize) -> work
         }
     }
     let select =
-        "SELECT key_hash, number, host, route, state, status, attempts, replays, began_at_ms, ended_at_ms
+        "SELECT key_hash, number, version, host, route, state, status, attempts, replays, began_at_ms, ended_at_ms
          FROM gate_operations";
     page(env, select, conditions, "began_at_ms DESC, key_hash, number", number).await
 }
@@ -126,27 +105,15 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ];
         Row { cells, buttons: Vec::new() }
     });
+    let states = Thing::Gate.statuses().iter().map(|status| (status.name, status.word));
+    let states: Vec<_> = [("", "all")].into_iter().chain(states).collect();
     let page = List {
         title: "Gate",
         intro: "What the gate has passed on to your own sites, each once. Nothing of what was sent is kept.",
         search: Some(search),
         day: None,
         hint: "The reference that a person was shown, such as 3F9A-0C21",
-        selects: vec![desk.select(
-            "state",
-            "State",
-            &[
-                ("", "all"),
-                ("unknown", Thing::Gate.word("unknown")),
-                ("in_doubt", Thing::Gate.word("in_doubt")),
-                ("open", Thing::Gate.word("open")),
-                ("done", Thing::Gate.word("done")),
-                ("shown_again", Thing::Gate.word("shown_again")),
-                ("refused", Thing::Gate.word("refused")),
-                ("never_sent", Thing::Gate.word("never_sent")),
-                ("not_done", Thing::Gate.word("not_done")),
-            ],
-        )],
+        selects: vec![desk.select("state", "State", &states)],
         columns: &["Reference", "Route", "State", "Answer", "Duplicates", "Sent (UTC)"],
         rows: rows.collect(),
         empty_text: "Nothing matches. What is sent through the gate appears within moments.",

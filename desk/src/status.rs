@@ -135,19 +135,19 @@ const BREAK: [Status; 4] = [
 ];
 
 const GATE: [Status; 8] = [
-    status("open", "processing", "warn", "It is being passed on, or is taken up again by itself."),
-    status(
-        "in_doubt",
-        "unknown",
-        "warn",
-        "The site’s answer was lost. It is found out, or sent again under its key, once its visitor comes again.",
-    ),
     status(
         "unknown",
         "needs review",
         "bad",
         "Nobody knows whether it was done, and it is not sent again: an operator says how it ended.",
     ),
+    status(
+        "in_doubt",
+        "unknown",
+        "warn",
+        "The site’s answer was lost. It is found out, or sent again under its key, once its visitor comes again.",
+    ),
+    status("open", "processing", "warn", "It is being passed on, or is taken up again by itself."),
     status("done", "done", "good", "It was done, once: duplicates get its answer."),
     status(
         "shown_again",

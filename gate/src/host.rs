@@ -160,23 +160,22 @@ impl GateHost {
         let head =
             Head { headers, first: outgoing.first.clone(), is_whole: rest.is_none(), in_bucket: false };
         let mut kept = Kept { head, body };
-        match rest {
-            None if is_small => {}
+        let large = match rest {
+            None if is_small => None,
             None => {
                 kept.head.in_bucket = true;
                 if let Err(error) = self.put(outgoing, key_id, &kept).await {
                     log("warn", &[("event", "not_kept".into()), ("error", error.to_string().into())]);
                     (kept.head.is_whole, kept.head.in_bucket) = (false, false);
                 }
-                let body = std::mem::take(&mut kept.body);
-                self.large.borrow_mut().extend(Response::from_bytes(body).map(|whole| (key_id, whole)));
+                Response::from_bytes(std::mem::take(&mut kept.body)).ok()
             }
             Some(rest) => {
                 let body = std::mem::take(&mut kept.body);
-                let whole = futures_util::stream::once(async move { Ok(body) }).chain(rest);
-                self.large.borrow_mut().extend(Response::from_stream(whole).map(|whole| (key_id, whole)));
+                Response::from_stream(futures_util::stream::once(async move { Ok(body) }).chain(rest)).ok()
             }
-        }
+        };
+        self.large.borrow_mut().extend(large.map(|large| (key_id, large)));
         let sealed = sealed::seal(&kept, &outgoing.secret).await.unwrap_or_else(|error| {
             log("error", &[("event", "not_sealed".into()), ("error", error.to_string().into())]);
             Vec::new()

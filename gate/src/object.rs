@@ -323,18 +323,17 @@ async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sen
     if replayed && !cookies::is_same_session(&head.first, now, &set, &ask.session, &secret) {
         return said(Verdict::AlreadyDone);
     }
-    let body = match large {
-        None if head.in_bucket => match from_bucket(object, &secret, number).await {
-            Some(body) => body,
-            None => return said(Verdict::AlreadyDone),
-        },
-        _ => body,
-    };
     let response = match large {
         Some(large) => large,
         None if !head.is_whole => return said(Verdict::AlreadyDone),
-        None if body.is_empty() => Response::empty()?,
-        None => Response::from_bytes(body)?,
+        None => {
+            let kept = if head.in_bucket { from_bucket(object, &secret, number).await } else { Some(body) };
+            match kept {
+                None => return said(Verdict::AlreadyDone),
+                Some(body) if body.is_empty() => Response::empty()?,
+                Some(body) => Response::from_bytes(body)?,
+            }
+        }
     };
     let headers = Headers::new();
     for (name, value) in &head.headers {

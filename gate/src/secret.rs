@@ -77,8 +77,7 @@ impl Secret {
 
     /// What a person can read out to whoever runs the shop.
     pub fn reference(&self) -> String {
-        let name = self.name().to_ascii_uppercase();
-        format!("{}-{}", name.get(..4).unwrap_or_default(), name.get(4..8).unwrap_or_default())
+        messages::gate::reference(&self.name())
     }
 }
 

@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What a person can read out to whoever runs the site: the first digits of what stands for their key.
+pub fn reference(key_hash: &str) -> String {
+    let digits = key_hash.to_ascii_uppercase();
+    format!("{}-{}", digits.get(..4).unwrap_or_default(), digits.get(4..8).unwrap_or_default())
+}
+
 /// An operation as the read model has it: the columns are described in migrations/0017_gate.sql.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
