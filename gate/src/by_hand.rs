@@ -7,7 +7,7 @@ use messages::snapshot::{KeyRow, Snapshot};
 use once::call::{ByHand, CallState, ProviderCall, ProviderReply, Settlement};
 use once::context::{Bug, Context};
 use once::id::InstanceId;
-use once::record::{Lifecycle, Open};
+use once::record::Lifecycle;
 use once::rows::{Rows, TimelineEntry};
 
 use crate::domain::{PassOn, SEND, without_answer, word};
@@ -51,18 +51,11 @@ pub fn settle(
     let status = if said.is_done { 200 } else { 502 };
     let result = without_answer(ended);
     let call_id = call.call_id;
-    let call = rows.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))?;
-    call.state = CallState::Settled(Settlement::Answered(ProviderReply { status, result, request_id: None }));
-    call.look_up = None;
-    call.evidence.needs_review = None;
-    call.evidence.by_hand = Some(by_hand);
-    match rows.key_mut(said.number).map(|key| &mut key.lifecycle) {
-        // A run whose lease has run out, or that is gone, must not write over it.
-        Some(Lifecycle::Open(open)) => {
-            open.lease = None;
-            open.resume_at_ms = ctx.now_ms;
-        }
-        _ => drop(rows.resource.ended.insert(said.number, ended)),
+    let reply = ProviderReply { status, result, request_id: None };
+    rows.settle_by_hand(call_id, Settlement::Answered(reply), by_hand, ctx.now_ms)?;
+    // What is still open ends by its own run.
+    if let Some(known) = rows.resource.ended.get_mut(&said.number) {
+        *known = ended;
     }
     let detail = format!("{}, by hand: {}", word(ended).replace('_', " "), said.reason);
     rows.note(said.number, ctx.now_ms, "call_settled_by_hand", detail);
@@ -81,13 +74,7 @@ fn is_closed(
         Some(ended) => return Some(format!("it is known meanwhile: {}", word(*ended).replace('_', " "))),
         None => {}
     }
-    let is_worked_on = rows.key(call.key_id).is_some_and(|key| match &key.lifecycle {
-        Lifecycle::Open(Open { lease: Some(lease), .. }) => {
-            lease.holder == *me && ctx.now_ms < lease.until_ms
-        }
-        _ => false,
-    });
-    if is_worked_on {
+    if rows.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
         return Some(
             "it is being sent, or asked about, right now: load the page again in a minute".to_owned(),
         );

@@ -259,6 +259,16 @@ pub struct KeyRecord<F: Domain> {
 }
 
 impl<F: Domain> KeyRecord<F> {
+    /// Whether a run of this incarnation works on it now: a lease of another one is dead.
+    pub fn is_worked_on(&self, me: &InstanceId, now_ms: u64) -> bool {
+        match &self.lifecycle {
+            Lifecycle::Open(Open { lease: Some(lease), .. }) => {
+                lease.holder == *me && now_ms < lease.until_ms
+            }
+            _ => false,
+        }
+    }
+
     /// How far it came.
     pub const fn recovery_point(&self) -> RecoveryPoint<F::Point> {
         match &self.lifecycle {

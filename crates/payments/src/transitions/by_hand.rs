@@ -7,7 +7,7 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::engine::{CallState, Context, ProviderCall, ProviderReply, Rows, Settlement};
 use crate::payment::money::Currency;
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::EventKind;
@@ -111,13 +111,7 @@ pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Resul
     if call.first_sent_at_ms.is_none() {
         return Err(Refusal::NeverSent);
     }
-    let is_worked_on = rows.key(call.key_id).is_some_and(|key| match &key.lifecycle {
-        Lifecycle::Open(open) => {
-            open.lease.as_ref().is_some_and(|lease| lease.holder == *me && ctx.now_ms < lease.until_ms)
-        }
-        Lifecycle::Finished(_) | Lifecycle::Expired(_) => false,
-    });
-    if is_worked_on {
+    if rows.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
         return Err(Refusal::UnderWay);
     }
     Ok(call.clone())
@@ -164,19 +158,9 @@ pub fn settle(
     }
     let given_up = given_up(rows, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
-    let settled = rows.call_mut(word.call_id).ok_or_else(|| Bug(format!("no call {}", word.call_id)))?;
-    settled.state = CallState::Settled(word.settlement.clone());
-    settled.look_up = None;
-    settled.evidence.needs_review = None;
-    settled.evidence.closing = None;
-    settled.evidence.by_hand = Some(word.by_hand.clone());
-    let how = ended(settled).unwrap_or_default();
-    // A run whose lease has run out, or that is gone, must not write over it.
-    let key = rows.key_mut(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
-    if let Lifecycle::Open(open) = &mut key.lifecycle {
-        open.lease = None;
-        open.resume_at_ms = ctx.now_ms;
-    }
+    rows.settle_by_hand(word.call_id, word.settlement.clone(), word.by_hand.clone(), ctx.now_ms)?;
+    let how = rows.calls.iter().find(|call| call.call_id == word.call_id).and_then(ended).unwrap_or_default();
+    let key = rows.key(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
     let actor = key.owner.clone();
     let detail = format!("{}: {how}, by hand: {}", call.name, word.by_hand.reason);
     rows.note(call.key_id, ctx.now_ms, "call_settled_by_hand", detail);
