@@ -3,6 +3,7 @@
 //! A request visits the modules in this order: [`edge`] reads it, [`object`] keeps it and drives it, the engine ([`once`]) decides what it
 //! may do, [`payments::flows`] say what is to be done, [`payments::providers`] take the money. [`runtime::metrics`] counts what happens.
 
+mod accounts;
 pub mod config;
 pub mod edge;
 pub mod jobs;

@@ -9,7 +9,6 @@ use runtime::serve;
 use web::http::{Answer, Request};
 use web::origin::from_here;
 use web::problem::{Kind, Problem};
-use web::route::Method;
 
 /// Answers a request. An error is an answer too.
 pub(crate) async fn handle(
@@ -43,7 +42,7 @@ async fn answer(
         return Ok(Answer::empty(204, "options").with("allow", route.allow()));
     }
     let endpoint = route.endpoint(&request.method)?;
-    if endpoint.method == Method::Post {
+    if endpoint.method.has_body() {
         match endpoint.own.who {
             Who::OurPages => from_here(request)?,
             Who::FormOrAccount if request.is_form() => from_here(request)?,

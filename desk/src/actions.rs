@@ -14,15 +14,16 @@ use super::format;
 use super::outcome::said;
 use super::queries::{self, BreakRow, DeadRow};
 use super::route::{OperatorAction, Target};
+use crate::accounts;
 use crate::app::Unreachable;
 use crate::operator::is_form_key;
-use crate::operator_log::{self, BEGUN};
+use crate::operator_log::{self, Begun};
 use messages::gate::GateWord;
 use messages::inbox::REQUEUE;
 use messages::job::{Job, VERSION, batches};
 use messages::message::{Ask, ByHandAnswer, Execute};
 use once::fingerprint::{Fingerprint, Parameters};
-use once::id::{ObjectId, Owner, digest};
+use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::engine::Command;
@@ -64,10 +65,7 @@ pub(super) async fn act(desk: &Desk<'_>, act: OperatorAction, subject: &Target) 
     let entries = request.parameters()?;
     let key = entries.text("form").or_empty();
     if !is_form_key(desk.app, &desk.operator, &request.path, &key, request.now_ms) {
-        return Err(Problem::because(
-            Kind::Forbidden,
-            "This button was not made for you, or its page was open for too long. Nothing was done: load the page again.",
-        ));
+        return Err(operator_log::stranger());
     }
     let press = Press { desk, act, subject, key, entries };
     let named = press.named().await?;
@@ -103,6 +101,10 @@ impl Press<'_> {
                 OperatorAction::Hold => format!("hold call {number}"),
                 _ => super::by_hand::Entered::read(&self.entries)?.what(*number),
             };
+            return Ok(Named { what, operation: None });
+        }
+        if let Target::Token(_, hash) = self.subject {
+            let what = format!("{} token {}", self.act.as_str(), hash.get(..12).unwrap_or_default());
             return Ok(Named { what, operation: None });
         }
         let Target::Payment(id) = self.subject else {
@@ -170,29 +172,16 @@ impl Press<'_> {
         ))
     }
 
-    /// The number of what it does.
-    fn button(&self) -> u64 {
-        operator_log::number(&digest(&[b"operator action", self.key.as_bytes()]))
-    }
-
-    /// Writes down who does what. The number is made from the button's key: a second press finds the first.
+    /// Writes down who does what.
     async fn begin(&self, what: &str) -> Result<Noted, Problem> {
-        let id = self.button();
-        let (env, subject) = (&self.desk.app.env, self.subject.name());
+        let subject = self.subject.name();
         let action = operator_log::Action { operator: &self.desk.operator, what, subject: &subject };
-        if operator_log::begin(env, id, &action, self.desk.request.now_ms).await.map_err(unreadable)? {
-            return Ok(Noted { id, to_do: Some(id) });
-        }
-        let known = queries::find_action(env, id).await.map_err(unreadable)?;
-        let Some(known) = known.filter(|known| known.action == what && known.subject == subject) else {
-            return Err(Problem::because(
-                Kind::KeyReused,
-                "This button was pressed before, with other entries: that was done, and not this. Load the page again.",
-            ));
-        };
+        let Begun { id, is_new, is_unfinished } =
+            operator_log::begin_once(&self.desk.app.env, &self.key, &action, self.desk.request.now_ms)
+                .await?;
         // The first press may be under way, or was broken off. What is idempotent is done again; a message would be sent twice.
         let is_safe = !matches!(self.act, OperatorAction::Requeue | OperatorAction::RequeueAll);
-        Ok(Noted { id, to_do: (known.outcome == BEGUN && is_safe).then_some(id) })
+        Ok(Noted { id, to_do: (is_new || is_unfinished && is_safe).then_some(id) })
     }
 
     /// Does it, and says how it ended.
@@ -216,9 +205,15 @@ impl Press<'_> {
                     is_done: act == OperatorAction::Done,
                     operator: self.desk.operator.name.clone(),
                     reason: self.note().unwrap_or_default(),
-                    button: self.button(),
+                    button: operator_log::number_of(&self.key),
                 };
                 super::gate::settle(self.desk, key, word).await
+            }
+            (act @ (OperatorAction::Close | OperatorAction::Reopen), Target::Account(id)) => {
+                accounts::pages::set_state(self.desk, id, act == OperatorAction::Reopen).await
+            }
+            (act @ (OperatorAction::Retire | OperatorAction::Revoke), Target::Token(id, token)) => {
+                accounts::tokens::end(self.desk, id, token, act == OperatorAction::Revoke).await
             }
             (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(Some(job_id)).await,
             (OperatorAction::RequeueAll, _) => self.requeue(None).await,
@@ -250,7 +245,7 @@ impl Press<'_> {
         let Ok(entered) = super::by_hand::Entered::read(&self.entries) else {
             return Ok("refused: an entry is missing".to_owned());
         };
-        let ask = entered.ask(call_id, &self.desk.operator, self.button(), true);
+        let ask = entered.ask(call_id, &self.desk.operator, operator_log::number_of(&self.key), true);
         self.ask_of_call(id, Ask::SettleByHand(Box::new(ask))).await
     }
 

@@ -3,6 +3,7 @@
 use super::context::Desk;
 use super::format;
 use super::queries::{self, Where};
+use super::route::{ACCOUNT, Target};
 use super::view_models::{Cell, List, Row};
 use payments::payment::id::PaymentId;
 use payments::payment::records::OPERATOR;
@@ -98,6 +99,9 @@ fn facts(data: &str) -> String {
 /// What something was done to, with the way there if it has a page.
 fn subject_cell(subject: &str) -> Cell {
     let is_payment = PaymentId::parse(subject).is_some();
+    if let Some(id) = subject.strip_prefix(ACCOUNT) {
+        return Cell::link(subject, Target::Account(id.to_owned()).path());
+    }
     match subject.split_once('/') {
         _ if is_payment => Cell::link(format::short(subject), format!("/admin/payments/{subject}")),
         Some((object, key_id)) if object.len() == 64 && key_id.parse::<u32>().is_ok() => {

@@ -3,7 +3,8 @@
 use super::actions::act;
 use super::context::Desk;
 use super::route::{
-    BreakAction, CallAction, GateAction, JobAction, KeyAction, OperatorAction, PaymentAction, Target,
+    AccountAction, BreakAction, CallAction, GateAction, JobAction, KeyAction, OperatorAction, PaymentAction,
+    Target, TokenAction,
 };
 use web::http::Answer;
 use web::problem::Problem;
@@ -48,6 +49,25 @@ pub(crate) async fn of_gate(
     action: Pressed<'_, GateAction>,
 ) -> Result<Answer, Problem> {
     act(desk, action.read()?.0, &Target::Gate(key.to_owned(), number.read()?)).await
+}
+
+/// `POST /admin/accounts/{id}/{action}`
+pub(crate) async fn of_account(
+    desk: &Desk<'_>,
+    id: Pressed<'_, Decoded>,
+    action: Pressed<'_, AccountAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Account(id.read()?.0)).await
+}
+
+/// `POST /admin/accounts/{id}/tokens/{token}/{action}`
+pub(crate) async fn of_token(
+    desk: &Desk<'_>,
+    id: Pressed<'_, Decoded>,
+    token: &str,
+    action: Pressed<'_, TokenAction>,
+) -> Result<Answer, Problem> {
+    act(desk, action.read()?.0, &Target::Token(id.read()?.0, token.to_owned())).await
 }
 
 /// `POST /admin/dead-letters/{job}/{action}`

@@ -203,21 +203,7 @@ pub(super) async fn show(
         }
     }
     let mut tables = parts.tables;
-    tables.push(Table {
-        title: "What operators did here",
-        columns: &["When (UTC)", "Who", "Action", "Outcome"],
-        rows: acts
-            .into_iter()
-            .map(|act| {
-                row(vec![
-                    Cell::moment(act.at_ms),
-                    Cell::text(act.operator),
-                    Cell::text(act.action),
-                    Cell::text(act.outcome),
-                ])
-            })
-            .collect(),
-    });
+    tables.push(acts_table(acts));
     tables.retain(|table| !table.rows.is_empty());
     let mut internals = parts.internals;
     internals.retain(|table| !table.rows.is_empty());
@@ -344,4 +330,29 @@ fn entry_views(entries: Vec<Entry>) -> Vec<EntryView> {
         }
     });
     shown.collect()
+}
+
+/// What operators did, as a table.
+fn acts_table(acts: Vec<queries::ActionRow>) -> Table {
+    let rows = acts.into_iter().map(|act| {
+        row(vec![
+            Cell::moment(act.at_ms),
+            Cell::text(act.operator),
+            Cell::text(act.action),
+            Cell::text(act.outcome),
+        ])
+    });
+    Table {
+        title: "What operators did here",
+        columns: &["When (UTC)", "Who", "Action", "Outcome"],
+        rows: rows.collect(),
+    }
+}
+
+/// The same of one subject; `None` if it is nothing.
+pub(super) async fn acts_on(desk: &Desk<'_>, subject: &str) -> Result<Option<Table>, Problem> {
+    let mut about = Where::default();
+    about.and_value("subject = ?", subject);
+    let acts = queries::actions(&desk.app.env, about, 0).await.map_err(unreadable)?;
+    Ok(Some(acts_table(acts)).filter(|table| !table.rows.is_empty()))
 }

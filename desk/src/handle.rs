@@ -9,7 +9,6 @@ use runtime::serve;
 use web::http::{Answer, Request};
 use web::origin::from_here;
 use web::problem::{Kind, Problem};
-use web::route::Method;
 
 /// Answers a request. An error is an answer too.
 pub(crate) async fn handle(
@@ -53,7 +52,7 @@ async fn answer(
         return Ok(Answer::empty(204, "options").with("allow", route.allow()));
     }
     let endpoint = route.endpoint(&request.method)?;
-    if endpoint.method == Method::Post {
+    if endpoint.method.has_body() {
         admit(app, request, endpoint.own.who).await?;
         request.body =
             serve::body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;

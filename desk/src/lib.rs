@@ -26,6 +26,7 @@ pub mod timeline_svg;
 pub mod verdict;
 pub mod view_models;
 
+mod accounts;
 mod actions;
 mod admin;
 mod app;

@@ -1,5 +1,6 @@
 //! The lists of payments, keys, dead letters and breaks.
 
+use super::accounts;
 use super::context::Desk;
 use super::format;
 use super::gate;
@@ -9,7 +10,6 @@ use super::queries::{self, PAGE, Where};
 use super::route::{OperatorAction, Target};
 use super::status::{self, Thing};
 use super::view_models::{Button, Cell, List, Row};
-use messages::operations::ACCOUNTS_PATH;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::PaymentId;
@@ -104,8 +104,14 @@ async fn keys_named(desk: &Desk<'_>, search: &str) -> Result<KeySearch, Problem>
         .then(|| KeyHash(search.to_ascii_lowercase()));
     let mut hashes: Vec<KeyHash> = hash.into_iter().collect();
     if let Ok(key) = IdempotencyKey::parse(search) {
-        let accounts = app.operation::<Vec<String>>(ACCOUNTS_PATH).await.map_err(unreadable)?;
-        hashes.extend(accounts.into_iter().map(|id| key.hash(&Owner::Account(id))));
+        let known = accounts::ids(app).await?;
+        hashes.extend(known.into_iter().map(|id| key.hash(&Owner::Account(id))));
+    }
+    // With many accounts: the account, a space, and its key.
+    if let Some((id, key)) = search.split_once(' ')
+        && let Ok(key) = IdempotencyKey::parse(key.trim())
+    {
+        hashes.push(key.hash(&Owner::Account(id.to_owned())));
     }
     let object_of = |hash: &KeyHash| app.object_id(&ObjectRef::Named(hash.object_name()));
     let mut objects =
@@ -158,7 +164,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         intro: "Idempotency keys, by their hashes: the key itself is stored nowhere.",
         search: Some(search),
         day: None,
-        hint: "The client’s key, its hash, an object, an account",
+        hint: "The client’s key (of many accounts: account key), its hash, an object, an account",
         selects: vec![desk.select(
             "state",
             "State",

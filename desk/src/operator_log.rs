@@ -5,6 +5,8 @@ use worker::Env;
 
 use super::app::App;
 use super::operator::Operator;
+use super::queries;
+use once::id::digest;
 use runtime::db::Db;
 use runtime::log::log;
 use runtime::random;
@@ -42,6 +44,50 @@ pub(super) async fn begin(env: &Env, id: u64, action: &Action<'_>, now_ms: u64) 
         BEGUN.into(),
     ];
     Ok(Db::of(env)?.run(sql, values).await? > 0)
+}
+
+/// An action in the log that is done once, however often its form is sent.
+pub(super) struct Begun {
+    pub(super) id: u64,
+    /// It was not there before.
+    pub(super) is_new: bool,
+    /// It was there, and has no outcome: it is under way, or was broken off.
+    pub(super) is_unfinished: bool,
+}
+
+/// Writes down who does what, by the one-time key of its form: a second press finds the first.
+pub(super) async fn begin_once(
+    env: &Env,
+    key: &str,
+    action: &Action<'_>,
+    now_ms: u64,
+) -> Result<Begun, Problem> {
+    let id = number_of(key);
+    if begin(env, id, action, now_ms).await.map_err(unreadable)? {
+        return Ok(Begun { id, is_new: true, is_unfinished: false });
+    }
+    let known = queries::find_action(env, id).await.map_err(unreadable)?;
+    let Some(known) = known.filter(|known| known.action == action.what && known.subject == action.subject)
+    else {
+        return Err(Problem::because(
+            Kind::KeyReused,
+            "This was sent before, with other entries: that was done, and not this. Load the page again.",
+        ));
+    };
+    Ok(Begun { id, is_new: false, is_unfinished: known.outcome == BEGUN })
+}
+
+/// The number of what a form does.
+pub(super) fn number_of(key: &str) -> u64 {
+    number(&digest(&[b"operator action", key.as_bytes()]))
+}
+
+/// What is answered to a form whose one-time key is not this operator's.
+pub(super) fn stranger() -> Problem {
+    Problem::because(
+        Kind::Forbidden,
+        "This was not made for you, or its page was open for too long. Nothing was done: load the page again.",
+    )
 }
 
 /// Writes down how it ended. Of two that do the same at once the first one says it.

@@ -7,10 +7,9 @@ use super::queries;
 use super::status::Thing;
 use super::view_models::{Cell, List, Row};
 use crate::operator::{form_key, is_form_key};
-use crate::operator_log::{self, BEGUN};
+use crate::operator_log::{self, Begun};
 use crate::tasks::adyen_import;
 use messages::settlement::{self, Counts, Report, Uploaded};
-use once::id::digest;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
@@ -85,10 +84,7 @@ pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let text = |part: &Part<'_>| String::from_utf8_lossy(part.body).into_owned();
     let key = part("form").map(text).unwrap_or_default();
     if !is_form_key(desk.app, &desk.operator, PATH, &key, request.now_ms) {
-        return Err(Problem::because(
-            Kind::Forbidden,
-            "This form was not made for you, or its page was open for too long. Nothing was done: load the page again.",
-        ));
+        return Err(operator_log::stranger());
     }
     let Some(file) = part("file").or_else(|| part("text")) else {
         return Err(Problem::because(
@@ -98,19 +94,12 @@ pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
     };
     let name = settlement::name(file.file_name.as_deref().unwrap_or_default());
     let what = settlement::action(file.body);
-    let id = operator_log::number(&digest(&[b"operator action", key.as_bytes()]));
     let action = operator_log::Action { operator: &desk.operator, what: &what, subject: &name };
     let env = &desk.app.env;
-    let is_new = operator_log::begin(env, id, &action, request.now_ms).await.map_err(unreadable)?;
-    let known = queries::find_action(env, id).await.map_err(unreadable)?;
-    let Some(known) = known.filter(|known| known.action == what) else {
-        return Err(Problem::because(
-            Kind::KeyReused,
-            "This form was sent before, with another file: that was imported, and not this. Load the page again.",
-        ));
-    };
+    let Begun { id, is_new, is_unfinished } =
+        operator_log::begin_once(env, &key, &action, request.now_ms).await?;
     // The same report again changes nothing: what was broken off is done again.
-    if is_new || known.outcome == BEGUN {
+    if is_new || is_unfinished {
         let uploaded = adyen_import::upload(env, &name, file.body.to_vec()).await;
         let outcome = match uploaded {
             Ok(Uploaded::Kept(report)) => report.said(),

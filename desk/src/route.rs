@@ -2,6 +2,9 @@
 
 use web::route::FromPath;
 
+/// How the audit log names an API account, before its id.
+pub const ACCOUNT: &str = "account ";
+
 /// What a button does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorAction {
@@ -33,6 +36,14 @@ pub enum OperatorAction {
     Done,
     /// Says that it was not.
     NotDone,
+    /// Closes an API account.
+    Close,
+    /// Opens it again.
+    Reopen,
+    /// Ends a token in a day.
+    Retire,
+    /// Ends a token now.
+    Revoke,
     /// Runs the scheduled tasks now.
     Run,
 }
@@ -54,6 +65,10 @@ pub enum Target {
     Jobs,
     /// A break, by its id.
     Break(String),
+    /// An API account, by its id.
+    Account(String),
+    /// A token of one, by that's id and the token's SHA-256.
+    Token(String, String),
     /// The scheduled tasks.
     Tasks,
 }
@@ -76,6 +91,10 @@ impl OperatorAction {
             Self::Accept => "accept",
             Self::Done => "done",
             Self::NotDone => "not-done",
+            Self::Close => "close",
+            Self::Reopen => "reopen",
+            Self::Retire => "retire",
+            Self::Revoke => "revoke",
             Self::Run => "run",
         }
     }
@@ -111,6 +130,10 @@ actions! {
     KeyAction(Resume, Settle);
     /// Of what the gate has passed on.
     GateAction(Done, NotDone);
+    /// Of an API account.
+    AccountAction(Close, Reopen);
+    /// Of a token of one.
+    TokenAction(Retire, Revoke);
     /// Of a dead job.
     JobAction(Requeue, Purge);
     /// Of a break.
@@ -127,6 +150,7 @@ impl Target {
             Self::Gate(key, number) => format!("/admin/gate/{key}/{number}"),
             Self::Job(_) | Self::Jobs => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
+            Self::Account(id) | Self::Token(id, _) => format!("/admin/accounts/{id}"),
             Self::Tasks => "/admin".to_owned(),
         }
     }
@@ -136,6 +160,7 @@ impl Target {
         match self {
             Self::Payment(id) | Self::Call(id, _) | Self::Job(id) | Self::Break(id) => id.clone(),
             Self::Key(object, number) | Self::Gate(object, number) => format!("{object}/{number}"),
+            Self::Account(id) | Self::Token(id, _) => format!("{ACCOUNT}{id}"),
             Self::Jobs => "all dead letters".to_owned(),
             Self::Tasks => "scheduled tasks".to_owned(),
         }

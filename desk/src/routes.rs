@@ -5,10 +5,13 @@
 
 use futures_util::future::LocalBoxFuture;
 
-use crate::route::{BreakAction, CallAction, GateAction, JobAction, KeyAction, MoneyAction, PaymentAction};
+use crate::route::{
+    AccountAction, BreakAction, CallAction, GateAction, JobAction, KeyAction, MoneyAction, PaymentAction,
+    TokenAction,
+};
 use crate::{
-    admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, lists, login, overview, pages,
-    payments_csv, reports, retention, sign_in,
+    accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, lists, login, overview,
+    pages, payments_csv, reports, retention, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -114,6 +117,12 @@ routes! {
     Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  retention::answers();
     Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report();
 
+    Get    "/admin/api/accounts"                            Operator  accounts::api::list();
+    Get    "/admin/api/accounts/{id}"                       Operator  accounts::api::show(id: Decoded);
+    Put    "/admin/api/accounts/{id}"                       Operator  accounts::api::put(id: Decoded);
+    Put    "/admin/api/accounts/{id}/tokens/{token}"        Operator  accounts::api::put_token(id: Decoded, token: Text);
+    Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  accounts::api::revoke_token(id: Decoded, token: Text);
+
     Get  "/admin"                                           Desk      overview::page();
     Get  "/admin/login"                                     Desk      sign_in::logged_in();
     Post "/admin/login"                                     Login     sign_in::log_in();
@@ -133,6 +142,15 @@ routes! {
     Get  "/admin/gate"                                      Desk      gate::list();
     Get  "/admin/gate/{key}/{number}"                       Desk      gate::operation(key: Text, number: u32);
     Post "/admin/gate/{key}/{number}/{action}"              Desk      buttons::of_gate(key: Text, number: u32, action: GateAction);
+    Get  "/admin/accounts"                                  Desk      accounts::pages::list();
+    Get  "/admin/accounts/new"                              Desk      accounts::pages::new();
+    Post "/admin/accounts/new"                              Desk      accounts::pages::create();
+    Get  "/admin/accounts/{id}"                             Desk      accounts::pages::account(id: Decoded);
+    Get  "/admin/accounts/{id}/edit"                        Desk      accounts::pages::edit(id: Decoded);
+    Post "/admin/accounts/{id}/edit"                        Desk      accounts::pages::change(id: Decoded);
+    Post "/admin/accounts/{id}/tokens"                      Desk      accounts::pages::make_token(id: Decoded);
+    Post "/admin/accounts/{id}/tokens/{token}/{action}"     Desk      buttons::of_token(id: Decoded, token: Text, action: TokenAction);
+    Post "/admin/accounts/{id}/{action}"                    Desk      buttons::of_account(id: Decoded, action: AccountAction);
     Get  "/admin/dead-letters"                              Desk      lists::dead_letters();
     Post "/admin/dead-letters/requeue-all"                  Desk      buttons::requeue_all();
     Get  "/admin/dead-letters/{job}"                        Desk      detail::dead_letter(job: Decoded);

@@ -23,6 +23,10 @@ pub enum Thing {
     Report,
     /// What the gate has passed on.
     Gate,
+    /// An API account.
+    Account,
+    /// A token of one.
+    Token,
 }
 
 /// A status.
@@ -165,6 +169,23 @@ const GATE: [Status; 8] = [
     ),
 ];
 
+const ACCOUNT: [Status; 3] = [
+    status("active", "active", "good", "Its tokens are good, and it may charge."),
+    status(
+        "closed",
+        "closed",
+        "plain",
+        "Its tokens are refused and its links cannot be paid. What it has charged stays.",
+    ),
+    status("configured", "configured", "plain", "The secret API_ACCOUNTS sets it."),
+];
+
+const TOKEN: [Status; 3] = [
+    status("active", "active", "good", "It is good until somebody ends it."),
+    status("ending", "ending", "warn", "It is good for a while yet."),
+    status("ended", "ended", "plain", "It is refused."),
+];
+
 const REPORT: [Status; 3] = [
     status("waiting", "waiting", "warn", "It has come and is not read to its end yet."),
     status("done", "done", "good", "All of its lines are compared."),
@@ -232,6 +253,8 @@ impl Thing {
             Self::Break => &BREAK,
             Self::Report => &REPORT,
             Self::Gate => &GATE,
+            Self::Account => &ACCOUNT,
+            Self::Token => &TOKEN,
         }
     }
 
@@ -287,7 +310,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const THINGS: [Thing; 8] = [
+    const THINGS: [Thing; 10] = [
         Thing::Payment,
         Thing::Refund,
         Thing::Key,
@@ -296,6 +319,8 @@ mod tests {
         Thing::Break,
         Thing::Report,
         Thing::Gate,
+        Thing::Account,
+        Thing::Token,
     ];
 
     #[test]

@@ -54,6 +54,7 @@ impl PageChrome {
             item("/admin/keys", "Keys", 0),
             item("/admin/dead-letters", "Dead letters", self.dead),
             item("/admin/breaks", "Breaks", self.breaks),
+            item("/admin/accounts", "Accounts", 0),
             item("/admin/reports", "Reports", 0),
             item("/admin/audit", "Audit", 0),
         ];
@@ -79,7 +80,7 @@ pub struct Login {
 }
 
 /// A button that changes something, in a form of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Button {
     /// Where it is sent.
     pub path: String,
@@ -104,17 +105,7 @@ pub struct Button {
 impl Button {
     /// A button that only asks: what leads to a page whose button acts.
     pub fn asking(act: OperatorAction, subject: &Target, label: &str) -> Self {
-        Self {
-            path: Self::path_of(act, subject),
-            key: String::new(),
-            label: label.to_owned(),
-            hint: String::new(),
-            tone: "",
-            amount: None,
-            has_reason: false,
-            note: "",
-            seen: String::new(),
-        }
+        Self { path: Self::path_of(act, subject), label: label.to_owned(), ..Self::default() }
     }
 
     /// The address of a button.
@@ -127,10 +118,15 @@ impl Button {
         };
         match subject {
             Target::Tasks => format!("/admin/tasks/{}", act.as_str()),
+            Target::Token(_, hash) => format!("{}/tokens/{hash}/{}", subject.path(), act.as_str()),
             Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
             Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
-            Target::Payment(_) | Target::Call(..) | Target::Key(..) | Target::Gate(..) => {
+            Target::Payment(_)
+            | Target::Call(..)
+            | Target::Key(..)
+            | Target::Gate(..)
+            | Target::Account(_) => {
                 format!("{}/{}", subject.path(), act.as_str())
             }
         }

@@ -10,11 +10,12 @@ use std::rc::Rc;
 
 use data_encoding::BASE64;
 
-use accounts::{ANONYMOUS, DEMO_USER, token_hash};
-pub use accounts::{Account, AdyenWallet, Shop};
+pub(crate) use accounts::token_hash;
+use accounts::{ANONYMOUS, DEMO_USER};
 pub use convention::Convention;
 
 use crate::replay_cache::LASTS_MAX_MS;
+use messages::account::Account;
 use once::account::Credential;
 use once::context::Times;
 use payments::engine::{Credentials, Limits};
@@ -104,7 +105,9 @@ pub struct Config {
     /// What stands for the addresses and the secrets of the providers.
     pub credentials: Credentials,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
-    pub accounts: BTreeMap<String, Account>,
+    pub accounts: BTreeMap<String, Rc<Account>>,
+    /// `ACCOUNTS_CACHE_MS`: how long an isolate may go by what it has read of the registry of accounts, in ms.
+    pub accounts_cache_ms: u64,
     /// How long a request's body may take to come, in ms.
     pub body_timeout_ms: u64,
     /// `REPLAY_CACHE_MS`: how long an isolate may answer replays from its own copy of a response, in ms; 0 for never.
@@ -129,6 +132,20 @@ pub struct Config {
 const REPLAY_CACHE_MS: u64 = 10_000;
 /// The most keys, or tries, that a setting can allow in one object: it is read as a whole for each request.
 const LIMIT_MAX: u32 = 1000;
+
+/// How long an isolate goes by what it has read of the registry of accounts, in ms.
+const ACCOUNTS_CACHE_MS: u64 = 10_000;
+/// The longest of it, in ms: for so long a token that was revoked may still be good.
+const ACCOUNTS_CACHE_MAX_MS: u64 = 60_000;
+
+fn accounts_cache_ms(ms: u64) -> Result<u64, String> {
+    match ms {
+        0..=ACCOUNTS_CACHE_MAX_MS => Ok(ms),
+        _ => Err(format!(
+            "ACCOUNTS_CACHE_MS must be at most {ACCOUNTS_CACHE_MAX_MS}: for so long a token that was revoked may still be good."
+        )),
+    }
+}
 
 fn replay_cache_ms(ms: u64) -> Result<u64, String> {
     match ms {
@@ -252,6 +269,7 @@ impl Config {
             adyen_report_key: setting("ADYEN_REPORT_KEY").map(|key| key.trim().to_owned()),
             credentials,
             accounts,
+            accounts_cache_ms: accounts_cache_ms(ms("ACCOUNTS_CACHE_MS", ACCOUNTS_CACHE_MS)?)?,
             body_timeout_ms: settings::body_timeout_ms(setting)?,
             replay_cache_ms: replay_cache_ms(ms("REPLAY_CACHE_MS", REPLAY_CACHE_MS)?)?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,
@@ -290,27 +308,16 @@ impl Config {
         is_basic && is_same_secret(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
     }
 
-    /// The account at Stripe that is connected to ours, in which an API account takes money.
-    pub fn stripe_account(&self, account: &str) -> Option<&str> {
-        self.accounts.get(account)?.stripe_account.as_deref()
-    }
-
-    /// Who sells, where an API account says so.
-    pub fn shop(&self, account: &str) -> Option<&Shop> {
-        self.accounts.get(account)?.shop.as_ref()
-    }
-
-    /// The account to which a bearer token belongs.
-    pub fn account(&self, token: &str) -> Option<(&str, &Account)> {
-        let hash = token_hash(token);
+    /// The account of `API_ACCOUNTS` to which a bearer token belongs, by its hash.
+    pub fn account(&self, token_sha256: &str) -> Option<(&str, &Rc<Account>)> {
         self.accounts
             .iter()
-            .find(|(_, account)| account.token_sha256 == hash)
+            .find(|(_, account)| account.token_sha256.as_deref() == Some(token_sha256))
             .map(|(id, account)| (id.as_str(), account))
     }
 
     /// The account of a request without credentials: there is one in the lab only.
-    pub fn anonymous(&self) -> Option<(&str, &Account)> {
+    pub fn anonymous(&self) -> Option<(&str, &Rc<Account>)> {
         let (id, account) = self.accounts.get_key_value(ANONYMOUS)?;
         self.lab.then_some((id, account))
     }

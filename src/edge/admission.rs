@@ -21,8 +21,8 @@ pub(super) async fn admit(
     parameters: &Parameters,
 ) -> Result<(), Problem> {
     match who {
-        Who::Account => account(app, request).map(drop),
-        Who::LinkHolder => serve::admit(app, request, &parameters.get::<OrderLink>("token")),
+        Who::Account => account(app, request).await.map(drop),
+        Who::LinkHolder => serve::admit(app, request, &parameters.get::<OrderLink>("token")).await,
         Who::Stripe => webhooks::admit(app, request, Provider::Stripe),
         Who::Adyen => webhooks::admit(app, request, Provider::Adyen),
         // The desk answers operators: see `desk.rs`.

@@ -2,11 +2,13 @@
 //! three are good.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::app::{App, ObjectRef};
 use super::return_key::sign_way_back;
 use super::{copies, reply};
-use crate::config::Account;
+use crate::accounts::Found;
+use messages::account::Account;
 use messages::message::{Answered, Ask, BindVerdict, Execute, ExecuteResult, Fault, Located, Shown, View};
 use once::fingerprint::{Canonical, Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
@@ -29,17 +31,27 @@ use web::problem::{Kind, Problem};
 use web::reply::echoing;
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
-pub(super) fn account<'a>(app: &'a App, request: &Request) -> Result<(Owner, &'a Account), Problem> {
-    let owned = |(id, account): (&str, &'a Account)| (Owner::Account(id.to_owned()), account);
-    match credentials::token(request, app.config.demo)? {
-        Some(token) => app.config.account(token).map(owned).ok_or_else(credentials::unknown_token),
-        None => app.config.anonymous().map(owned).ok_or_else(|| Problem::new(Kind::Unauthorized)),
+pub(super) async fn account(app: &App, request: &Request) -> Result<(Owner, Rc<Account>), Problem> {
+    let Some(token) = credentials::token(request, app.config.demo)? else {
+        let (id, account) = app.config.anonymous().ok_or_else(|| Problem::new(Kind::Unauthorized))?;
+        return Ok((Owner::Account(id.to_owned()), Rc::clone(account)));
+    };
+    match app.account_of_token(token, request).await? {
+        Found::Account(id, account) => Ok((Owner::Account(id), account)),
+        Found::Nobody => Err(credentials::unknown_token()),
+        Found::TooMany => {
+            let detail =
+                "Too many tokens that are not known here came from your address. Try again in a minute.";
+            let mut problem = Problem::because(Kind::RateLimited, detail);
+            problem.retry_after_s = Some(60);
+            Err(problem)
+        }
     }
 }
 
 /// Who reads: the account of the credentials. For a browser, which has none, there is nothing here.
-pub(super) fn reader(app: &App, request: &Request) -> Result<Owner, Problem> {
-    account(app, request).map(|(owner, _)| owner).map_err(|problem| {
+pub(super) async fn reader(app: &App, request: &Request) -> Result<Owner, Problem> {
+    account(app, request).await.map(|(owner, _)| owner).map_err(|problem| {
         let is_browser = || request.wants_html() || session(request).is_ok_and(|session| !session.is_new);
         if request.header("authorization").is_none() && is_browser() {
             Problem::new(Kind::NotFound)
@@ -67,7 +79,7 @@ pub(super) struct Call<'a> {
     /// The address for which the key stands.
     path: Cow<'a, str>,
     owner: Owner,
-    pub(super) account: &'a Account,
+    pub(super) account: Rc<Account>,
     key: Option<IdempotencyKey>,
     fault: Option<Fault>,
     /// Without what only the transport needs.
@@ -84,12 +96,12 @@ pub(super) struct TargetObject {
 
 impl<'a> Call<'a> {
     /// Reads a request. `has_natural_key` says whether the parameters make a key themselves.
-    pub(super) fn with_key(
+    pub(super) async fn with_key(
         app: &'a App,
         request: &'a Request,
         has_natural_key: impl FnOnce(Option<&Parameters>) -> bool,
     ) -> Result<Self, Problem> {
-        let (owner, account) = account(app, request)?;
+        let (owner, account) = account(app, request).await?;
         let body = request.parameters();
         let key = key_source::key(request, body.as_ref().ok())?;
         let is_garbled = body.as_ref().is_err_and(|problem| problem.kind == Kind::BadRequest);

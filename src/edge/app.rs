@@ -7,7 +7,9 @@ use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use worker::{Env, Method, ResponseBody};
 
+use crate::accounts::{self, Found, Unreadable};
 use crate::config::Config;
+use messages::account::Account;
 use messages::message::{Answered, Ask};
 use once::id::ObjectId;
 pub(super) use runtime::objects::ObjectRef;
@@ -16,8 +18,9 @@ use runtime::{limiter, trace};
 use web::assets;
 use web::http::{Answer, Request};
 use web::locale::{EN, Messages};
+use web::origin::network;
 use web::pages::Site;
-use web::problem::Kind;
+use web::problem::{Kind, Problem};
 use web::reply::ResponseOptions;
 
 /// See the module.
@@ -84,6 +87,19 @@ impl App {
         limiter::has_room(&self.env, binding, key).await
     }
 
+    /// Whose token it is.
+    pub(super) async fn account_of_token(&self, token: &str, request: &Request) -> Result<Found, Problem> {
+        let network = network(request.header("cf-connecting-ip").unwrap_or_default());
+        let may_look = async || self.has_room("TOKEN_LIMITER", network).await;
+        let found = accounts::of_token(&self.env, &self.config, token, request.now_ms, may_look);
+        found.await.map_err(|Unreadable| unreadable_accounts())
+    }
+
+    /// The account of an id, unless it is closed or was never there.
+    pub(super) async fn account_of_id(&self, id: &str, now_ms: u64) -> Result<Option<Rc<Account>>, Problem> {
+        accounts::of_id(&self.env, &self.config, id, now_ms).await.map_err(|Unreadable| unreadable_accounts())
+    }
+
     /// The id of the object at a place.
     pub(super) fn object_id(&self, place: &ObjectRef) -> worker::Result<ObjectId> {
         self.objects.id(place)
@@ -127,6 +143,14 @@ impl App {
             }
         }
     }
+}
+
+fn unreadable_accounts() -> Problem {
+    let detail =
+        "The account could not be looked up. Nothing was done: send the same request again in a moment.";
+    let mut problem = Problem::because(Kind::Unavailable, detail);
+    problem.retry_after_s = Some(1);
+    problem
 }
 
 /// What pages need to know.

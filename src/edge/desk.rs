@@ -14,3 +14,13 @@ pub(super) async fn elsewhere(_app: &App, _request: &Request) -> Result<Answer, 
 pub(super) async fn elsewhere_of(_app: &App, _request: &Request, _id: &str) -> Result<Answer, Problem> {
     Err(Problem::new(Kind::NotFound))
 }
+
+/// The same, of an address with two.
+pub(super) async fn elsewhere_in(
+    _app: &App,
+    _request: &Request,
+    _id: &str,
+    _of: &str,
+) -> Result<Answer, Problem> {
+    Err(Problem::new(Kind::NotFound))
+}

@@ -10,7 +10,6 @@ use web::http::{Answer, Request};
 use web::locale::EN;
 use web::problem::{Kind, Problem};
 use web::reply::{in_language, with_error};
-use web::route::Method;
 
 /// Answers a request. An error is an answer too.
 pub async fn handle(
@@ -67,7 +66,7 @@ async fn answer(
         return Ok(cors::options(request, route, &app.config.cors_origins));
     }
     let endpoint = route.endpoint(&request.method)?;
-    if endpoint.method == Method::Post {
+    if endpoint.method.has_body() {
         admission::admit(app, request, endpoint.own.who, &route.parameters).await?;
         request.body =
             serve::body(request, incoming, endpoint.body_max_bytes, app.config.body_timeout_ms).await?;

@@ -20,8 +20,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(app: &App, request: &Request, encoded: &str) -> Result<Self, Problem> {
-        let owner = reader(app, request)?;
+    async fn of(app: &App, request: &Request, encoded: &str) -> Result<Self, Problem> {
+        let owner = reader(app, request).await?;
         let text = percent_decode(encoded).ok_or_else(|| Problem::new(Kind::NotFound))?;
         let key = IdempotencyKey::parse(&text)
             .map_err(|error| Problem::because(Kind::KeyInvalid, error.to_string()))?;
@@ -40,7 +40,7 @@ impl Place {
 
 /// `GET /idempotency-keys/{key}`
 pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
-    let place = Place::of(app, request, encoded)?;
+    let place = Place::of(app, request, encoded).await?;
     let ask =
         || Ask::Show { owner: place.owner.clone(), key_hash: Some(place.key_hash.clone()), refresh: false };
     let mut object = app.object_id(&place.own).map_err(unavailable)?;
@@ -57,7 +57,7 @@ pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<
 
 /// `DELETE /idempotency-keys/{key}`: the response goes before its time, the tombstone stays.
 pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
-    let place = Place::of(app, request, encoded)?;
+    let place = Place::of(app, request, encoded).await?;
     let ask = || Ask::Forget { owner: place.owner.clone(), key_hash: place.key_hash.clone() };
     let mut forgotten = app.ask::<Forgotten>(&place.own, ask()).await.map_err(unreadable)?;
     if forgotten == Forgotten::Unknown

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::config::{Account, Config};
+use crate::config::Config;
+use messages::account::{Account, NotCharged};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::RefundReason;
 use payments::payment::money::{AmountMinor, Currency};
@@ -58,6 +59,12 @@ pub fn payment_request(
         && let Err(message) = amount.check(currency)
     {
         fields.wrong("amount", message);
+    } else if let (Some(amount), Some(currency)) = (amount, currency) {
+        match account.may_charge(amount, currency) {
+            Ok(()) => {}
+            Err(NotCharged::Currency(message)) => fields.wrong("currency", message),
+            Err(NotCharged::Amount(message)) => fields.wrong("amount", message),
+        }
     }
     let order_id = fields.optional("order_id", |text| visible(text, ORDER_MAX));
     let description = fields.optional("description", |text| plain(text, DESCRIPTION_MAX));

@@ -26,8 +26,8 @@ use web::route::Parameter;
 pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
     let has_order =
         |body: Option<&Parameters>| body.is_some_and(|body| body.text("order_id") != Field::Missing);
-    let call = Call::with_key(app, request, has_order)?;
-    let payment = payment_request(&call.parameters, &app.config, call.account, &request.origin())
+    let call = Call::with_key(app, request, has_order).await?;
+    let payment = payment_request(&call.parameters, &app.config, &call.account, &request.origin())
         .map_err(invalid_parameters)?;
     let order = payment.order_id.as_deref().map(|order_id| TargetObject {
         place: ObjectRef::Named(order_object_name(call.owner(), order_id)),
@@ -38,7 +38,7 @@ pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem>
 
 /// `GET /payments`: from the read model, which follows within moments.
 pub(super) async fn list(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let (owner, _) = account(app, request)?;
+    let (owner, _) = account(app, request).await?;
     let query = ListQuery::parse(&request.query).map_err(invalid_parameters)?;
     let page = readmodel::payments::page(&app.env, &owner, &query).await.map_err(unreadable)?;
     let Some((payments, has_more)) = page else {
@@ -55,7 +55,7 @@ pub(super) async fn capture(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true)?;
+    let call = Call::with_key(app, request, |_| true).await?;
     let capture = capture_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
     let attempt = attempt(app, &call, &place).await?;
@@ -69,7 +69,7 @@ pub(super) async fn void(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true)?;
+    let call = Call::with_key(app, request, |_| true).await?;
     no_parameters(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
     let attempt = attempt(app, &call, &place).await?;
@@ -83,7 +83,7 @@ pub(super) async fn refund(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true)?.at(format!("/payments/{}/refunds", &**id));
+    let call = Call::with_key(app, request, |_| true).await?.at(format!("/payments/{}/refunds", &**id));
     let refund = refund_request(&call.parameters).map_err(invalid_parameters)?;
     let place = place(app, id)?;
     let amount_minor = refund.amount.map(|amount| amount.get());
@@ -120,7 +120,7 @@ async fn view(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<(Payment, View), Problem> {
-    let owner = reader(app, request)?;
+    let owner = reader(app, request).await?;
     let place = place(app, id)?;
     let mut view = api::show(app, &place, Ask::Show { owner, key_hash: None, refresh: true }).await?;
     let payment = view.payment.take().ok_or_else(|| Problem::new(Kind::NotFound))?;

@@ -82,4 +82,8 @@ texts! {
     OrderLink;
     /// A payment's id, or all of them.
     OneOrAll;
+    /// An API account's id, still percent-encoded.
+    AccountId;
+    /// A token's SHA-256.
+    TokenHash;
 }

@@ -7,7 +7,9 @@
 //! GET does, OPTIONS everywhere. A number in brackets is the longest body, where it is not [`REQUEST_MAX_BYTES`].
 
 use super::openapi::{Described, Documented, Operation, operations};
-use super::route::{EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, Who};
+use super::route::{
+    AccountId, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, TokenHash, Who,
+};
 use super::{
     assets,
     checkout::{links, serve as checkout},
@@ -102,6 +104,11 @@ routes! {
     Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;
     Get  "/metrics"                                         Operator  desk::elsewhere()  metrics;
     Get  "/admin/stats"                                     Operator  desk::elsewhere()  stats;
+    Get    "/admin/api/accounts"                            Operator  desk::elsewhere()  list_accounts;
+    Get    "/admin/api/accounts/{id}"                       Operator  desk::elsewhere_of(id: AccountId)  show_account;
+    Put    "/admin/api/accounts/{id}"                       Operator  desk::elsewhere_of(id: AccountId)  put_account;
+    Put    "/admin/api/accounts/{id}/tokens/{token}"        Operator  desk::elsewhere_in(id: AccountId, token: TokenHash)  put_account_token;
+    Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  desk::elsewhere_in(id: AccountId, token: TokenHash)  revoke_account_token;
     Post "/admin/payments/{id}/erase"                       Operator  desk::elsewhere_of(id: PaymentId)  erase_personal_data;
     Post "/admin/payments/{id}/project"                     Operator  desk::elsewhere_of(id: OneOrAll)  project_anew;
     Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  desk::elsewhere()  import_answer;

@@ -3,7 +3,7 @@
 use askama::Template;
 use serde_json::{Value, json};
 
-use crate::config::Shop;
+use messages::account::Shop;
 use payments::payment::receipt_content::ReceiptLine;
 use payments::transitions::receipt::{About, Receipt};
 use web::locale::Messages;

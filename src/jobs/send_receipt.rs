@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::outcome::{Done, Failure};
 use super::receipt;
 use super::service::{Service, post};
+use crate::accounts;
 use crate::config::Config;
 use messages::job::Job;
 use once::trace::TraceContext;
@@ -36,7 +37,15 @@ pub(super) async fn run(
             None => Ok(Done::Already),
         };
     };
-    let seller = receipt.account.as_deref().and_then(|account| config.shop(account));
+    let seller = match &receipt.account {
+        Some(account) => {
+            accounts::of_id(env, config, account, ledger.now_ms).await.map_err(|accounts::Unreadable| {
+                Failure::Retryable("the registry of accounts cannot be read".to_owned())
+            })?
+        }
+        None => None,
+    };
+    let seller = seller.as_ref().and_then(|account| account.shop.as_ref());
     let rendered = receipt::email(&receipt, &email.from, seller)
         .map_err(|error| Failure::Permanent(error.to_string()))?;
     let Some(known) = ledger.begin(Some(rendered.to_string())).await? else {

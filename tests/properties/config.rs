@@ -31,8 +31,8 @@ fn a_complete_configuration_is_read_and_knows_its_accounts_by_their_tokens() {
     let config = read(&[]).unwrap();
     assert!(!config.demo && !config.unprotected);
     assert_eq!(config.stripe_base, "https://api.stripe.com");
-    assert_eq!(config.account("test").map(|(id, _)| id), Some("acme"));
-    assert!(config.account("user@example.com").is_none(), "the demo's accounts are not in production");
+    assert_eq!(config.account(TOKEN_SHA256).map(|(id, _)| id), Some("acme"));
+    assert!(!config.accounts.contains_key("user@example.com"), "the demo's accounts are not in production");
 }
 
 #[test]
@@ -56,6 +56,16 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("API_ACCOUNTS", format!(r#"{{"acme":{{{}}}}}"#, account("hush-token"))),
         ("API_ACCOUNTS", format!(r#"{{"acme":{{{}}}}}"#, account(&upper))),
         ("API_ACCOUNTS", format!(r#"{{"a":{{{0}}},"b":{{{0}}}}}"#, account(TOKEN_SHA256))),
+        (
+            "API_ACCOUNTS",
+            format!(
+                r#"{{"a":{{{},"currencies":{{"usd":{{"amount_max":"hush-token"}}}}}}}}"#,
+                account(TOKEN_SHA256)
+            ),
+        ),
+        ("API_ACCOUNTS", format!(r#"{{"a":{{{},"currencies":{{}}}}}}"#, account(TOKEN_SHA256))),
+        ("API_ACCOUNTS", r#"{"a":{"payment_method":"hush-token"}}"#.to_owned()),
+        ("ACCOUNTS_CACHE_MS", "60001".to_owned()),
         ("SIGNING_KEY", "hush-token".to_owned()),
         ("SIGNING_KEY", format!("{} hush-token", "k".repeat(32))),
         ("SIGNING_KEY", format!("{}@2027-01-31", "hush-token".repeat(4))), // the one that signs
@@ -122,10 +132,10 @@ fn a_shop_is_known_by_its_name_and_answers_by_email_or_on_a_page() {
         let accounts =
             format!(r#"{{"a":{{"token_sha256":"{TOKEN_SHA256}","payment_method":"pm_1",{shop}}}}}"#);
         let config = read(&[("API_ACCOUNTS", &accounts)]).unwrap();
-        let shop = config.shop("a").unwrap();
+        let shop = config.accounts["a"].shop.as_ref().unwrap();
         assert_eq!((shop.name.as_str(), shop.support_href().as_deref()), ("Ada’s shop", Some(leads_to)));
     }
-    assert!(read(&[]).unwrap().shop("a").is_none());
+    assert!(read(&[]).unwrap().accounts["acme"].shop.is_none());
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use messages::account::Account;
 use once::fingerprint::Parameters;
-use paid_once::config::{Account, Config};
+use paid_once::config::Config;
 use paid_once::edge::payment_params::{
     address, capture_request, no_parameters, payment_request, refund_request,
 };
@@ -12,6 +13,7 @@ use payments::payment::operation::PaymentRequest;
 use payments::providers::Provider;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use std::rc::Rc;
 
 const ORIGIN: &str = "https://pay.example";
 const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -219,9 +221,30 @@ fn the_fallback_is_another_provider_that_is_set_up() {
 }
 
 #[test]
+fn an_account_charges_its_own_currencies_and_no_more_than_it_may() {
+    let mut config = config();
+    let account = Rc::make_mut(config.accounts.get_mut("acme").unwrap());
+    account.currencies = serde_json::from_value(json!({ "usd": { "amount_max": 2500 }, "eur": {} })).unwrap();
+    account.check().unwrap();
+    let wrong = |amount: u32, currency: &str| {
+        let body = json!({ "amount": amount, "currency": currency });
+        match payment_request(&members(&body), &config, &config.accounts["acme"], ORIGIN) {
+            Ok(_) => None,
+            Err(errors) => Some((errors[0].field.clone(), errors[0].message.clone())),
+        }
+    };
+    assert_eq!(wrong(2500, "usd"), None);
+    assert_eq!(wrong(99_999_999, "eur"), None);
+    let (field, message) = wrong(2501, "usd").unwrap();
+    assert!(field == "amount" && message.contains("at most 2500"), "{field} {message}");
+    let (field, message) = wrong(2500, "gbp").unwrap();
+    assert!(field == "currency" && message.contains("eur, usd"), "{field} {message}");
+}
+
+#[test]
 fn an_account_that_is_bound_to_its_customers_uses_no_others() {
     let mut config = config();
-    let account = config.accounts.get_mut("acme").unwrap();
+    let account = Rc::make_mut(config.accounts.get_mut("acme").unwrap());
     account.customer_prefix = Some("acme-".to_owned());
     account.adyen.as_mut().unwrap().customer = "acme-shopper".to_owned();
     let read = |more: Value| {

@@ -89,6 +89,11 @@ const EXCEPTIONS = [
     bound: 'a list without a search or a filter: the newest, as many as are shown',
   },
   {
+    statement: 'FROM accounts WHERE true ORDER BY id',
+    step: 'SCAN accounts',
+    bound: 'the list of accounts in the order of their key: as many as are shown',
+  },
+  {
     statement: 'FROM key_list WHERE CASE',
     step: '_by_time',
     bound: 'keys whose response is kept, or is not any more: those of a day come before',

@@ -13,18 +13,26 @@ use payments::payment::id::PaymentId;
 pub enum Method {
     /// With HEAD.
     Get,
-    /// The only one that has a body.
+    /// With a body.
     Post,
+    /// With a body: how something is to be.
+    Put,
     /// Without a body.
     Delete,
 }
 
 impl Method {
+    /// Whether a request of it has a body.
+    pub const fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
+    }
+
     /// As a request names it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Put => "PUT",
             Self::Delete => "DELETE",
         }
     }

@@ -51,6 +51,8 @@ pub enum Purpose {
     DeskSession = 16,
     /// A button of the operator's desk
     DeskAction = 17,
+    /// A token of an API account, which the desk makes
+    ApiToken = 18,
 }
 
 impl Purpose {
@@ -63,14 +65,17 @@ impl Purpose {
             Self::GateForm => b"key of the gate's forms",
             Self::DeskSession => b"key of desk sessions",
             Self::DeskAction => b"key of desk buttons",
+            Self::ApiToken => b"key of API tokens",
         }
     }
 
     /// What came first in all that an older version has signed.
     const fn old_domain(self) -> &'static [u8] {
         match self {
-            // No older version has signed any for the gate.
-            Self::Ride | Self::DeskSession | Self::DeskAction | Self::GateForm => b"paid-once form token\0",
+            // No older version has signed any for the gate, or made a token.
+            Self::Ride | Self::DeskSession | Self::DeskAction | Self::GateForm | Self::ApiToken => {
+                b"paid-once form token\0"
+            }
             Self::OrderLink => b"paid-once order link\0",
             Self::OrderForm => b"paid-once checkout form\0",
             Self::ReturnAddress => b"paid-once return address\0",

@@ -10,6 +10,7 @@ use super::till::cards;
 use crate::edge::api::{account, invalid_parameters, unavailable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::payment_params::{ORDER_MAX, visible};
+use messages::account::NotCharged;
 use messages::message::Ask;
 use once::id::Owner;
 use payments::payment::id::PaymentId;
@@ -31,13 +32,20 @@ const DEMO_CART: [(&str, u32, u32, &str); 3] = [
 /// `POST /checkout/sessions`: the link to an order. The order's object is told of it, and keeps which one is the newest. It
 /// needs no key: to ask for the same link again changes nothing, and every link of an order leads to the same payment.
 pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let (owner, _) = account(app, request)?;
+    let (owner, terms) = account(app, request).await?;
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
-    cards(app, &account)?;
+    cards(app, &terms)?;
     let OrderRequest { id, cart, return_url, revision, locale } =
         OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
+    terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {
+        let (field, message) = match not_charged {
+            NotCharged::Currency(message) => ("currency", message),
+            NotCharged::Amount(message) => ("lines", format!("add up to an amount that {message}")),
+        };
+        invalid_parameters(vec![super::cart::wrong(field, message)])
+    })?;
     let place = ObjectRef::Named(order_object_name(&Owner::Account(account.clone()), &id));
     let expires_at_ms = expires_at_ms(app, request);
     let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX, locale };
@@ -68,7 +76,7 @@ pub(in crate::edge) async fn expire_links(
     request: &Request,
     order: &str,
 ) -> Result<Answer, Problem> {
-    let (owner, _) = account(app, request)?;
+    let (owner, _) = account(app, request).await?;
     let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
     let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let place = ObjectRef::Named(order_object_name(&owner, &id));

@@ -2,10 +2,10 @@
 
 use super::Order;
 use super::cart::Line;
-use crate::config::Shop;
 use crate::edge::pages::{
     CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, Seller,
 };
+use messages::account::Shop;
 use messages::message::{KeyStatus, View};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::flows::tries::NextTry;

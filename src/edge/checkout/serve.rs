@@ -34,7 +34,7 @@ const ON_THE_WAY: &str = "continue";
 
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
-    let till = Till::open(app, request, link)?;
+    let till = Till::open(app, request, link).await?;
     Ok(till.answer(show(&till).await))
 }
 
@@ -78,14 +78,14 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
 }
 
 /// Whether a form of an order comes from our pages, with a link that we made.
-pub(in crate::edge) fn admit(app: &App, request: &Request, link: &str) -> Result<(), Problem> {
+pub(in crate::edge) async fn admit(app: &App, request: &Request, link: &str) -> Result<(), Problem> {
     from_here(request)?;
-    Till::open(app, request, link).map(drop)
+    Till::open(app, request, link).await.map(drop)
 }
 
 /// `POST /checkout/{link}`
 pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
-    let till = Till::open(app, request, link)?;
+    let till = Till::open(app, request, link).await?;
     Ok(till.answer(take(&till).await))
 }
 
@@ -99,7 +99,7 @@ async fn take(till: &Till<'_>) -> Result<Answer, Problem> {
     let body = request.parameters()?;
     let key = key_source::form_key(&body)?;
     let entries = body.without(&["idempotency_key"]);
-    match Sent::parse(&entries, &till.cards) {
+    match Sent::parse(&entries, &till.cards()?) {
         Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,
         Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
         Err(errors) => {
@@ -133,11 +133,11 @@ impl Till<'_> {
         let answer = match self.run(command).await {
             Err(Unreachable) => {
                 let key = key.as_str().to_owned();
-                self.form_with(key, 503, sheet(t.unreachable, t.unreachable_text)).with("retry-after", "1")
+                self.form_with(key, 503, sheet(t.unreachable, t.unreachable_text))?.with("retry-after", "1")
             }
             Ok(ExecuteResult::RateLimited) => {
                 let key = key.as_str().to_owned();
-                let answer = self.form_with(key, 429, sheet(t.shop_busy, t.shop_busy_text));
+                let answer = self.form_with(key, 429, sheet(t.shop_busy, t.shop_busy_text))?;
                 answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string())
             }
             Ok(ExecuteResult::NotStarted) => {
@@ -148,7 +148,7 @@ impl Till<'_> {
                 let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
                 let text = t.tries_declined(&page::in_words(t, wait_ms));
                 let key = key.as_str().to_owned();
-                let answer = self.form_with(key, 429, sheet(t.wait_first, &text));
+                let answer = self.form_with(key, 429, sheet(t.wait_first, &text))?;
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }
             Ok(ExecuteResult::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
@@ -233,7 +233,7 @@ impl Till<'_> {
                 provider: Provider::Stripe,
                 payment_method,
                 customer: None,
-                merchant_account: self.app.config.stripe_account(&self.order.account).map(str::to_owned),
+                merchant_account: self.account.stripe_account.clone(),
             },
             fallback: None,
             return_url: Some(format!("{origin}{page}")),

@@ -1,15 +1,17 @@
 //! Where one order is paid: the order in a link, its object, and every page that both requests of it, [showing](super::serve) and
 //! paying, answer with.
 
+use std::rc::Rc;
+
 use super::Order;
 use super::form_key::{FormKey, Place};
 use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path};
-use crate::config::Shop;
 use crate::edge::api::{unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
 use crate::edge::reply::CARD_PAGE_POLICY;
 use askama::Template;
+use messages::account::{Account, Shop};
 use messages::message::{Ask, OrderView, Shown, View};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -33,22 +35,28 @@ pub(super) struct Till<'a> {
     pub(super) owner: Owner,
     /// The order's object.
     pub(super) object: ObjectId,
-    pub(super) cards: Cards<'a>,
+    /// What is known of who sells.
+    pub(super) account: Rc<Account>,
 }
 
 impl<'a> Till<'a> {
-    pub(super) fn open(app: &'a App, request: &'a Request, link: &'a str) -> Result<Self, Problem> {
+    pub(super) async fn open(app: &'a App, request: &'a Request, link: &'a str) -> Result<Self, Problem> {
         let not_found =
             |why, detail| Problem { bad_link: Some(why), ..Problem::because(Kind::NotFound, detail) };
         let order = Order::open(link, &app.config.signing_keys)
             .map_err(|_| not_found(BadLink::Broken, EN.link_broken))?;
-        if !app.config.accounts.contains_key(&order.account) {
-            return Err(not_found(BadLink::ShopGone, EN.shop_gone));
-        }
+        let account = app.account_of_id(&order.account, request.now_ms).await?;
+        let account = account.ok_or_else(|| not_found(BadLink::ShopGone, EN.shop_gone))?;
+        cards(app, &account)?;
         let owner = Owner::Account(order.account.clone());
         let name = order_object_name(&owner, &order.id);
         let object = app.object_id(&ObjectRef::Named(name)).map_err(unavailable)?;
-        Ok(Self { app, request, link, cards: cards(app, &order.account)?, order, owner, object })
+        Ok(Self { app, request, link, order, owner, account, object })
+    }
+
+    /// See [`cards`].
+    pub(super) fn cards(&self) -> Result<Cards<'_>, Problem> {
+        cards(self.app, &self.account)
     }
 
     /// What is said in the order's language, or else in the browser's.
@@ -66,7 +74,7 @@ impl<'a> Till<'a> {
     }
 
     fn page_under(&self, policy: &str, status: u16, page: &impl Template, outcome: &'static str) -> Answer {
-        let logo = self.app.config.shop(&self.order.account).and_then(Shop::logo);
+        let logo = self.account.shop.as_ref().and_then(Shop::logo);
         let mut origins = self.order.cart.image_origins();
         origins.extend(logo.as_ref().and_then(ImageUrl::origin));
         let policy = with_images(policy, origins);
@@ -83,13 +91,7 @@ impl<'a> Till<'a> {
 
     pub(super) fn visit(&self) -> Visit<'_> {
         let (site, now_ms) = (self.site(), self.request.now_ms);
-        Visit {
-            site,
-            order: &self.order,
-            shop: self.app.config.shop(&self.order.account),
-            link: self.link,
-            now_ms,
-        }
+        Visit { site, order: &self.order, shop: self.account.shop.as_ref(), link: self.link, now_ms }
     }
 
     const fn place(&self) -> Place<'_> {
@@ -137,7 +139,7 @@ impl<'a> Till<'a> {
         if self.is_expired() {
             return Ok(self.expired());
         }
-        Ok(self.form_with(self.form_key()?, status, sheet))
+        self.form_with(self.form_key()?, status, sheet)
     }
 
     /// A fresh key for a form of this page.
@@ -161,13 +163,14 @@ impl<'a> Till<'a> {
         opened.ok().map(|form_key| (key, form_key))
     }
 
-    pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Answer {
+    pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Result<Answer, Problem> {
         let outcome = if status == 200 { "form" } else { "form_again" };
-        let policy = match self.cards {
+        let cards = self.cards()?;
+        let policy = match cards {
             Cards::Test => PAGE_POLICY,
             Cards::Element { .. } => CARD_PAGE_POLICY,
         };
-        self.page_under(policy, status, &page::form(self.visit(), key, &self.cards, sheet), outcome)
+        Ok(self.page_under(policy, status, &page::form(self.visit(), key, &cards, sheet), outcome))
     }
 
     fn expired(&self) -> Answer {
@@ -227,11 +230,11 @@ impl<'a> Till<'a> {
 }
 
 /// How cards are entered here.
-pub(super) fn cards<'a>(app: &'a App, account: &str) -> Result<Cards<'a>, Problem> {
+pub(super) fn cards<'a>(app: &'a App, account: &'a Account) -> Result<Cards<'a>, Problem> {
     match &app.config.publishable_key {
         Some(publishable_key) => Ok(Cards::Element {
             publishable_key,
-            stripe_account: app.config.stripe_account(account),
+            stripe_account: account.stripe_account.as_deref(),
             script: CHECKOUT_SCRIPT.address,
         }),
         None if app.config.demo => Ok(Cards::Test),

@@ -9,6 +9,7 @@ pub(super) mod operations;
 mod page;
 mod parameters;
 mod problems;
+mod registry;
 mod schema;
 mod schemas;
 
@@ -86,8 +87,11 @@ pub fn document(routes: &[Documented]) -> Value {
             path.insert(method, operation.to_json(security(route.who), in_path(route)));
         }
     }
-    let mut schemas: Map<String, Value> =
-        schemas::all().into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect();
+    let mut schemas: Map<String, Value> = schemas::all()
+        .into_iter()
+        .chain(registry::schemas())
+        .map(|(name, schema)| (name.to_owned(), schema.into()))
+        .collect();
     schemas.extend(Kind::ALL.iter().map(|kind| (problems::name(*kind), problems::schema(*kind).into())));
     let examples: Map<String, Value> =
         Kind::ALL.iter().map(|kind| (problems::example_name(*kind), problems::example(*kind))).collect();

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::answers::*;
 use super::operation::Operation;
+pub(in crate::edge) use super::registry::*;
 use super::schema::{Schema, constant, integer, integer_of, object, reference, text};
 use super::schemas::payment_status;
 use crate::edge::return_key;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::schema::{one_of_words, reference, text};
 use crate::edge::checkout::order_token::LINK_MAX_LEN;
-use crate::edge::route::{EncodedKey, EncodedOrder, OneOrAll, OrderLink};
+use crate::edge::route::{AccountId, EncodedKey, EncodedOrder, OneOrAll, OrderLink, TokenHash};
+use messages::account::ID_MAX;
 use once::key::KEY_MAX_LEN;
 use payments::payment::id::PaymentId;
 use web::problem::Kind;
@@ -60,6 +61,20 @@ impl Described for OrderLink {
 impl Described for OneOrAll {
     fn described() -> Option<Value> {
         Some(json!({ "description": "The id of the payment, or `all`.", "schema": text() }))
+    }
+}
+
+impl Described for AccountId {
+    fn described() -> Option<Value> {
+        let schema = text().with("minLength", 1).at_most(ID_MAX);
+        Some(json!({ "description": "The account, percent-encoded.", "schema": schema }))
+    }
+}
+
+impl Described for TokenHash {
+    fn described() -> Option<Value> {
+        let schema = text().with("pattern", "^[0-9a-f]{64}$");
+        Some(json!({ "description": "The token's SHA-256, in lower-case hexadecimal.", "schema": schema }))
     }
 }
 

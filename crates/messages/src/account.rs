@@ -1,0 +1,249 @@
+//! An API account: what it pays with, who sells, and what it may charge. Those of `API_ACCOUNTS` and those of the registry in D1 are the same.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use payments::payment::money::{AmountMinor, Currency};
+use web::entries::email as address;
+use web::image_url::{IMAGE_URL_MAX, ImageUrl};
+
+/// The longest id of an account at Stripe, after its prefix.
+const STRIPE_ACCOUNT_MAX: usize = 64;
+/// The longest id of an account in the registry, in characters.
+pub const ID_MAX: usize = 64;
+/// The longest token or id of a provider's, in characters.
+const TOKEN_MAX: usize = 255;
+
+/// What an API account pays with.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// SHA-256 of the bearer token, in lower-case hexadecimal: the token itself is never configured. In `API_ACCOUNTS` only; the registry
+    /// keeps the tokens of an account beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_sha256: Option<String>,
+    /// The provider's token of what pays.
+    pub payment_method: String,
+    /// The provider's customer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer: Option<String>,
+    /// How the ids of its customers begin, where accounts do not trust each other: a request may name no other customer, and
+    /// uses no payment method without one. At Adyen the ids are ours (`shopperReference`), at Stripe they can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer_prefix: Option<String>,
+    /// The account at Stripe that is connected to ours, and whose customers, payment methods and money these are (`acct_…`).
+    /// Without it they are in the account of `STRIPE_SECRET_KEY` itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe_account: Option<String>,
+    /// To whom receipts go, where a request does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// What pays at Adyen, if the account may use it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adyen: Option<AdyenWallet>,
+    /// Who sells, as people see it at the checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shop: Option<Shop>,
+    /// The currencies in which it may charge; without them, in all that are offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currencies: Option<BTreeMap<Currency, CurrencyTerms>>,
+}
+
+/// What holds for an account's payments in one currency.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurrencyTerms {
+    /// The most that one payment may be, in minor units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount_max: Option<AmountMinor>,
+}
+
+/// Why an account does not charge an amount. Each says what to send instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCharged {
+    /// None in this currency.
+    Currency(String),
+    /// Not so much of it.
+    Amount(String),
+}
+
+impl Account {
+    /// What is wrong with it, as a clause that follows its id; `Ok` if nothing is.
+    pub fn check(&self) -> Result<(), String> {
+        let is_token =
+            |text: &str| (1..=TOKEN_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        let adyen = self.adyen.iter().flat_map(|wallet| {
+            [("adyen.payment_method", &wallet.payment_method), ("adyen.customer", &wallet.customer)]
+        });
+        let own = [
+            ("payment_method", Some(&self.payment_method)),
+            ("customer", self.customer.as_ref()),
+            ("customer_prefix", self.customer_prefix.as_ref()),
+        ];
+        let given = own.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        if let Some((name, _)) = given.chain(adyen).find(|(_, text)| !is_token(text)) {
+            return Err(format!("needs a {name} of 1 to {TOKEN_MAX} visible ASCII characters"));
+        }
+        let prefix = self.customer_prefix.as_deref().unwrap_or_default();
+        let mut customers = self.customer.iter().chain(self.adyen.as_ref().map(|wallet| &wallet.customer));
+        if customers.any(|customer| !customer.starts_with(prefix)) {
+            return Err("has a customer that does not begin with its customer_prefix".to_owned());
+        }
+        if self.stripe_account.as_deref().is_some_and(|connected| !is_stripe_account(connected)) {
+            return Err(
+                "needs a stripe_account of acct_ and letters and digits, as Stripe's dashboard shows it"
+                    .to_owned(),
+            );
+        }
+        if self.email.as_deref().is_some_and(|email| address(email).as_deref() != Ok(email)) {
+            return Err("needs an email that is one address, such as ada@example.com".to_owned());
+        }
+        if self.shop.as_ref().is_some_and(|shop| !shop.is_valid()) {
+            return Err(format!(
+                "needs a shop with a name of 1 to 80 characters; its support is an address for email, or https://…; its logo is https://… of at most {IMAGE_URL_MAX} characters"
+            ));
+        }
+        match &self.currencies {
+            Some(currencies) if currencies.is_empty() => {
+                Err("may charge in no currency: leave currencies out for all".to_owned())
+            }
+            Some(currencies) => currencies.iter().try_for_each(|(currency, terms)| {
+                Currency::parse_offered(currency.as_str())
+                    .map_err(|message| format!("has a currency that {message}"))?;
+                match terms.amount_max {
+                    Some(most) => most
+                        .check(*currency)
+                        .map(drop)
+                        .map_err(|message| format!("has an amount_max in {currency} that {message}")),
+                    None => Ok(()),
+                }
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether one payment of it may be so much.
+    pub fn may_charge(&self, amount: AmountMinor, currency: Currency) -> Result<(), NotCharged> {
+        let Some(currencies) = &self.currencies else { return Ok(()) };
+        let Some(terms) = currencies.get(&currency) else {
+            let known: Vec<&str> = currencies.keys().map(Currency::as_str).collect();
+            return Err(NotCharged::Currency(format!(
+                "must be one that this account charges: {}",
+                known.join(", ")
+            )));
+        };
+        match terms.amount_max {
+            Some(most) if amount > most => Err(NotCharged::Amount(format!(
+                "must be at most {} in {currency}: more is not charged for this account at once",
+                most.get()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether an account of the registry can be called so: it stands in addresses and in logs.
+pub fn is_id(text: &str) -> bool {
+    (1..=ID_MAX).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b'+'))
+        && text.bytes().any(|b| b.is_ascii_alphanumeric())
+}
+
+/// Whether this has the form of a token's SHA-256.
+pub fn is_token_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// What finds the account of a token that may be used, by the token's SHA-256. `settings` is NULL for an account that is not in the
+/// registry: then it is one of `API_ACCOUNTS`.
+pub const ACCOUNT_OF_TOKEN: &str = "SELECT t.account AS id, t.ends_at_ms, a.settings, a.state
+     FROM account_tokens AS t LEFT JOIN accounts AS a ON a.id = t.account WHERE t.token_sha256 = ?1";
+/// What finds an account of the registry.
+pub const ACCOUNT_OF_ID: &str = "SELECT id, settings, state FROM accounts WHERE id = ?1";
+
+/// A row of the registry, as [`ACCOUNT_OF_TOKEN`] and [`ACCOUNT_OF_ID`] find it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub struct AccountRow {
+    /// The account's id.
+    pub id: String,
+    /// [`Account`] as JSON.
+    pub settings: Option<String>,
+    /// `active`, or `closed`: then no token of it is good, and nothing new is charged.
+    pub state: Option<String>,
+    /// When the token ends, in ms since the epoch; one that was revoked has ended.
+    #[serde(default)]
+    pub ends_at_ms: Option<u64>,
+}
+
+impl AccountRow {
+    /// The account, if it is in the registry and active. An error is a row that this release cannot read: it may hold a restriction that is
+    /// unknown here, so it is not used.
+    pub fn active(&self) -> Result<Option<Account>, serde_json::Error> {
+        match (&self.settings, self.state.as_deref()) {
+            (Some(settings), Some("active")) => serde_json::from_str(settings).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Who sells.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shop {
+    /// As people know it.
+    pub name: String,
+    /// Where it answers questions: an address for email, or of a page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub support: Option<String>,
+    /// Where its logo is. It says the name: whoever does not see it reads that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logo: Option<String>,
+}
+
+impl Shop {
+    fn is_valid(&self) -> bool {
+        let name = self.name.trim();
+        let is_name = name == self.name
+            && (1..=80).contains(&name.chars().count())
+            && !name.chars().any(char::is_control);
+        is_name
+            && self.support.as_deref().is_none_or(|support| {
+                web_page(support) || address(support).is_ok_and(|known| known == support)
+            })
+            && self.logo.as_deref().is_none_or(|logo| ImageUrl::parse(logo).is_ok())
+    }
+
+    /// Its logo.
+    pub fn logo(&self) -> Option<ImageUrl> {
+        ImageUrl::known(self.logo.as_deref()?)
+    }
+
+    /// Where a link to its support leads.
+    pub fn support_href(&self) -> Option<String> {
+        let support = self.support.as_deref()?;
+        Some(if web_page(support) { support.to_owned() } else { format!("mailto:{support}") })
+    }
+}
+
+fn web_page(text: &str) -> bool {
+    text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
+        && text.len() <= 200
+        && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// What an API account pays with at Adyen.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdyenWallet {
+    /// `storedPaymentMethodId`.
+    pub payment_method: String,
+    /// `shopperReference`: whose it is.
+    pub customer: String,
+}
+
+/// Whether it has the form of an account's id at Stripe.
+fn is_stripe_account(id: &str) -> bool {
+    let name = id.strip_prefix("acct_").unwrap_or_default();
+    (1..=STRIPE_ACCOUNT_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric())
+}

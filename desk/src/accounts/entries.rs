@@ -1,0 +1,211 @@
+//! What an operator enters about an account, and back: one entry for each setting.
+
+use std::collections::BTreeMap;
+
+use super::view::FormField;
+use crate::format;
+use messages::account::{Account, AdyenWallet, CurrencyTerms, Shop};
+use once::fingerprint::Parameters;
+use payments::payment::money::{AmountMinor, Currency};
+
+/// Name, label, and what to say below.
+type Entry = (&'static str, &'static str, &'static str);
+
+/// The entries, in groups.
+const FIELDS: [(&str, &[Entry]); 4] = [
+    (
+        "What it pays with at Stripe",
+        &[
+            ("payment_method", "Payment method", "What is charged where a request names none: pm_…"),
+            ("customer", "Customer", "Whose it is: cus_… May be empty."),
+            (
+                "customer_prefix",
+                "Customers begin with",
+                "Then a request can name no other customer. May be empty.",
+            ),
+            (
+                "stripe_account",
+                "Connected account",
+                "Where its money goes: acct_… Empty for the account of the secret key.",
+            ),
+        ],
+    ),
+    (
+        "At Adyen, if it may use it",
+        &[
+            ("adyen_payment_method", "Stored payment method", "storedPaymentMethodId"),
+            ("adyen_customer", "Shopper", "shopperReference: whose it is."),
+        ],
+    ),
+    (
+        "Who sells",
+        &[
+            (
+                "shop_name",
+                "Name",
+                "As people read it at the checkout, on receipts and in emails. May be empty.",
+            ),
+            ("shop_support", "Support", "An address for email, or a page: https://…"),
+            ("shop_logo", "Logo", "https://… It stands in the place of the name, 40 pixels high."),
+            ("email", "Receipts go to", "Where a request names nobody. May be empty."),
+        ],
+    ),
+    (
+        "What it may charge",
+        &[(
+            "currencies",
+            "Currencies",
+            "With the most that one payment may be: usd 5000.00, eur. Empty for all, without limit.",
+        )],
+    ),
+];
+
+/// The form's groups, with what was entered.
+pub(super) fn fields(value: impl Fn(&str) -> String) -> Vec<(&'static str, Vec<FormField>)> {
+    let field = |(name, label, hint): &Entry| FormField {
+        name,
+        label,
+        hint,
+        value: value(name),
+        is_required: *name == "payment_method",
+    };
+    FIELDS.iter().map(|(group, fields)| (*group, fields.iter().map(field).collect())).collect()
+}
+
+/// An account as its entries.
+pub(super) fn of(account: &Account, name: &str) -> String {
+    let shop = account.shop.as_ref();
+    let adyen = account.adyen.as_ref();
+    match name {
+        "payment_method" => Some(account.payment_method.clone()),
+        "customer" => account.customer.clone(),
+        "customer_prefix" => account.customer_prefix.clone(),
+        "stripe_account" => account.stripe_account.clone(),
+        "email" => account.email.clone(),
+        "adyen_payment_method" => adyen.map(|wallet| wallet.payment_method.clone()),
+        "adyen_customer" => adyen.map(|wallet| wallet.customer.clone()),
+        "shop_name" => shop.map(|shop| shop.name.clone()),
+        "shop_support" => shop.and_then(|shop| shop.support.clone()),
+        "shop_logo" => shop.and_then(|shop| shop.logo.clone()),
+        "currencies" => account.currencies.as_ref().map(currencies_text),
+        _ => None,
+    }
+    .unwrap_or_default()
+}
+
+/// The currencies with their limits, as they are entered.
+pub(super) fn currencies_text(currencies: &BTreeMap<Currency, CurrencyTerms>) -> String {
+    let one = |(currency, terms): (&Currency, &CurrencyTerms)| match terms.amount_max {
+        None => currency.to_string(),
+        Some(most) => format!("{currency} {}", decimal(most, *currency)),
+    };
+    currencies.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// `12.50`, as [`format::parse_money`] reads it.
+fn decimal(amount: AmountMinor, currency: Currency) -> String {
+    let (minor, decimals) = (amount.get(), currency.decimals());
+    match 10_u32.checked_pow(decimals) {
+        Some(unit) if unit > 1 => {
+            format!("{}.{:0width$}", minor / unit, minor % unit, width = decimals as usize)
+        }
+        _ => minor.to_string(),
+    }
+}
+
+/// Reads them. The error is a sentence that says what to enter.
+pub(super) fn read(entries: &Parameters) -> Result<Account, String> {
+    let text =
+        |name: &str| Some(entries.text(name).or_empty().trim().to_owned()).filter(|text| !text.is_empty());
+    let adyen = match (text("adyen_payment_method"), text("adyen_customer")) {
+        (None, None) => None,
+        (Some(payment_method), Some(customer)) => Some(AdyenWallet { payment_method, customer }),
+        _ => {
+            return Err("At Adyen a stored payment method and its shopper go together: enter both, or none."
+                .to_owned());
+        }
+    };
+    let shop = match (text("shop_name"), text("shop_support"), text("shop_logo")) {
+        (None, None, None) => None,
+        (Some(name), support, logo) => Some(Shop { name, support, logo }),
+        _ => return Err("Who sells needs a name, where there is a support or a logo.".to_owned()),
+    };
+    let account = Account {
+        token_sha256: None,
+        payment_method: text("payment_method").ok_or(
+            "The payment method is missing: what is charged where a request names none, pm_… at Stripe.",
+        )?,
+        customer: text("customer"),
+        customer_prefix: text("customer_prefix"),
+        stripe_account: text("stripe_account"),
+        email: text("email"),
+        adyen,
+        shop,
+        currencies: text("currencies").map(|text| currencies(&text)).transpose()?,
+    };
+    account.check().map_err(|wrong| format!("The account {wrong}."))?;
+    Ok(account)
+}
+
+fn currencies(text: &str) -> Result<BTreeMap<Currency, CurrencyTerms>, String> {
+    let mut currencies = BTreeMap::new();
+    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let (code, most) = entry.split_once(char::is_whitespace).unwrap_or((entry, ""));
+        let currency =
+            Currency::parse_offered(code).map_err(|message| format!("The currency {code} {message}."))?;
+        let amount_max = format::parse_money(most, currency.as_str())
+            .map_err(|message| format!("The most in {currency} {message}."))?;
+        if currencies.insert(currency, CurrencyTerms { amount_max }).is_some() {
+            return Err(format!("The currency {currency} stands there twice."));
+        }
+    }
+    Ok(currencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entered(pairs: &[(&str, &str)]) -> Result<Account, String> {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        read(&Parameters::Form(pairs.collect()))
+    }
+
+    fn full() -> Account {
+        serde_json::from_str(
+            r#"{"payment_method":"pm_1","customer":"ada-1","customer_prefix":"ada-","stripe_account":"acct_1","email":"ada@example.com",
+                "adyen":{"payment_method":"stored","customer":"ada-shopper"},
+                "shop":{"name":"Ada’s shop","support":"help@shop.example","logo":"https://shop.example/logo.png"},
+                "currencies":{"usd":{"amount_max":500050},"jpy":{"amount_max":9000},"eur":{}}}"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_shown_is_read_again_as_it_was() {
+        for account in [full(), Account { shop: None, currencies: None, adyen: None, ..full() }] {
+            let shown = fields(|name| of(&account, name));
+            let pairs: Vec<_> = shown
+                .iter()
+                .flat_map(|(_, fields)| fields)
+                .map(|field| (field.name, field.value.as_str()))
+                .collect();
+            assert_eq!(entered(&pairs).unwrap(), account);
+        }
+        assert_eq!(of(&full(), "currencies"), "eur, jpy 9000, usd 5000.50");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let with = |name, value| entered(&[("payment_method", "pm_1"), (name, value)]).unwrap_err();
+        assert!(entered(&[]).unwrap_err().contains("payment method is missing"));
+        assert!(with("adyen_customer", "a").contains("go together"));
+        assert!(with("shop_logo", "https://shop.example/a.png").contains("needs a name"));
+        assert!(with("stripe_account", "acct").contains("acct_"));
+        assert!(with("currencies", "xyz").contains("xyz"));
+        assert!(with("currencies", "usd many").contains("usd"));
+        assert!(with("currencies", "usd, usd 5.00").contains("twice"));
+        assert!(with("currencies", ",").contains("no currency"));
+        assert!(with("email", "ada").contains("address"));
+    }
+}

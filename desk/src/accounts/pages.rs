@@ -1,0 +1,342 @@
+//! The pages of the registry: the list, an account, and the form of its settings.
+
+use super::store::{self, AccountRow};
+use super::view::{AccountForm, AccountPage, Made, TokenLine};
+use super::{configured, entries, tokens};
+use crate::context::Desk;
+use crate::detail::acts_on;
+use crate::detail_tables::{fact, optional};
+use crate::format;
+use crate::operator::{form_key, is_form_key};
+use crate::operator_log::{self, Action};
+use crate::queries::PAGE;
+use crate::route::{OperatorAction, Target};
+use crate::status::Thing;
+use crate::view_models::{Button, Cell, Fact, List, Row};
+use messages::account::{Account, is_id};
+use once::fingerprint::Parameters;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+use web::reply;
+use web::route::{Decoded, Parameter};
+
+/// Where the list is.
+pub(crate) const PATH: &str = "/admin/accounts";
+/// Where a new one is entered.
+const NEW_PATH: &str = "/admin/accounts/new";
+
+/// `GET /admin/accounts`
+pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let (search, number, now_ms) = (desk.query("q"), desk.page_number(), desk.request.now_ms);
+    let mut found = store::list(&desk.app.env, &search, number).await.map_err(unreadable)?;
+    let (newer, older) = desk.around(&mut found);
+    let mut rows = Vec::new();
+    if number == 0 {
+        let known = configured(desk.app).await?;
+        let named = known.into_iter().filter(|id| id.starts_with(&search)).take(PAGE);
+        rows.extend(named.map(|id| {
+            let path = Target::Account(id.clone()).path();
+            let state = Thing::Account.chip("configured");
+            let empty = || Cell::text("");
+            Row { cells: vec![Cell::link(id, path), empty(), state, empty(), empty()], buttons: Vec::new() }
+        }));
+    }
+    rows.extend(found.iter().map(|row| {
+        let path = Target::Account(row.id.clone()).path();
+        let (shop, pays_with) = match row.account() {
+            Ok(account) => (
+                account.shop.map(|shop| shop.name).unwrap_or_default(),
+                Cell { class: "id", ..Cell::text(format::short(&account.payment_method)) }
+                    .with(account.stripe_account.unwrap_or_default()),
+            ),
+            Err(_) => (String::new(), Cell::text("set by a newer release")),
+        };
+        let changed = Cell::moment(row.changed_at_ms).with(format::from_now(row.changed_at_ms, now_ms));
+        let cells = vec![
+            Cell::link(row.id.clone(), path),
+            Cell::text(shop),
+            Thing::Account.chip(&row.state),
+            pays_with,
+            changed,
+        ];
+        Row { cells, buttons: Vec::new() }
+    }));
+    let page = List {
+        title: "Accounts",
+        intro: "The clients of the API: whose tokens are good, what each pays with, who sells, and what it may charge.",
+        search: Some(search),
+        day: None,
+        hint: "The beginning of an account’s id",
+        selects: Vec::new(),
+        columns: &["Account", "Shop", "State", "Pays with", "Changed (UTC)"],
+        rows,
+        empty_text: "No account begins like that.",
+        buttons: vec![Button {
+            label: "New account".to_owned(),
+            path: NEW_PATH.to_owned(),
+            ..Button::default()
+        }],
+        download: String::new(),
+        upload: None,
+        newer,
+        older,
+        site: desk.site(),
+        legend: Thing::Account.legend(),
+        chrome: desk.chrome(PATH).await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// An account: of the registry, or of `API_ACCOUNTS`, or both.
+struct Known {
+    id: String,
+    row: Option<AccountRow>,
+    is_configured: bool,
+}
+
+impl Known {
+    async fn find(desk: &Desk<'_>, id: &str) -> Result<Self, Problem> {
+        let row = store::find(&desk.app.env, id).await.map_err(unreadable)?;
+        let is_configured = configured(desk.app).await?.iter().any(|known| known == id);
+        if row.is_none() && !is_configured {
+            return Err(Problem::new(Kind::NotFound));
+        }
+        Ok(Self { id: id.to_owned(), row, is_configured })
+    }
+}
+
+/// `GET /admin/accounts/{id}`
+pub(crate) async fn account(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
+    let Decoded(id) = &id.read()?;
+    show(desk, Known::find(desk, id).await?, None).await
+}
+
+/// `POST /admin/accounts/{id}/tokens`
+pub(crate) async fn make_token(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
+    let Decoded(id) = &id.read()?;
+    let known = Known::find(desk, id).await?;
+    let made = tokens::make(desk, id).await?;
+    show(desk, known, Some(made)).await
+}
+
+/// An account's page; with a token that was just made, which is shown this once.
+async fn show(desk: &Desk<'_>, known: Known, made: Option<Made>) -> Result<Answer, Problem> {
+    let subject = Target::Account(known.id.clone());
+    let now_ms = desk.request.now_ms;
+    let rows = store::tokens(&desk.app.env, &known.id).await.map_err(unreadable)?;
+    let lines = rows.into_iter().map(|row| tokens::line(desk, row)).collect::<Result<Vec<TokenLine>, _>>()?;
+    let (mut facts, mut buttons) = (Vec::new(), Vec::new());
+    let mut edit = String::new();
+    if known.is_configured {
+        let from = Cell::text("the secret API_ACCOUNTS").with(match known.row {
+            Some(_) => "What is entered here counts once it is not there any more.",
+            None => "Its settings are changed there. Tokens can be made here, too.",
+        });
+        facts.push(fact("Set by", from));
+    }
+    if let Some(row) = &known.row {
+        match row.account() {
+            Ok(account) => {
+                facts.extend(of_account(&account));
+                edit = format!("{}/edit", subject.path());
+            }
+            Err(_) => {
+                facts.push(fact("Settings", Cell::text("of a newer release: this one cannot read them")))
+            }
+        }
+        facts.push(fact("Made", Cell::moment(row.created_at_ms)));
+        let changed = Cell::moment(row.changed_at_ms).with(format::from_now(row.changed_at_ms, now_ms));
+        facts.push(fact("Changed", changed));
+        buttons.push(if row.state == "closed" {
+            desk.button(OperatorAction::Reopen, &subject, "Reopen")?
+        } else {
+            let mut close = desk.button(OperatorAction::Close, &subject, "Close the account")?;
+            close.tone = "danger";
+            "Its tokens are refused, and its links cannot be paid. What it has charged stays, and can be refunded here."
+                .clone_into(&mut close.hint);
+            close
+        });
+    }
+    let state = match (&known.row, known.is_configured) {
+        (_, true) | (None, _) => "configured",
+        (Some(row), false) => row.state.as_str(),
+    };
+    let page = AccountPage {
+        status: Thing::Account.chip(state),
+        facts,
+        edit,
+        buttons,
+        tokens: lines,
+        made,
+        token_path: tokens::path(&known.id),
+        token_key: form_key(desk.app, &desk.operator, &tokens::path(&known.id), now_ms)?,
+        acts: acts_on(desk, &subject.name()).await?,
+        id: known.id,
+        site: desk.site(),
+        chrome: desk.chrome(PATH).await?,
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+fn of_account(account: &Account) -> Vec<Fact> {
+    let mut facts = vec![
+        fact("Payment method", Cell { class: "id", ..Cell::text(account.payment_method.clone()) }),
+        fact("Customer", optional(account.customer.as_ref())),
+    ];
+    let mut more = |name, text: Option<&String>| {
+        if let Some(text) = text {
+            facts.push(fact(name, Cell { class: "id", ..Cell::text(text.clone()) }));
+        }
+    };
+    more("Customers begin with", account.customer_prefix.as_ref());
+    more("Connected account", account.stripe_account.as_ref());
+    more("Receipts go to", account.email.as_ref());
+    more("At Adyen", account.adyen.as_ref().map(|wallet| &wallet.payment_method));
+    more("Shopper at Adyen", account.adyen.as_ref().map(|wallet| &wallet.customer));
+    let may_charge = match &account.currencies {
+        Some(currencies) => format!("at most {}", entries::currencies_text(currencies)),
+        None => "all currencies, without limit".to_owned(),
+    };
+    facts.push(fact("May charge", Cell::text(may_charge)));
+    if let Some(shop) = &account.shop {
+        facts
+            .push(fact("Shop", Cell::text(shop.name.clone()).with(shop.support.clone().unwrap_or_default())));
+        facts.extend(shop.logo.clone().map(|logo| fact("Logo", Cell { class: "id", ..Cell::text(logo) })));
+    }
+    facts
+}
+
+/// `GET /admin/accounts/new`
+pub(crate) async fn new(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    form(desk, None, 200, None).await
+}
+
+/// `GET /admin/accounts/{id}/edit`
+pub(crate) async fn edit(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
+    let Decoded(id) = &id.read()?;
+    let row = store::find(&desk.app.env, id).await.map_err(unreadable)?;
+    form(desk, Some(row.ok_or_else(|| Problem::new(Kind::NotFound))?), 200, None).await
+}
+
+/// The form: of what is stored or, if that was refused, of what was entered.
+async fn form(
+    desk: &Desk<'_>,
+    row: Option<AccountRow>,
+    status: u16,
+    refused: Option<(&Parameters, String)>,
+) -> Result<Answer, Problem> {
+    let account = row.as_ref().map(AccountRow::account).transpose().map_err(unreadable)?;
+    let entered = |name: &str| refused.as_ref().map(|(entries, _)| entries.text(name).or_empty());
+    let stored = |name: &str| account.as_ref().map(|account| entries::of(account, name)).unwrap_or_default();
+    let groups = entries::fields(|name| entered(name).unwrap_or_else(|| stored(name)));
+    let path = desk.request.path.clone();
+    let version = row.as_ref().map(|row| row.version.to_string()).unwrap_or_default();
+    let page = AccountForm {
+        title: if row.is_some() { "Edit account" } else { "New account" },
+        key: form_key(desk.app, &desk.operator, &path, desk.request.now_ms)?,
+        path,
+        new_id: row.is_none().then(|| entered("id").unwrap_or_default()),
+        // What is entered was entered over this version.
+        version: entered("version").unwrap_or(version),
+        back: row.map_or_else(|| PATH.to_owned(), |row| Target::Account(row.id).path()),
+        groups,
+        error: refused.map(|(_, error)| error).unwrap_or_default(),
+        site: desk.site(),
+        chrome: desk.chrome(PATH).await?,
+    };
+    Ok(reply::html(status, &page, "desk"))
+}
+
+/// `POST /admin/accounts/new`
+pub(crate) async fn create(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let sent = desk.request.parameters()?;
+    let id = sent.text("id").or_empty().trim().to_owned();
+    if !is_id(&id) || id == "new" {
+        let error = "The id needs 1 to 64 letters, digits, dots, hyphens, underscores or @, and is not “new”: it stands in addresses and logs.";
+        return form(desk, None, 422, Some((&sent, error.to_owned()))).await;
+    }
+    let account = match entries::read(&sent) {
+        Ok(account) => account,
+        Err(error) => return form(desk, None, 422, Some((&sent, error))).await,
+    };
+    let env = &desk.app.env;
+    if let Some(known) = store::find(env, &id).await.map_err(unreadable)?
+        && known.account().map_err(unreadable)? != account
+    {
+        let error = format!("There is an account {id} already, with other settings. Nothing was changed.");
+        return form(desk, None, 409, Some((&sent, error))).await;
+    }
+    let work = async {
+        Ok(match store::create(env, &id, &account, desk.request.now_ms).await? {
+            true => "made: it has no token yet".to_owned(),
+            false => "it was there already".to_owned(),
+        })
+    };
+    save(desk, &sent, &id, "make the account", work).await
+}
+
+/// `POST /admin/accounts/{id}/edit`
+pub(crate) async fn change(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
+    let Decoded(id) = &id.read()?;
+    let sent = desk.request.parameters()?;
+    let env = &desk.app.env;
+    let row = store::find(env, id).await.map_err(unreadable)?.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let account = match entries::read(&sent) {
+        Ok(account) => account,
+        Err(error) => return form(desk, Some(row), 422, Some((&sent, error))).await,
+    };
+    let version = sent.text("version").or_empty().parse().unwrap_or(0);
+    let is_same = row.account().map_err(unreadable)? == account;
+    if !is_same && row.version != version {
+        let error = "The account was changed since this page was loaded. Nothing of yours was kept: load the page again.";
+        return form(desk, Some(row), 409, Some((&sent, error.to_owned()))).await;
+    }
+    let work = async {
+        if is_same {
+            return Ok("nothing was different".to_owned());
+        }
+        Ok(match store::change(env, id, &account, version, desk.request.now_ms).await? {
+            true => "changed: it counts everywhere within a minute".to_owned(),
+            false => "refused: it was changed by another at the same time".to_owned(),
+        })
+    };
+    save(desk, &sent, id, "change the account", work).await
+}
+
+/// Does what a form asks for, once, between its entries in the log.
+async fn save(
+    desk: &Desk<'_>,
+    sent: &Parameters,
+    id: &str,
+    what: &str,
+    work: impl Future<Output = worker::Result<String>>,
+) -> Result<Answer, Problem> {
+    let key = sent.text("form").or_empty();
+    if !is_form_key(desk.app, &desk.operator, &desk.request.path, &key, desk.request.now_ms) {
+        return Err(operator_log::stranger());
+    }
+    let subject = Target::Account(id.to_owned());
+    let name = subject.name();
+    let action = Action { operator: &desk.operator, what, subject: &name };
+    let begun = operator_log::begin_once(&desk.app.env, &key, &action, desk.request.now_ms).await?;
+    if begun.is_new || begun.is_unfinished {
+        let outcome = work.await.unwrap_or_else(|error| format!("failed: {error}"));
+        operator_log::end(&desk.app.env, begun.id, &action, &outcome).await.map_err(unreadable)?;
+    }
+    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), begun.id), "acted"))
+}
+
+/// Closes an account, or opens it again.
+pub(crate) async fn set_state(desk: &Desk<'_>, id: &str, is_open: bool) -> worker::Result<String> {
+    let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
+    let state = if is_open { "active" } else { "closed" };
+    Ok(match store::set_state(env, id, state, now_ms).await? {
+        true if is_open => "open: its tokens are good again within a minute".to_owned(),
+        true => "closed: its tokens are refused everywhere within a minute".to_owned(),
+        false => match store::find(env, id).await? {
+            Some(row) => format!("it is {} already", row.state),
+            None => "refused: there is no such account".to_owned(),
+        },
+    })
+}

@@ -1,0 +1,132 @@
+//! Which API account a token or an id names: one of `API_ACCOUNTS`, or one of the registry in D1, which the desk writes.
+//!
+//! An isolate goes by what it has read for `ACCOUNTS_CACHE_MS`, so most requests ask nothing. While D1 does not answer it goes by it for
+//! ten minutes: payments do not stop with the read model. What was never read then is refused for the moment.
+
+mod known;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use worker::Env;
+
+use crate::config::{Config, token_hash};
+use known::{Entry, Freshness, Known};
+use messages::account::{ACCOUNT_OF_ID, ACCOUNT_OF_TOKEN, Account, AccountRow};
+use runtime::db::Db;
+use runtime::log::log;
+
+thread_local! {
+    static TOKENS: RefCell<Known<(String, Rc<Account>)>> = const { RefCell::new(Known::new()) };
+    static IDS: RefCell<Known<Rc<Account>>> = const { RefCell::new(Known::new()) };
+}
+
+/// What was found of a token.
+pub(crate) enum Found {
+    /// Whose it is.
+    Account(String, Rc<Account>),
+    /// Nobody's.
+    Nobody,
+    /// Whose it is was not read yet in this isolate, and may not be now: too many were asked for.
+    TooMany,
+}
+
+/// The registry cannot be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable;
+
+/// Whose token it is. `may_look` is asked before D1 is, for a token that this isolate has not seen: whoever makes tokens up must not flood D1.
+pub(crate) async fn of_token(
+    env: &Env,
+    config: &Config,
+    token: &str,
+    now_ms: u64,
+    may_look: impl AsyncFnOnce() -> bool,
+) -> Result<Found, Unreadable> {
+    let hash = token_hash(token);
+    if let Some((id, account)) = config.account(&hash) {
+        return Ok(Found::Account(id.to_owned(), Rc::clone(account)));
+    }
+    let known = TOKENS.with_borrow(|tokens| tokens.freshness(&hash, now_ms, config.accounts_cache_ms));
+    let entry = match known {
+        Freshness::Fresh(entry) => entry,
+        old => {
+            if matches!(old, Freshness::Unknown) && !may_look().await {
+                return Ok(Found::TooMany);
+            }
+            match read_token(env, config, &hash).await {
+                Ok(entry) => {
+                    TOKENS.with_borrow_mut(|tokens| tokens.keep(hash, entry.clone(), now_ms));
+                    entry
+                }
+                Err(error) => old.instead(&error)?,
+            }
+        }
+    };
+    Ok(match entry.good_at(now_ms) {
+        Some((id, account)) => Found::Account(id, account),
+        None => Found::Nobody,
+    })
+}
+
+async fn read_token(env: &Env, config: &Config, hash: &str) -> worker::Result<Entry<(String, Rc<Account>)>> {
+    let Some(row) = first(env, ACCOUNT_OF_TOKEN, hash).await? else { return Ok(Entry::none()) };
+    let account = match config.accounts.get(&row.id) {
+        Some(configured) => Some(Rc::clone(configured)),
+        None => active(&row)?,
+    };
+    Ok(Entry { found: account.map(|account| (row.id, account)), ends_at_ms: row.ends_at_ms })
+}
+
+/// The account of an id: of an order's link, or of a payment's.
+pub(crate) async fn of_id(
+    env: &Env,
+    config: &Config,
+    id: &str,
+    now_ms: u64,
+) -> Result<Option<Rc<Account>>, Unreadable> {
+    if let Some(configured) = config.accounts.get(id) {
+        return Ok(Some(Rc::clone(configured)));
+    }
+    let entry = match IDS.with_borrow(|ids| ids.freshness(id, now_ms, config.accounts_cache_ms)) {
+        Freshness::Fresh(entry) => entry,
+        old => match read_id(env, id).await {
+            Ok(entry) => {
+                IDS.with_borrow_mut(|ids| ids.keep(id.to_owned(), entry.clone(), now_ms));
+                entry
+            }
+            Err(error) => old.instead(&error)?,
+        },
+    };
+    Ok(entry.good_at(now_ms))
+}
+
+async fn read_id(env: &Env, id: &str) -> worker::Result<Entry<Rc<Account>>> {
+    let found = match first(env, ACCOUNT_OF_ID, id).await? {
+        Some(row) => active(&row)?,
+        None => None,
+    };
+    Ok(Entry { found, ends_at_ms: None })
+}
+
+async fn first(env: &Env, sql: &str, value: &str) -> worker::Result<Option<AccountRow>> {
+    Db::of(env)?.first(sql, vec![value.into()]).await
+}
+
+fn active(row: &AccountRow) -> worker::Result<Option<Rc<Account>>> {
+    row.active().map(|account| account.map(Rc::new)).map_err(|error| {
+        let what = format!("the account {} cannot be read by this release: {error}", row.id);
+        worker::Error::RustError(what)
+    })
+}
+
+impl<T: Clone> Freshness<T> {
+    /// What was read before, if D1 does not answer and it is not too old.
+    fn instead(self, error: &worker::Error) -> Result<Entry<T>, Unreadable> {
+        log("error", &[("event", "accounts_unreadable".into()), ("error", error.to_string().into())]);
+        match self {
+            Self::Fresh(entry) | Self::Stale(entry) => Ok(entry),
+            Self::Unknown => Err(Unreadable),
+        }
+    }
+}

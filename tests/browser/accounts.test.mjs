@@ -1,0 +1,67 @@
+// The registry of API accounts at the desk: an account is made, gets a token, and the token pays.
+// `SCREENSHOTS=1 node tests/browser/accounts.test.mjs` leaves pictures.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, test } from 'node:test';
+
+import { demoWorkers, startSite } from '../worker/support/harness.mjs';
+import { paid, client } from '../worker/support/payments.mjs';
+import { browsers } from './support/browsers.mjs';
+import { look } from './support/look.mjs';
+
+const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+
+const site = await startSite({ workers: demoWorkers({ secrets: { ADMIN_TOKEN } }) });
+const people = browsers();
+after(async () => {
+  await people.close();
+  await site.close();
+});
+
+for (const javaScriptEnabled of [true, false])
+  test(`an account is made and its token pays, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async (t) => {
+    const context = await people.visit({ baseURL: site.url.origin, javaScriptEnabled });
+    t.after(() => context.close());
+    const page = await context.newPage();
+    await page.setExtraHTTPHeaders({ authorization: `Bearer ${ADMIN_TOKEN}` });
+    const id = `shop-${randomUUID().slice(0, 8)}`;
+
+    await page.goto('/admin');
+    await page.getByRole('navigation', { name: 'Desk' }).getByRole('link', { name: 'Accounts' }).click();
+    await look(page, 'desk accounts');
+    await page.getByRole('button', { name: 'New account' }).click();
+    await page.getByLabel('Id').first().fill(id);
+    await page.getByLabel(/^Payment method/).fill('pm_card_visa');
+    await page.getByLabel('Currencies').fill('usd 10');
+    await page.getByLabel('Logo').fill('https://shop.example/logo.png');
+    await look(page, 'desk account form');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Who sells needs a name').waitFor();
+    assert.equal(await page.getByLabel('Currencies').inputValue(), 'usd 10', 'nothing is lost');
+    await look(page, 'desk account refused');
+    await page.getByLabel(/^Name/).fill('Ada’s shop');
+    await page.getByLabel('Currencies').fill('usd 5000.00, eur');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Made: it has no token yet').waitFor();
+
+    await page.getByLabel('Where it is used').fill('Shop’s server');
+    await page.getByRole('button', { name: 'Make a token' }).dblclick();
+    const token = await page.locator('code.token').innerText();
+    await look(page, 'desk account token');
+    assert.equal((await paid(client(site, token))).status, 'succeeded');
+    const rows = await site.rows('SELECT count(*) AS number FROM account_tokens WHERE account = ?', id);
+    assert.equal(rows[0].number, 1, 'a double click makes one token');
+
+    await page.goto(`/admin/accounts/${id}`);
+    assert.equal(await page.locator('code.token').count(), 0, 'it is shown once');
+    await page.getByRole('button', { name: 'End in 24 hours' }).click();
+    await page.getByText('It ends in 24 hours').first().waitFor();
+    await page.getByRole('button', { name: 'Revoke now' }).click();
+    await page.getByText('refused everywhere within a minute').first().waitFor();
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByLabel('Support').fill('help@shop.example');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('help@shop.example').waitFor();
+    await look(page, 'desk account');
+  });
