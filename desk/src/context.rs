@@ -2,7 +2,7 @@
 
 use super::format;
 use super::queries::{self, PAGE};
-use super::route::{OperatorAction, Target};
+use super::route::{ACCOUNT, OperatorAction, Target};
 use super::view_models::{Button, PageChrome, Select};
 use crate::app::App;
 use crate::operator::{Operator, form_key};
@@ -61,7 +61,7 @@ impl Desk<'_> {
         Ok(action.map(|action| {
             let is_refused = ["refused", "failed"].iter().any(|word| action.outcome.starts_with(word));
             Notice {
-                title: format!("{}: {}", format::sentence(&action.action), format::short(&action.subject)),
+                title: title(&action.action, &action.subject),
                 text: format::sentence(&action.outcome),
                 tone: if is_refused { "warning" } else { "info" },
             }
@@ -115,5 +115,13 @@ impl Desk<'_> {
         let chosen = self.query(name);
         let options = options.iter().map(|(value, text)| (*value, *text, *value == chosen)).collect();
         Select { name, label, options }
+    }
+}
+
+/// What was done, to what. An account's action says that it is about an account.
+fn title(action: &str, subject: &str) -> String {
+    match subject.strip_prefix(ACCOUNT) {
+        Some(id) => format!("{}: {id}", format::sentence(action)),
+        None => format!("{}: {}", format::sentence(action), format::short(subject)),
     }
 }

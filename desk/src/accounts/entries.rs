@@ -102,6 +102,18 @@ pub(super) fn currencies_text(currencies: &BTreeMap<Currency, CurrencyTerms>) ->
     currencies.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// The same for who reads it: `EUR, USD up to 5000.00 a payment`.
+pub(super) fn may_charge(currencies: &BTreeMap<Currency, CurrencyTerms>) -> String {
+    let one = |(currency, terms): (&Currency, &CurrencyTerms)| {
+        let name = currency.as_str().to_uppercase();
+        match terms.amount_max {
+            None => name,
+            Some(most) => format!("{name} up to {} a payment", decimal(most, *currency)),
+        }
+    };
+    currencies.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 /// `12.50`, as [`format::parse_money`] reads it.
 fn decimal(amount: AmountMinor, currency: Currency) -> String {
     let (minor, decimals) = (amount.get(), currency.decimals());

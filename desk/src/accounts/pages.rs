@@ -195,7 +195,7 @@ fn of_account(account: &Account) -> Vec<Fact> {
     more("At Adyen", account.adyen.as_ref().map(|wallet| &wallet.payment_method));
     more("Shopper at Adyen", account.adyen.as_ref().map(|wallet| &wallet.customer));
     let may_charge = match &account.currencies {
-        Some(currencies) => format!("at most {}", entries::currencies_text(currencies)),
+        Some(currencies) => entries::may_charge(currencies),
         None => "all currencies, without limit".to_owned(),
     };
     facts.push(fact("May charge", Cell::text(may_charge)));
