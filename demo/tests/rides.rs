@@ -65,7 +65,7 @@ impl Scenario for Trip {
     }
 
     fn judge(&self, end: &End<'_, Rides>) -> Result<(), String> {
-        let Some(ride) = &end.rows.resource else { return Err("there is no ride".into()) };
+        let Some(ride) = &end.object_state.resource else { return Err("there is no ride".into()) };
         let paid = end.executions.iter().filter(|made| matches!(made.answer, Charge::Paid { .. })).count();
         match (&ride.state, paid) {
             (RideState::Paid { charge }, 1) if charge == "pi_1" => Ok(()),

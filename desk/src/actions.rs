@@ -21,7 +21,7 @@ use crate::operator_log::{self, Begun};
 use messages::gate::GateWord;
 use messages::inbox::REQUEUE;
 use messages::job::{Job, VERSION, batches};
-use messages::message::{Ask, ByHandAnswer, Execute};
+use messages::message::{ByHandAnswer, Execute, ObjectRequest};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -191,10 +191,10 @@ impl Press<'_> {
                 crate::tasks::run(&self.desk.app.env).await;
                 Ok("done: their results stand below".to_owned())
             }
-            (OperatorAction::Resume, subject) => self.go_on(subject, Ask::Resume).await,
-            (OperatorAction::Settle, subject) => self.go_on(subject, Ask::Settle).await,
+            (OperatorAction::Resume, subject) => self.go_on(subject, ObjectRequest::Resume).await,
+            (OperatorAction::Settle, subject) => self.go_on(subject, ObjectRequest::Settle).await,
             (OperatorAction::Hold, Target::Call(id, number)) => {
-                self.ask_of_call(id, Ask::Hold { call_id: *number }).await
+                self.ask_of_call(id, ObjectRequest::Hold { call_id: *number }).await
             }
             (OperatorAction::SettleByHand, Target::Call(id, number)) => {
                 self.settle_by_hand(id, *number).await
@@ -225,14 +225,14 @@ impl Press<'_> {
         done.unwrap_or_else(|error| format!("failed: {error}"))
     }
 
-    async fn go_on(&self, subject: &Target, ask: Ask) -> worker::Result<String> {
+    async fn go_on(&self, subject: &Target, ask: ObjectRequest) -> worker::Result<String> {
         let object = match subject {
             Target::Payment(id) => object_of(id),
             Target::Key(object, _) => ObjectId::from_hex(object),
             _ => None,
         };
         let Some(object) = object else { return Ok("refused: there is no such object".to_owned()) };
-        let what = if matches!(ask, Ask::Settle) {
+        let what = if matches!(ask, ObjectRequest::Settle) {
             "the provider was asked"
         } else {
             "what was waiting was taken up"
@@ -246,10 +246,10 @@ impl Press<'_> {
             return Ok("refused: an entry is missing".to_owned());
         };
         let ask = entered.ask(call_id, &self.desk.operator, operator_log::number_of(&self.key), true);
-        self.ask_of_call(id, Ask::SettleByHand(Box::new(ask))).await
+        self.ask_of_call(id, ObjectRequest::SettleByHand(Box::new(ask))).await
     }
 
-    async fn ask_of_call(&self, id: &str, ask: Ask) -> worker::Result<String> {
+    async fn ask_of_call(&self, id: &str, ask: ObjectRequest) -> worker::Result<String> {
         let Some(object) = object_of(id) else { return Ok("refused: there is no such object".to_owned()) };
         let answer = self.desk.app.ask::<ByHandAnswer>(&ObjectRef::Id(object), ask).await?;
         Ok(super::by_hand::said(&answer))
@@ -419,8 +419,8 @@ impl Press<'_> {
             return Ok("refused: it is no payment of ours that could be asked".to_owned());
         };
         let place = ObjectRef::Id(object);
-        self.desk.app.ask::<bool>(&place, Ask::Settle).await?;
-        self.desk.app.ask::<()>(&place, Ask::Project).await?;
+        self.desk.app.ask::<bool>(&place, ObjectRequest::Settle).await?;
+        self.desk.app.ask::<()>(&place, ObjectRequest::Project).await?;
         let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
         let note = format!("asked again by {}", self.desk.operator.name);
         let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];

@@ -5,7 +5,7 @@ use worker::Env;
 
 use crate::config::Config;
 use crate::operations;
-use messages::message::{Ask, Execute, ExecuteResult};
+use messages::message::{Execute, ExecuteResult, ObjectRequest};
 use messages::operations::COUNTS_PATH;
 use once::id::ObjectId;
 use runtime::log::log;
@@ -63,13 +63,17 @@ impl App {
     }
 
     /// Asks an object: see [`Objects::ask`].
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: Ask) -> worker::Result<T> {
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        object: &ObjectRef,
+        ask: ObjectRequest,
+    ) -> worker::Result<T> {
         self.objects.ask(object, ask).await
     }
 
     /// Lets an object run an operation.
     pub(crate) async fn run(&self, object: &ObjectRef, ask: Execute) -> Result<ExecuteResult, Unreachable> {
-        self.ask(object, Ask::Run(Box::new(ask))).await.map_err(|error| {
+        self.ask(object, ObjectRequest::Run(Box::new(ask))).await.map_err(|error| {
             log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
             Unreachable
         })

@@ -4,10 +4,10 @@
 use super::context::Desk;
 use super::format;
 use super::route::{OperatorAction, Target};
-use super::status::Thing;
+use super::status::Entity;
 use super::view_models::{ByHandForm, CallPage, Cell, ConfirmPage, EntryView, Fact};
 use crate::operator::Operator;
-use messages::message::{Ask, ByHandAnswer, ByHandAsk, CallReport, Said, ShownCall};
+use messages::message::{ByHandAnswer, ByHandAsk, CallReport, ObjectRequest, Said, ShownCall};
 use once::fingerprint::Parameters;
 use payments::payment::id::object_of;
 use payments::timestamp;
@@ -113,7 +113,7 @@ pub(crate) async fn review(
         Ok(entered) => entered,
         Err(problem) => return show(desk, id, number, &report, 422, Some((&entries, problem.detail))).await,
     };
-    let ask = Ask::SettleByHand(Box::new(entered.ask(number, &desk.operator, 0, false)));
+    let ask = ObjectRequest::SettleByHand(Box::new(entered.ask(number, &desk.operator, 0, false)));
     let place = ObjectRef::Id(object_of(id).ok_or_else(|| Problem::new(Kind::NotFound))?);
     let answer = desk.app.ask::<ByHandAnswer>(&place, ask).await.map_err(unreadable)?;
     let ByHandAnswer::Would { how } = &answer else {
@@ -129,7 +129,7 @@ async fn report(desk: &Desk<'_>, id: &str, number: u32) -> Result<CallReport, Pr
     if !desk.app.exists(&place) {
         return Err(not_found());
     }
-    let shown = desk.app.ask::<ShownCall>(&place, Ask::ShowCall { call_id: number }).await;
+    let shown = desk.app.ask::<ShownCall>(&place, ObjectRequest::ShowCall { call_id: number }).await;
     shown.map_err(unreadable)?.ok_or_else(not_found)
 }
 
@@ -298,8 +298,8 @@ async fn show(
         title: format!("Settle {what} by hand"),
         status: match &report.ended {
             Some(how) => Cell::chip(how.clone(), "plain"),
-            None if report.is_given_up => Thing::Payment.chip("capture_failed"),
-            None => Thing::Call.chip("unknown"),
+            None if report.is_given_up => Entity::Payment.chip("capture_failed"),
+            None => Entity::Call.chip("unknown"),
         },
         back: (format!("/admin/payments/{id}"), id.to_owned()),
         error: wrong.map(|(_, error)| error).unwrap_or_default(),

@@ -7,13 +7,13 @@ use super::detail_tables::{calls, fact, key_state, keys, links, optional, refund
 use super::format;
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
-use super::status::Thing;
+use super::status::Entity;
 use super::story;
 use super::timeline::{self, Entry};
 use super::timeline_svg::{self, CALLS, Picture};
 use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
 use messages::inspection::Inspection;
-use messages::message::{Ask, Inspected};
+use messages::message::{Inspected, ObjectRequest};
 use once::id::ObjectId;
 use once::replays::REPLAYS_SHOWN_MAX;
 use payments::payment::id::{PaymentId, object_of, reference};
@@ -34,7 +34,8 @@ impl Desk<'_> {
         if !self.app.exists(&place) {
             return Err(not_found());
         }
-        let inspected = self.app.ask::<Inspected>(&place, Ask::Inspect).await.map_err(unreadable)?;
+        let inspected =
+            self.app.ask::<Inspected>(&place, ObjectRequest::Inspect).await.map_err(unreadable)?;
         Ok((object, inspected.ok_or_else(not_found)?))
     }
 }
@@ -67,7 +68,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     }
     facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
     if let Some(move_) = &inspection.under_way {
-        facts.push(fact("Under way", Thing::Payment.chip(move_)));
+        facts.push(fact("Under way", Entity::Payment.chip(move_)));
     }
     if let Some(at_ms) = inspection.next_check_at_ms {
         facts.push(fact("Provider is asked", Cell::text(format::from_now(at_ms, desk.request.now_ms))));
@@ -97,7 +98,7 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     }
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
     let (id, state, tables) =
-        (id.to_owned(), Thing::Payment.chip(&payment.status), vec![refunds(&inspection)]);
+        (id.to_owned(), Entity::Payment.chip(&payment.status), vec![refunds(&inspection)]);
     let (story, calls_lane) = (Vec::new(), CALLS);
     let page = Parts { kind: "Payment", id, state, story, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
@@ -262,7 +263,7 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
     let page = DetailPage {
         kind: if row.event_key().is_some() { "Webhook" } else { "Job" },
         id: row.job_id.clone(),
-        status: Thing::Job.chip(&row.state),
+        status: Entity::Job.chip(&row.state),
         story: Vec::new(),
         shares: Vec::new(),
         facts: vec![

@@ -2,7 +2,7 @@
 
 use super::context::Desk;
 use super::format;
-use super::status::{self, Thing};
+use super::status::{self, Entity};
 use super::view_models::{Cell, Fact, Row, Table};
 use messages::inspection::Inspection;
 use messages::snapshot::KeyRow;
@@ -81,7 +81,7 @@ pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32
         });
         row(vec![
             Cell::text(call.name.clone()).with(call.provider.clone()),
-            Thing::Call.chip(&call.status).with(next),
+            Entity::Call.chip(&call.status).with(next),
             Cell::text(answer).with(settled_by.or(review).unwrap_or(http)),
             Cell::number(call.sends.to_string()).with(sends),
             Cell { class: "id", ..Cell::text(call.provider_key.clone()) },
@@ -130,7 +130,7 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
         });
         row(vec![
             Cell::number(one.attempt.to_string()),
-            Thing::Payment.chip(&one.status).with(outcome.to_owned()),
+            Entity::Payment.chip(&one.status).with(outcome.to_owned()),
             Cell::text(one.provider.as_str().to_owned()),
             optional(one.provider_payment.as_ref()),
             Cell { class: "id", ..Cell::text(one.provider_key.clone()) },
@@ -155,7 +155,7 @@ pub(super) fn refunds(inspection: &Inspection) -> Table {
     let rows = inspection.snapshot.refunds.iter().map(|refund| {
         row(vec![
             Cell { class: "id", ..Cell::text(refund.refund_id.clone()) },
-            Thing::Refund.chip(&refund.status),
+            Entity::Refund.chip(&refund.status),
             Cell::number(format::money(refund.amount_minor.into(), &refund.currency)),
             Cell::text(refund.reason.replace('_', " ")),
             optional(refund.provider_refund.as_ref()),

@@ -10,7 +10,7 @@ use super::detail_tables::{fact, row};
 use super::format;
 use super::queries::{Where, page};
 use super::route::{OperatorAction, Target};
-use super::status::Thing;
+use super::status::Entity;
 use super::view_models::{Cell, List, Row, Table};
 use messages::gate::{GateAsk, GateRow, GateWord, reference};
 use messages::inspection::{CallView, Inspection};
@@ -97,7 +97,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let cells = vec![
             Cell::link(reference(&row.key_hash), target.path()).with(again.unwrap_or_default()),
             Cell::text(row.route).with(row.host),
-            Thing::Gate.chip(&row.state).with(runs),
+            Entity::Gate.chip(&row.state).with(runs),
             Cell::number(row.status.map(|status| status.to_string()).unwrap_or_default())
                 .with(took.unwrap_or_default()),
             Cell::number(row.replays.to_string()),
@@ -105,7 +105,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ];
         Row { cells, buttons: Vec::new() }
     });
-    let states = Thing::Gate.statuses().iter().map(|status| (status.name, status.word));
+    let states = Entity::Gate.statuses().iter().map(|status| (status.name, status.word));
     let states: Vec<_> = [("", "all")].into_iter().chain(states).collect();
     let page = List {
         title: "Gate",
@@ -123,7 +123,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
-        legend: Thing::Gate.legend(),
+        legend: Entity::Gate.legend(),
         chrome: desk.chrome(PATH).await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -167,7 +167,7 @@ pub(crate) async fn operation(
     for other in others {
         let path = Target::Gate(key.to_owned(), other.key_id).path();
         let link = Cell { class: "", ..Cell::link(format!("number {}", other.key_id), path) };
-        facts.push(fact("Under the same key", link.with(Thing::Gate.word(&other.status))));
+        facts.push(fact("Under the same key", link.with(Entity::Gate.word(&other.status))));
     }
     facts.push(fact("Object", Cell { class: "id", ..Cell::text(inspection.snapshot.object.clone()) }));
     let mut buttons = Vec::new();
@@ -184,7 +184,7 @@ pub(crate) async fn operation(
     let parts = Parts {
         kind: "Operation",
         id: key.to_owned(),
-        state: Thing::Gate.chip(&found.status),
+        state: Entity::Gate.chip(&found.status),
         story: call.filter(|_| is_unsettled(found)).map(|call| story(found, call)).unwrap_or_default(),
         facts,
         buttons,

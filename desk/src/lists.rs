@@ -8,7 +8,7 @@ use super::key_search::{self, KeySearch};
 use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
 use super::queries::{self, PAGE, Where};
 use super::route::{OperatorAction, Target};
-use super::status::{self, Thing};
+use super::status::{self, Entity};
 use super::view_models::{Button, Cell, List, Row};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
@@ -52,7 +52,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let cells = vec![
             Cell::link(format::short(&row.id), format!("/admin/payments/{}", row.id))
                 .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
-            Thing::Payment.chip(&row.status).with(match row.capture_before_ms {
+            Entity::Payment.chip(&row.status).with(match row.capture_before_ms {
                 Some(at_ms) => format!("ends {}", format::from_now(at_ms, now_ms)),
                 None => row.failure_code.unwrap_or_default().replace('_', " "),
             }),
@@ -90,7 +90,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
-        legend: Thing::Payment.legend(),
+        legend: Entity::Payment.legend(),
         chrome: desk.chrome("/admin/payments").await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -171,10 +171,10 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
             &[
                 ("", "all"),
                 ("open", "processing, unknown, or needs review"),
-                ("unknown", Thing::Key.word("unknown")),
+                ("unknown", Entity::Key.word("unknown")),
                 ("late", "late, or needs review"),
-                ("finished", Thing::Key.word("finished")),
-                ("expired", Thing::Key.word("expired")),
+                ("finished", Entity::Key.word("finished")),
+                ("expired", Entity::Key.word("expired")),
             ],
         )],
         columns: &["Key", "Operation", "State", "Recovery point", "Answer", "Account", "First used (UTC)"],
@@ -186,7 +186,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
-        legend: Thing::Key.legend(),
+        legend: Entity::Key.legend(),
         chrome: desk.chrome("/admin/keys").await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -295,7 +295,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
                 Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
                 resource,
-                Thing::Break.chip(&row.state),
+                Entity::Break.chip(&row.state),
                 Cell::moment(row.last_seen_at_ms)
                     .with(format!("first {}", format::from_now(row.first_seen_at_ms, desk.request.now_ms))),
             ],
@@ -312,10 +312,10 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
             "state",
             "State",
             &[
-                ("", Thing::Break.word("open")),
-                ("repaired", Thing::Break.word("repaired")),
-                ("resolved", Thing::Break.word("resolved")),
-                ("accepted", Thing::Break.word("accepted")),
+                ("", Entity::Break.word("open")),
+                ("repaired", Entity::Break.word("repaired")),
+                ("resolved", Entity::Break.word("resolved")),
+                ("accepted", Entity::Break.word("accepted")),
                 ("all", "all"),
             ],
         )],
@@ -328,7 +328,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
-        legend: Thing::Break.legend(),
+        legend: Entity::Break.legend(),
         chrome: desk.chrome("/admin/breaks").await?,
     };
     Ok(reply::html(200, &page, "desk"))

@@ -4,7 +4,7 @@ use super::context::Desk;
 use super::format;
 use super::multipart::{self, Part};
 use super::queries;
-use super::status::Thing;
+use super::status::Entity;
 use super::view_models::{Cell, List, Row};
 use crate::operator::{form_key, is_form_key};
 use crate::operator_log::{self, Begun};
@@ -35,7 +35,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         rows: reports.iter().map(|report| row(desk, report)).collect(),
         empty_text: "No reports yet. Adyen makes one for each payout, in the Customer Area under Reports.",
         buttons: Vec::new(),
-        legend: Thing::Report.legend(),
+        legend: Entity::Report.legend(),
         download: String::new(),
         upload: Some(key),
         newer: String::new(),
@@ -65,7 +65,7 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
     }
     let cells = vec![
         Cell { class: "id", ..Cell::text(&*report.name) }.with(format::short(&report.report_id)),
-        Thing::Report.chip(&report.state).with(note),
+        Entity::Report.chip(&report.state).with(note),
         Cell::text(listed(types)),
         Cell::text(left_out),
         Cell::moment(report.received_at_ms)

@@ -10,7 +10,7 @@ use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
 use crate::tasks::{adyen_import, bank_acks};
-use messages::message::Ask;
+use messages::message::ObjectRequest;
 use messages::settlement::{self, Uploaded};
 use once::fingerprint::FieldError;
 use once::id::ObjectId;
@@ -37,7 +37,7 @@ pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answ
 }
 
 async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, String), Problem> {
-    match app.ask::<Erased>(place, Ask::Erase).await.map_err(unreadable)? {
+    match app.ask::<Erased>(place, ObjectRequest::Erase).await.map_err(unreadable)? {
         Erased::Gone => {}
         Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
         Erased::Unfinished => {
@@ -65,7 +65,7 @@ pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<An
     let place = place(app, id)?;
     let action = Action { operator: &operator, what: "project", subject: id };
     let work = async {
-        app.ask::<()>(&place, Ask::Project).await.map_err(unreadable)?;
+        app.ask::<()>(&place, ObjectRequest::Project).await.map_err(unreadable)?;
         Ok(projected(1, None))
     };
     logged(app, request, action, work).await
@@ -108,7 +108,7 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         rows = db.rows(sql, vec![after.into(), PAGE.into()]).await?;
     }
     for object in rows.iter().filter_map(|row| ObjectId::from_hex(&row.object)) {
-        app.ask::<()>(&ObjectRef::Id(object), Ask::Project).await?;
+        app.ask::<()>(&ObjectRef::Id(object), ObjectRequest::Project).await?;
     }
     let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
     let last = rows.last().filter(|_| is_full).map(|row| row.place.as_str());

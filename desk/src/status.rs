@@ -6,7 +6,7 @@ use payments::payment::statuses::STATUSES;
 
 /// What has a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum Entity {
     /// A payment, and each try of it.
     Payment,
     /// A refund.
@@ -241,7 +241,7 @@ impl Outcome {
     }
 }
 
-impl Thing {
+impl Entity {
     /// All of its statuses, in the order in which it has them.
     pub const fn statuses(self) -> &'static [Status] {
         match self {
@@ -285,7 +285,7 @@ impl Thing {
 /// The payments' filter: each outcome, then each status.
 pub fn payment_filters() -> Vec<(&'static str, &'static str)> {
     let outcomes = OUTCOMES.iter().map(|outcome| (outcome.name, outcome.filter));
-    let statuses = STATUSES.iter().filter_map(|name| Thing::Payment.find(name));
+    let statuses = STATUSES.iter().filter_map(|name| Entity::Payment.find(name));
     outcomes.chain(statuses.map(|status| (status.name, status.word))).collect()
 }
 
@@ -298,7 +298,7 @@ pub fn filtered(chosen: &str) -> Option<Vec<&'static str>> {
 
 /// The status of a key, from how the read model has it.
 pub fn of_key(status: &str, is_flagged: bool, is_in_doubt: bool) -> Cell {
-    Thing::Key.chip(match (status, is_flagged, is_in_doubt) {
+    Entity::Key.chip(match (status, is_flagged, is_in_doubt) {
         ("open", true, _) => "flagged",
         ("open", false, true) => "unknown",
         (other, ..) => other,
@@ -310,17 +310,17 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const THINGS: [Thing; 10] = [
-        Thing::Payment,
-        Thing::Refund,
-        Thing::Key,
-        Thing::Call,
-        Thing::Job,
-        Thing::Break,
-        Thing::Report,
-        Thing::Gate,
-        Thing::Account,
-        Thing::Token,
+    const THINGS: [Entity; 10] = [
+        Entity::Payment,
+        Entity::Refund,
+        Entity::Key,
+        Entity::Call,
+        Entity::Job,
+        Entity::Break,
+        Entity::Report,
+        Entity::Gate,
+        Entity::Account,
+        Entity::Token,
     ];
 
     #[test]
@@ -345,8 +345,8 @@ mod tests {
     #[test]
     fn a_payment_s_word_is_the_api_s_and_each_status_is_in_one_outcome() {
         for name in STATUSES {
-            assert_eq!(Thing::Payment.word(name), name.replace('_', " "));
-            assert!(Thing::Payment.find(name).is_some(), "{name}");
+            assert_eq!(Entity::Payment.word(name), name.replace('_', " "));
+            assert!(Entity::Payment.find(name).is_some(), "{name}");
             let outcomes = OUTCOMES.iter().filter(|outcome| outcome.statuses.contains(&name));
             assert_eq!(outcomes.count(), 1, "{name}");
         }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_status_of_a_newer_release_is_shown_as_it_is() {
-        let chip = Thing::Payment.chip("on_hold");
+        let chip = Entity::Payment.chip("on_hold");
         assert_eq!((chip.text.as_str(), chip.chip, chip.title), ("on hold", "plain", ""));
     }
 

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 
 use super::format;
-use super::status::Thing;
+use super::status::Entity;
 use super::timeline_svg::Span;
 use messages::inspection::{CallView, Inspection};
+use once::object_state::TimelineEntry;
 use once::replays::REPLAYED;
-use once::rows::TimelineEntry;
 
 /// A job as the read model knows it.
 #[derive(Clone, Debug, Deserialize)]
@@ -271,7 +271,7 @@ impl Timeline {
     fn jobs(&mut self, inspection: &Inspection, rows: &[JobRow]) {
         for row in rows {
             let name = row.kind.replace('_', " ");
-            let status = Thing::Job.chip(&row.state);
+            let status = Entity::Job.chip(&row.state);
             let tone = if status.chip == "plain" { "" } else { status.chip };
             let tries =
                 if row.attempts == 1 { "1 try".to_owned() } else { format!("{} tries", row.attempts) };

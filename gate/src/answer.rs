@@ -9,7 +9,7 @@ use worker::worker_sys::web_sys;
 use worker::{Headers, Response, ResponseBody, Result};
 
 use crate::app::Gate;
-use crate::ask::VERDICT;
+use crate::ask::REPLY_HEADER;
 use crate::body::{self, Encoding};
 use crate::config::Route;
 use crate::cookies::for_our_host;
@@ -101,7 +101,7 @@ fn script(has_script: bool, headers: &Headers) -> Result<String> {
 fn for_us(response: &Response, request: &Request, route: &Route) -> Result<Headers> {
     let headers = Headers::new();
     let ours = request.origin();
-    let is_theirs = |name: &str| name != "set-cookie" && name != VERDICT;
+    let is_theirs = |name: &str| name != "set-cookie" && name != REPLY_HEADER;
     for (name, value) in response.headers().entries().filter(|(name, _)| is_theirs(name)) {
         let value = if name == "location" { moved(&value, &route.origin, &ours) } else { value };
         headers.append(&name, &value)?;

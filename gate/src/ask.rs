@@ -13,14 +13,14 @@ use crate::waits::Waits;
 /// The header in which it comes: JSON in base64. It never leaves the Worker.
 pub const ASK: &str = "paid-once-ask";
 /// The header in which the object answers, likewise.
-pub const VERDICT: &str = "paid-once-verdict";
+pub const REPLY_HEADER: &str = "paid-once-verdict";
 
 /// How many times longer a request may take whose body is too large to be held.
 const LARGE_TAKES: u64 = 10;
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ask {
+pub struct ObjectRequest {
     /// Of the key and its owner.
     secret: [u8; 32],
     /// What the request says; none to see what the last one was answered.
@@ -47,7 +47,7 @@ pub struct Ask {
     pub request_id: String,
 }
 
-impl Ask {
+impl ObjectRequest {
     /// Of a key, by the settings of its route.
     pub fn new(secret: &Secret, route: &Route, request_id: String) -> Self {
         Self {
@@ -93,20 +93,20 @@ impl Ask {
 pub struct Form {
     /// What it says.
     pub fingerprint: String,
-    /// See [`Ask::may_start`].
+    /// See [`ObjectRequest::may_start`].
     pub may_start: bool,
-    /// See [`Ask::large`].
+    /// See [`ObjectRequest::large`].
     pub large: Option<Option<u64>>,
-    /// See [`Ask::made_at_ms`].
+    /// See [`ObjectRequest::made_at_ms`].
     pub made_at_ms: Option<u64>,
-    /// See [`Ask::place`].
+    /// See [`ObjectRequest::place`].
     pub place: Place,
 }
 
 /// What the object says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ObjectReply {
     /// The answer is the origin's.
     Answered {
         /// It was there before, or another request has brought it.

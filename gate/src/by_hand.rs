@@ -7,8 +7,8 @@ use messages::snapshot::{KeyRow, Snapshot};
 use once::call::{ByHand, CallState, ProviderCall, ProviderReply, Settlement};
 use once::context::{Bug, Context};
 use once::id::InstanceId;
+use once::object_state::{ObjectState, TimelineEntry};
 use once::record::Lifecycle;
-use once::rows::{Rows, TimelineEntry};
 
 use crate::domain::{PassOn, SEND, without_answer, word};
 use crate::meaning::Ended;
@@ -19,13 +19,13 @@ use crate::told;
 /// # Errors
 /// Where the rows cannot be.
 pub fn settle(
-    rows: &mut Rows<PassOn>,
+    object_state: &mut ObjectState<PassOn>,
     said: &GateWord,
     me: &InstanceId,
     ctx: &Context<()>,
 ) -> Result<ByHandAnswer, Bug> {
     let refused = |detail: String| Ok(ByHandAnswer::Refused { detail });
-    let Some(call) = rows.call(said.number, SEND) else {
+    let Some(call) = object_state.call(said.number, SEND) else {
         return refused("it was never sent: there is nothing to say".to_owned());
     };
     let ended = if said.is_done { Ended::Done } else { Ended::NotDone };
@@ -33,7 +33,7 @@ pub fn settle(
     if call.evidence.by_hand.as_ref().is_some_and(|before| before.button == said.button) {
         return Ok(settled);
     }
-    if let Some(why) = is_closed(rows, call, me, ctx) {
+    if let Some(why) = is_closed(object_state, call, me, ctx) {
         return refused(why);
     }
     let may_go_on_until_ms = call.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
@@ -52,29 +52,29 @@ pub fn settle(
     let result = without_answer(ended);
     let call_id = call.call_id;
     let reply = ProviderReply { status, result, request_id: None };
-    rows.settle_by_hand(call_id, Settlement::Answered(reply), by_hand, ctx.now_ms)?;
+    object_state.settle_by_hand(call_id, Settlement::Answered(reply), by_hand, ctx.now_ms)?;
     // What is still open ends by its own run.
-    if let Some(known) = rows.resource.ended.get_mut(&said.number) {
+    if let Some(known) = object_state.resource.ended.get_mut(&said.number) {
         *known = ended;
     }
     let detail = format!("{}, by hand: {}", word(ended).replace('_', " "), said.reason);
-    rows.note(said.number, ctx.now_ms, "call_settled_by_hand", detail);
+    object_state.append_timeline(said.number, ctx.now_ms, "call_settled_by_hand", detail);
     Ok(settled)
 }
 
 /// Why nothing can be said of an operation now.
 fn is_closed(
-    rows: &Rows<PassOn>,
+    object_state: &ObjectState<PassOn>,
     call: &ProviderCall<PassOn>,
     me: &InstanceId,
     ctx: &Context<()>,
 ) -> Option<String> {
-    match rows.resource.ended.get(&call.key_id) {
+    match object_state.resource.ended.get(&call.key_id) {
         Some(Ended::Unknown) => return None,
         Some(ended) => return Some(format!("it is known meanwhile: {}", word(*ended).replace('_', " "))),
         None => {}
     }
-    if rows.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
+    if object_state.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
         return Some(
             "it is being sent, or asked about, right now: load the page again in a minute".to_owned(),
         );
@@ -83,17 +83,21 @@ fn is_closed(
 }
 
 /// All that an operator may see: never what was sent or answered. `None` where nothing is.
-pub fn inspection(rows: &Rows<PassOn>, timeline: Vec<TimelineEntry>, now_ms: u64) -> Option<Inspection> {
-    let owner = rows.keys.first()?.owner.to_text();
-    let keys = rows.keys.iter().map(|key| KeyRow {
+pub fn inspection(
+    object_state: &ObjectState<PassOn>,
+    timeline: Vec<TimelineEntry>,
+    now_ms: u64,
+) -> Option<Inspection> {
+    let owner = object_state.keys.first()?.owner.to_text();
+    let keys = object_state.keys.iter().map(|key| KeyRow {
         key_id: key.key_id,
         key_hash: told::name(key).to_owned(),
         owner: owner.clone(),
-        operation: rows.resource.places.get(&key.key_id).map(|place| place.route.clone()),
-        status: told::state(rows, key).to_owned(),
+        operation: object_state.resource.places.get(&key.key_id).map(|place| place.route.clone()),
+        status: told::state(object_state, key).to_owned(),
         recovery_point: key.recovery_point().as_str().to_owned(),
         attempts: key.attempt,
-        response_status: told::status(rows, key.key_id),
+        response_status: told::status(object_state, key.key_id),
         wake_at_ms: match &key.lifecycle {
             Lifecycle::Open(open) => {
                 Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms))
@@ -105,8 +109,8 @@ pub fn inspection(rows: &Rows<PassOn>, timeline: Vec<TimelineEntry>, now_ms: u64
         ..KeyRow::default()
     });
     let snapshot = Snapshot {
-        object: rows.object.to_hex(),
-        version: rows.resource.version,
+        object: object_state.object.to_hex(),
+        version: object_state.resource.version,
         at_ms: now_ms,
         owner: owner.clone(),
         keys: keys.collect(),
@@ -115,19 +119,24 @@ pub fn inspection(rows: &Rows<PassOn>, timeline: Vec<TimelineEntry>, now_ms: u64
     Some(Inspection {
         snapshot,
         timeline,
-        replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
-        calls: rows.calls.iter().map(|call| view(rows, call)).collect(),
+        replays: object_state.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
+        calls: object_state.calls.iter().map(|call| view(object_state, call)).collect(),
         ..Inspection::default()
     })
 }
 
-fn view(rows: &Rows<PassOn>, call: &ProviderCall<PassOn>) -> CallView {
+fn view(object_state: &ObjectState<PassOn>, call: &ProviderCall<PassOn>) -> CallView {
     let by_hand = call.evidence.by_hand.as_ref();
     CallView {
         call_id: call.call_id,
         key_id: call.key_id,
         name: call.name.clone(),
-        provider: rows.resource.places.get(&call.key_id).map(|place| place.host.clone()).unwrap_or_default(),
+        provider: object_state
+            .resource
+            .places
+            .get(&call.key_id)
+            .map(|place| place.host.clone())
+            .unwrap_or_default(),
         provider_key: call.provider_key.clone(),
         status: call.state.name().to_owned(),
         in_doubt: call.in_doubt(),
@@ -139,7 +148,7 @@ fn view(rows: &Rows<PassOn>, call: &ProviderCall<PassOn>) -> CallView {
             CallState::Settled(Settlement::NeedsReview) => Some(word(Ended::Unknown).to_owned()),
             _ => None,
         },
-        http_status: told::status(rows, call.key_id),
+        http_status: told::status(object_state, call.key_id),
         sends: call.sends,
         failures: call.failures,
         first_sent_at_ms: call.first_sent_at_ms,

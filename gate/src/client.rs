@@ -9,7 +9,7 @@ use worker::worker_sys::web_sys;
 use worker::{Delay, Headers, Response, Result};
 
 use crate::app::Gate;
-use crate::ask::{ASK, Ask, Form, VERDICT, Verdict, from_header, to_header};
+use crate::ask::{ASK, Form, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
 use crate::config::Route;
 use crate::headers::to_origin;
 use crate::secret::Secret;
@@ -88,8 +88,8 @@ pub(crate) async fn ask(
     secret: &Secret,
     form: Form,
     body: &Body,
-) -> Result<(Verdict, Response)> {
-    let ask = Ask::new(secret, route, request.id.0.clone()).to_pass_on(form);
+) -> Result<(ObjectReply, Response)> {
+    let ask = ObjectRequest::new(secret, route, request.id.0.clone()).to_pass_on(form);
     let headers = headers_to(request, route)?;
     headers.set(ASK, &to_header(&ask)?)?;
     let url = at_origin(request, route);
@@ -103,8 +103,8 @@ pub(crate) async fn ask_answer(
     request: &Request,
     route: &Route,
     secret: &Secret,
-) -> Result<(Verdict, Response)> {
-    let ask = Ask::new(secret, route, request.id.0.clone());
+) -> Result<(ObjectReply, Response)> {
+    let ask = ObjectRequest::new(secret, route, request.id.0.clone());
     let headers = Headers::new();
     headers.set(ASK, &to_header(&ask)?)?;
     headers.set("cookie", request.header("cookie").unwrap_or_default())?;
@@ -121,7 +121,7 @@ struct Question<'a> {
     body: Option<&'a Body>,
 }
 
-async fn ask_object(gate: &Gate, question: &Question<'_>) -> Result<(Verdict, Response)> {
+async fn ask_object(gate: &Gate, question: &Question<'_>) -> Result<(ObjectReply, Response)> {
     let mut tried = 1;
     loop {
         let error = match ask_once(gate, question).await {
@@ -138,13 +138,13 @@ async fn ask_object(gate: &Gate, question: &Question<'_>) -> Result<(Verdict, Re
     }
 }
 
-async fn ask_once(gate: &Gate, question: &Question<'_>) -> Result<(Verdict, Response)> {
+async fn ask_once(gate: &Gate, question: &Question<'_>) -> Result<(ObjectReply, Response)> {
     let Question { secret, method, url, headers, body } = question;
     let stub = gate.env.durable_object("GATE_OBJECTS")?.id_from_name(&secret.name())?.get_stub()?;
     let body = body.map(Body::to_send).transpose()?.flatten();
     let response = stub.fetch_with_request(request_to(url, method, headers, body)?).await?;
-    let verdict = response.headers().get(VERDICT)?.and_then(|text| from_header(&text));
-    let verdict = verdict
+    let reply = response.headers().get(REPLY_HEADER)?.and_then(|text| from_header(&text));
+    let reply = reply
         .ok_or_else(|| worker::Error::RustError(format!("the object answered {}", response.status_code())))?;
-    Ok((verdict, response))
+    Ok((reply, response))
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use once::domain::{Answer, Domain, NoPoint, Provider};
+use once::object_state::ObjectState;
 use once::record::Lifecycle;
-use once::rows::Rows;
 use once::times::Times;
 use serde::{Deserialize, Serialize};
 
@@ -168,13 +168,13 @@ pub struct Intent {
 
 impl Intent {
     /// Those of which nobody can be given the answer any more that lies in the bucket.
-    pub fn over_in_bucket(rows: &Rows<PassOn>) -> impl Iterator<Item = u32> {
-        let newest = rows.keys.iter().map(|key| key.key_id).max();
+    pub fn over_in_bucket(state: &ObjectState<PassOn>) -> impl Iterator<Item = u32> {
+        let newest = state.keys.iter().map(|key| key.key_id).max();
         let is_over = move |number: &u32| {
             Some(*number) != newest
-                || rows.key(*number).is_none_or(|key| matches!(key.lifecycle, Lifecycle::Expired(_)))
+                || state.key(*number).is_none_or(|key| matches!(key.lifecycle, Lifecycle::Expired(_)))
         };
-        rows.resource.in_bucket.iter().copied().filter(is_over)
+        state.resource.in_bucket.iter().copied().filter(is_over)
     }
 }
 

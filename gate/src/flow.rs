@@ -10,8 +10,8 @@
 use once::call::{CallSpec, CallState, FrozenRequest, RetryPolicy, Settlement};
 use once::context::{Bug, Context};
 use once::flow::{Admission, End, Flow, Phase};
+use once::object_state::ObjectState;
 use once::record::{Lifecycle, StoredResponse};
-use once::rows::Rows;
 
 use crate::domain::{Again, Intent, PassOn, SEND, Submission, without_answer, word};
 use crate::meaning::Ended;
@@ -24,12 +24,12 @@ impl Flow for PassOn {
 
     fn admit(submission: &Submission, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug> {
         // Only the newest one is answered any more: a hundred refusals must fit into a row.
-        for key in phase.rows.keys.iter_mut().filter(|key| key.key_id != phase.key_id) {
+        for key in phase.object_state.keys.iter_mut().filter(|key| key.key_id != phase.key_id) {
             if let Lifecycle::Finished(finished) = &mut key.lifecycle {
                 finished.response.body = Vec::new();
             }
         }
-        let (key_id, intent) = (phase.key_id, &mut phase.rows.resource);
+        let (key_id, intent) = (phase.key_id, &mut phase.object_state.resource);
         intent.waits = Some(submission.waits);
         if submission.is_told {
             intent.places.insert(key_id, submission.place.clone());
@@ -45,13 +45,13 @@ impl Flow for PassOn {
             Some(Settlement::NeedsReview) => (502, without_answer(Ended::Unknown)),
         };
         let key_id = phase.key_id;
-        phase.rows.resource.ended.insert(key_id, reply.ended);
+        phase.object_state.resource.ended.insert(key_id, reply.ended);
         if reply.in_bucket {
-            phase.rows.resource.in_bucket.insert(key_id);
+            phase.object_state.resource.in_bucket.insert(key_id);
         }
-        phase.rows.note(key_id, phase.ctx.now_ms, "ended", word(reply.ended));
+        phase.object_state.append_timeline(key_id, phase.ctx.now_ms, "ended", word(reply.ended));
         // It is stored once, as the response.
-        for call in phase.rows.calls.iter_mut().filter(|call| call.key_id == key_id) {
+        for call in phase.object_state.calls.iter_mut().filter(|call| call.key_id == key_id) {
             if let CallState::Settled(Settlement::Answered(kept)) = &mut call.state {
                 kept.result.sealed = Vec::new();
             }
@@ -61,11 +61,11 @@ impl Flow for PassOn {
 
     fn too_many_keys(_: u32) {}
 
-    fn due_at_ms(rows: &Rows<Self>, ctx: &Context<()>) -> Option<u64> {
-        Intent::over_in_bucket(rows).next().map(|_| ctx.now_ms.saturating_add(CLEAN_UP_MS))
+    fn due_at_ms(state: &ObjectState<Self>, ctx: &Context<()>) -> Option<u64> {
+        Intent::over_in_bucket(state).next().map(|_| ctx.now_ms.saturating_add(CLEAN_UP_MS))
     }
 
-    fn on_commit(before: &Rows<Self>, after: &mut Rows<Self>, ctx: &Context<()>) {
+    fn on_commit(before: &ObjectState<Self>, after: &mut ObjectState<Self>, ctx: &Context<()>) {
         told::stage(before, after, ctx);
     }
 }

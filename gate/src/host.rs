@@ -10,8 +10,8 @@ use futures_util::future::{Either, select};
 use messages::gate::TELL;
 use once::call::{LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
 use once::context::Bug;
+use once::object_state::{ObjectState, StagedJob};
 use once::outbox;
-use once::rows::{Rows, StagedJob};
 use once::times::Times;
 use once_object::object::{Host, NotTaken, Object};
 use runtime::db::Db;
@@ -103,14 +103,14 @@ impl GateHost {
     }
 
     /// Tells the read model how these operations stand now.
-    async fn tell(&self, rows: &Rows<PassOn>, jobs: &[StagedJob<()>]) -> Result<()> {
+    async fn tell(&self, state: &ObjectState<PassOn>, jobs: &[StagedJob<()>]) -> Result<()> {
         let told: Vec<_> =
-            jobs.iter().filter_map(told::number_of).filter_map(|number| told::row(rows, number)).collect();
+            jobs.iter().filter_map(told::number_of).filter_map(|number| told::row(state, number)).collect();
         if told.is_empty() || !self.tells() {
             return Ok(());
         }
-        let rows = serde_json::to_string(&told)?;
-        let run = async { Db::of(&self.env)?.run(TELL, vec![rows.into()]).await };
+        let state = serde_json::to_string(&told)?;
+        let run = async { Db::of(&self.env)?.run(TELL, vec![state.into()]).await };
         within(TAKES_WITHIN, "the read model", run).await.map(drop)
     }
 
@@ -337,14 +337,14 @@ impl Host for GateHost {
 
     /// Deletes from the bucket what nobody can be given any more.
     async fn woken(&self, object: &Rc<Object<Self>>) {
-        let Ok(Some(rows)) = object.store().read() else { return };
-        for number in Intent::over_in_bucket(&rows) {
-            let Some(name) = rows.key(number).map(told::name) else { continue };
+        let Ok(Some(state)) = object.store().read() else { return };
+        for number in Intent::over_in_bucket(&state) {
+            let Some(name) = state.key(number).map(told::name) else { continue };
             let deleted =
                 bucket::delete(&self.env, name, number).await.map_err(|error| Bug(error.to_string()));
             let forgotten = deleted.and_then(|()| {
-                object.store().transaction(&object.context(), |rows| {
-                    rows.resource.in_bucket.remove(&number);
+                object.store().transaction(&object.context(), |state| {
+                    state.resource.in_bucket.remove(&number);
                     Ok(())
                 })
             });
@@ -357,17 +357,17 @@ impl Host for GateHost {
     async fn deliver(
         &self,
         object: &Object<Self>,
-        _: &Rows<PassOn>,
+        _: &ObjectState<PassOn>,
         jobs: Vec<StagedJob<()>>,
     ) -> std::result::Result<Vec<NotTaken>, Bug> {
-        let Some(rows) = object.store().read_counted()? else { return Ok(Vec::new()) };
-        if let Err(error) = self.tell(&rows, &jobs).await {
+        let Some(state) = object.store().read_counted()? else { return Ok(Vec::new()) };
+        if let Err(error) = self.tell(&state, &jobs).await {
             let not_taken = |job: StagedJob<()>| NotTaken { job_id: job.job_id, reason: error.to_string() };
             return Ok(jobs.into_iter().map(not_taken).collect());
         }
         // It is told: there is nothing to wait for.
-        object.store().transaction(&object.context(), |rows| {
-            jobs.iter().for_each(|job| outbox::confirm(rows, &job.job_id));
+        object.store().transaction(&object.context(), |state| {
+            jobs.iter().for_each(|job| outbox::confirm(state, &job.job_id));
             Ok::<_, Bug>(())
         })?;
         Ok(Vec::new())

@@ -12,8 +12,8 @@ use once::execute::ExecuteResult;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
+use once::object_state::ObjectState;
 use once::record::{Channel, Finished, KeyRecord, Lifecycle, StoredResponse, Tombstone};
-use once::rows::Rows;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::execute::{Execute, Executed};
 use once_object::object::Object;
@@ -25,7 +25,7 @@ use worker::wasm_bindgen::prelude::wasm_bindgen;
 use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Result, State, durable_object};
 
-use crate::ask::{ASK, Ask, VERDICT, Verdict, from_header, to_header};
+use crate::ask::{ASK, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
 use crate::bucket;
 use crate::by_hand;
 use crate::cookies::{self, Sent};
@@ -55,7 +55,7 @@ impl DurableObject for GateObject {
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
-        let ask: Ask = request
+        let ask: ObjectRequest = request
             .headers()
             .get(ASK)?
             .and_then(|text| from_header(&text))
@@ -105,13 +105,17 @@ async fn answer_operator(object: &Rc<Object<GateHost>>, question: &str) -> Resul
     remember_times(object);
     let message = match message {
         GateAsk::Inspect => {
-            let rows = object.store().read_counted().map_err(|bug| failed(&bug))?;
+            let object_state = object.store().read_counted().map_err(|bug| failed(&bug))?;
             let timeline = object.store().timeline().map_err(|bug| failed(&bug))?;
-            serde_json::to_value(rows.and_then(|rows| by_hand::inspection(&rows, timeline, now_ms())))?
+            serde_json::to_value(
+                object_state.and_then(|object_state| by_hand::inspection(&object_state, timeline, now_ms())),
+            )?
         }
         GateAsk::Settle(word) => {
             let ctx = object.context();
-            let settle = |rows: &mut Rows<PassOn>| by_hand::settle(rows, &word, object.me(), &ctx);
+            let settle = |object_state: &mut ObjectState<PassOn>| {
+                by_hand::settle(object_state, &word, object.me(), &ctx)
+            };
             let answer = object.store().transaction(&ctx, settle).map_err(|bug| failed(&bug))?;
             object.wake_within(PATIENCE).await;
             serde_json::to_value(answer)?
@@ -122,8 +126,8 @@ async fn answer_operator(object: &Rc<Object<GateHost>>, question: &str) -> Resul
 
 /// What wakes the object brings no settings with it: those of the newest operation count.
 fn remember_times(object: &Object<GateHost>) {
-    let rows = object.store().read().ok().flatten();
-    if let Some(waits) = rows.and_then(|rows| rows.resource.waits) {
+    let object_state = object.store().read().ok().flatten();
+    if let Some(waits) = object_state.and_then(|object_state| object_state.resource.waits) {
         object.host().times.set(waits.times());
     }
 }
@@ -133,8 +137,10 @@ fn failed(bug: &Bug) -> Error {
 }
 
 /// Which operation of a key a request is about: its number, and whether it would begin it.
-fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bool) {
-    let Some((rows, newest)) = rows.and_then(|rows| Some((rows, rows.keys.last()?))) else {
+fn number(object_state: Option<&ObjectState<PassOn>>, ask: &ObjectRequest, fingerprint: &str) -> (u32, bool) {
+    let Some((object_state, newest)) =
+        object_state.and_then(|object_state| Some((object_state, object_state.keys.last()?)))
+    else {
         return (1, true);
     };
     let ended = |key: &KeyRecord<PassOn>| {
@@ -143,12 +149,12 @@ fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bo
             Lifecycle::Finished(Finished { finished_at_ms, .. })
             | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => *finished_at_ms,
         };
-        Some((rows.resource.ended.get(&key.key_id).copied()?, at_ms))
+        Some((object_state.resource.ended.get(&key.key_id).copied()?, at_ms))
     };
     // What was done since a page was made is what the page is about, whatever was refused after it.
     if let Some(made_at_ms) = ask.made_at_ms {
         let is_about = |key: &&KeyRecord<PassOn>| matches!(ended(key), Some((Ended::Done | Ended::Unknown, at_ms)) if at_ms >= made_at_ms);
-        let done = rows.keys.iter().filter(is_about);
+        let done = object_state.keys.iter().filter(is_about);
         if let Some(key) = done.max_by_key(|key| (key.fingerprint.0 == fingerprint, key.key_id)) {
             return (key.key_id, false);
         }
@@ -167,7 +173,7 @@ fn number(rows: Option<&Rows<PassOn>>, ask: &Ask, fingerprint: &str) -> (u32, bo
 async fn run(
     object: &Rc<Object<GateHost>>,
     request: &mut Request,
-    ask: &Ask,
+    ask: &ObjectRequest,
     fingerprint: String,
 ) -> Result<Response> {
     let secret = ask.secret();
@@ -188,8 +194,8 @@ async fn run(
     let place = ask.place.clone().ok_or_else(|| Error::RustError("nothing is said of where".to_owned()))?;
     let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
     let (number, result) = loop {
-        let rows = object.store().read().map_err(|bug| failed(&bug))?;
-        let (number, begins) = number(rows.as_deref(), ask, &fingerprint);
+        let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+        let (number, begins) = number(object_state.as_deref(), ask, &fingerprint);
         let name = secret.name();
         let owner = Owner::Session(name.clone());
         let command = Command {
@@ -226,7 +232,9 @@ async fn run(
             on_unknown: ask.on_unknown.clone(),
         };
         let is_same = begins
-            || rows.is_some_and(|rows| rows.key(number).is_some_and(|key| key.fingerprint.0 == fingerprint));
+            || object_state.is_some_and(|object_state| {
+                object_state.key(number).is_some_and(|key| key.fingerprint.0 == fingerprint)
+            });
         let outgoing = Rc::new(outgoing);
         if is_same {
             object.host().outgoing.borrow_mut().entry(number).or_insert_with(|| Rc::clone(&outgoing));
@@ -243,7 +251,7 @@ async fn run(
             result => break (number, result),
         }
     };
-    let verdict = match result {
+    let reply = match result {
         ExecuteResult::Finished { response, replayed, .. } => {
             let large = object.host().large.borrow_mut().remove(&number).filter(|_| !replayed);
             let stored = Stored { number, response, replayed, large };
@@ -251,43 +259,46 @@ async fn run(
         }
         ExecuteResult::InProgress { retry_after_ms }
         | ExecuteResult::Pending { retry_after_ms, .. }
-        | ExecuteResult::Interrupted { retry_after_ms } => Verdict::UnderWay { retry_after_ms },
+        | ExecuteResult::Interrupted { retry_after_ms } => ObjectReply::UnderWay { retry_after_ms },
         ExecuteResult::Mismatch { .. } if is_open(object, number)? => {
-            Verdict::UnderWay { retry_after_ms: 1000 }
+            ObjectReply::UnderWay { retry_after_ms: 1000 }
         }
         ExecuteResult::Mismatch { .. } => {
-            let rows = object.store().read().map_err(|bug| failed(&bug))?;
-            let is_unknown =
-                rows.is_some_and(|rows| rows.resource.ended.get(&number) == Some(&Ended::Unknown));
-            Verdict::Differs { is_unknown }
+            let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+            let is_unknown = object_state.is_some_and(|object_state| {
+                object_state.resource.ended.get(&number) == Some(&Ended::Unknown)
+            });
+            ObjectReply::Differs { is_unknown }
         }
-        ExecuteResult::Expired | ExecuteResult::NotStarted => Verdict::Old,
-        ExecuteResult::Refused(()) | ExecuteResult::RateLimited => Verdict::TooMany,
-        ExecuteResult::NotOwner => Verdict::Nothing,
+        ExecuteResult::Expired | ExecuteResult::NotStarted => ObjectReply::Old,
+        ExecuteResult::Refused(()) | ExecuteResult::RateLimited => ObjectReply::TooMany,
+        ExecuteResult::NotOwner => ObjectReply::Nothing,
     };
-    said(verdict)
+    said(reply)
 }
 
 fn is_open(object: &Object<GateHost>, number: u32) -> Result<bool> {
-    let rows = object.store().read().map_err(|bug| failed(&bug))?;
-    let key = rows.as_ref().and_then(|rows| rows.key(number));
+    let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+    let key = object_state.as_ref().and_then(|object_state| object_state.key(number));
     Ok(key.is_some_and(|key| matches!(key.lifecycle, Lifecycle::Open(_))))
 }
 
 /// What the newest operation of a key was answered.
-async fn show(object: &Object<GateHost>, request: &Request, ask: &Ask) -> Result<Response> {
+async fn show(object: &Object<GateHost>, request: &Request, ask: &ObjectRequest) -> Result<Response> {
     let cookie = request.headers().get("cookie")?.unwrap_or_default();
     let now = cookies::sent(&cookie, &ask.secret());
-    let rows = object.store().read().map_err(|bug| failed(&bug))?;
-    let Some(key) = rows.as_ref().and_then(|rows| rows.keys.last()) else { return said(Verdict::Nothing) };
+    let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+    let Some(key) = object_state.as_ref().and_then(|object_state| object_state.keys.last()) else {
+        return said(ObjectReply::Nothing);
+    };
     match &key.lifecycle {
         Lifecycle::Finished(finished) => {
             let response = finished.response.clone();
             let stored = Stored { number: key.key_id, response, replayed: true, large: None };
             answer(object, stored, ask, &now).await
         }
-        Lifecycle::Expired(_) => said(Verdict::Old),
-        Lifecycle::Open(_) => said(Verdict::UnderWay { retry_after_ms: 1000 }),
+        Lifecycle::Expired(_) => said(ObjectReply::Old),
+        Lifecycle::Open(_) => said(ObjectReply::UnderWay { retry_after_ms: 1000 }),
     }
 }
 
@@ -301,18 +312,23 @@ struct Stored {
 }
 
 /// The origin's answer, as far as it is this visitor's.
-async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sent]) -> Result<Response> {
+async fn answer(
+    object: &Object<GateHost>,
+    stored: Stored,
+    ask: &ObjectRequest,
+    now: &[Sent],
+) -> Result<Response> {
     let Stored { number, response: stored, replayed, large } = stored;
-    let rows = object.store().read().map_err(|bug| failed(&bug))?;
-    match rows.and_then(|rows| rows.resource.ended.get(&number).copied()) {
-        Some(Ended::Unknown) if stored.body.is_empty() => return said(Verdict::Unknown),
-        Some(Ended::NeverSent) if stored.body.is_empty() => return said(Verdict::NeverSent),
-        Some(Ended::NotDone) => return said(Verdict::NotDone),
+    let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+    match object_state.and_then(|object_state| object_state.resource.ended.get(&number).copied()) {
+        Some(Ended::Unknown) if stored.body.is_empty() => return said(ObjectReply::Unknown),
+        Some(Ended::NeverSent) if stored.body.is_empty() => return said(ObjectReply::NeverSent),
+        Some(Ended::NotDone) => return said(ObjectReply::NotDone),
         _ => {}
     }
     let secret = ask.secret();
     let Some(Kept { head, body }) = sealed::open(&stored.body, &secret).await else {
-        return said(Verdict::AlreadyDone);
+        return said(ObjectReply::AlreadyDone);
     };
     let set: Vec<&str> = head
         .headers
@@ -321,15 +337,15 @@ async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sen
         .map(|(_, value)| value.as_str())
         .collect();
     if replayed && !cookies::is_same_session(&head.first, now, &set, &ask.session, &secret) {
-        return said(Verdict::AlreadyDone);
+        return said(ObjectReply::AlreadyDone);
     }
     let response = match large {
         Some(large) => large,
-        None if !head.is_whole => return said(Verdict::AlreadyDone),
+        None if !head.is_whole => return said(ObjectReply::AlreadyDone),
         None => {
             let kept = if head.in_bucket { from_bucket(object, &secret, number).await } else { Some(body) };
             match kept {
-                None => return said(Verdict::AlreadyDone),
+                None => return said(ObjectReply::AlreadyDone),
                 Some(body) if body.is_empty() => Response::empty()?,
                 Some(body) => Response::from_bytes(body)?,
             }
@@ -341,7 +357,7 @@ async fn answer(object: &Object<GateHost>, stored: Stored, ask: &Ask, now: &[Sen
             headers.append(name, value)?;
         }
     }
-    headers.set(VERDICT, &to_header(&Verdict::Answered { replayed })?)?;
+    headers.set(REPLY_HEADER, &to_header(&ObjectReply::Answered { replayed })?)?;
     Ok(response.with_status(stored.status).with_headers(headers))
 }
 
@@ -354,8 +370,8 @@ async fn from_bucket(object: &Object<GateHost>, secret: &Secret, number: u32) ->
     Some(sealed::open(&sealed, secret).await?.body)
 }
 
-fn said(verdict: Verdict) -> Result<Response> {
+fn said(reply: ObjectReply) -> Result<Response> {
     let headers = Headers::new();
-    headers.set(VERDICT, &to_header(&verdict)?)?;
+    headers.set(REPLY_HEADER, &to_header(&reply)?)?;
     Ok(Response::empty()?.with_headers(headers))
 }

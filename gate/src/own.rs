@@ -9,7 +9,7 @@ use worker::{Headers, Response, Result};
 
 use crate::answer::{self, Problem};
 use crate::app::Gate;
-use crate::ask::Verdict;
+use crate::ask::ObjectReply;
 use crate::client::ask_answer;
 use crate::form_key::FormKey;
 use crate::message::Say;
@@ -84,22 +84,22 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
         true => Secret::of_address(owner, &format!("POST {path}?{query}")),
         false => Secret::new(owner, key.as_str()),
     };
-    let (verdict, response) = match ask_answer(gate, request, route, &secret).await {
+    let (reply, response) = match ask_answer(gate, request, route, &secret).await {
         Ok(asked) => asked,
         Err(error) => {
             log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
             return Problem::new(Say::Unavailable).answer(request);
         }
     };
-    let say = match verdict {
-        Verdict::Answered { .. } => {
+    let say = match reply {
+        ObjectReply::Answered { .. } => {
             return answer::from_origin(gate, request, route, response, Some(true)).await;
         }
-        Verdict::UnderWay { .. } => Say::UnderWay,
-        Verdict::Unknown => Say::Unknown,
-        Verdict::NeverSent => Say::NeverSent,
-        Verdict::NotDone => Say::NotDone,
-        Verdict::Nothing => Say::NothingHere,
+        ObjectReply::UnderWay { .. } => Say::UnderWay,
+        ObjectReply::Unknown => Say::Unknown,
+        ObjectReply::NeverSent => Say::NeverSent,
+        ObjectReply::NotDone => Say::NotDone,
+        ObjectReply::Nothing => Say::NothingHere,
         _ => Say::AlreadyDone,
     };
     Problem::new(say).answer(request)

@@ -10,7 +10,7 @@ use worker::{Env, Fetch, Response, Result};
 
 use crate::answer::{self, Problem};
 use crate::app::Gate;
-use crate::ask::{Form, Verdict};
+use crate::ask::{Form, ObjectReply};
 use crate::body::{self, Cut, Encoding, Read};
 use crate::client::{Body, ask, at_origin, headers_to, request_to};
 use crate::config::{Edited, Found, Kind, Missing, Route};
@@ -132,7 +132,7 @@ async fn gated(
         place: Place { host: request.host.clone(), route: pattern.to_string() },
     };
     let mut asked = ask(gate, request, route, &secret, form(&secret), &body).await;
-    let is_edited = matches!(&asked, Ok((Verdict::Differs { is_unknown: false }, _)))
+    let is_edited = matches!(&asked, Ok((ObjectReply::Differs { is_unknown: false }, _)))
         && kind == Kind::Form
         && route.edited == Edited::New;
     // A body that is not held has gone to the first one.
@@ -142,7 +142,7 @@ async fn gated(
         asked = ask(gate, request, route, &secret, form(&secret), &body).await;
     }
     let reference = secret.reference();
-    let (verdict, response) = match asked {
+    let (reply, response) = match asked {
         Ok(asked) => asked,
         Err(error) => {
             log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
@@ -150,35 +150,37 @@ async fn gated(
             return refused(problem.again(gate, request, &encoding, rest));
         }
     };
-    note(request, &found, verdict, &reference);
-    let problem = match verdict {
-        Verdict::Answered { replayed } => {
+    note(request, &found, reply, &reference);
+    let problem = match reply {
+        ObjectReply::Answered { replayed } => {
             return answer::from_origin(gate, request, route, response, Some(replayed)).await;
         }
-        Verdict::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
-        Verdict::TooMany => return refused(Problem::new(Say::TooMany)),
-        Verdict::Nothing => return refused(Problem::new(Say::NothingHere)),
-        Verdict::Differs { is_unknown: false } => Problem::new(Say::Differs).with_answer(&key.text, request),
-        Verdict::Differs { is_unknown: true } | Verdict::Unknown => {
+        ObjectReply::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
+        ObjectReply::TooMany => return refused(Problem::new(Say::TooMany)),
+        ObjectReply::Nothing => return refused(Problem::new(Say::NothingHere)),
+        ObjectReply::Differs { is_unknown: false } => {
+            Problem::new(Say::Differs).with_answer(&key.text, request)
+        }
+        ObjectReply::Differs { is_unknown: true } | ObjectReply::Unknown => {
             Problem::new(Say::Unknown).with_reference(reference)
         }
-        Verdict::UnderWay { retry_after_ms } => {
+        ObjectReply::UnderWay { retry_after_ms } => {
             Problem::new(Say::UnderWay).retry_after(retry_after_ms).with_key(&key.text)
         }
-        Verdict::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
-        Verdict::NotDone => Problem::new(Say::NotDone),
-        Verdict::Old => Problem::new(Say::Old),
+        ObjectReply::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
+        ObjectReply::NotDone => Problem::new(Say::NotDone),
+        ObjectReply::Old => Problem::new(Say::Old),
     };
     let problem = problem.again(gate, request, &encoding, rest);
     refused(problem)
 }
 
 /// The line in the log of what was decided.
-fn note(request: &Request, found: &Found<'_>, verdict: Verdict, reference: &str) {
-    let outcome = match verdict {
-        Verdict::Answered { replayed: true } => "replayed",
-        Verdict::Answered { replayed: false } => "passed_on",
-        Verdict::Unknown => "unknown",
+fn note(request: &Request, found: &Found<'_>, reply: ObjectReply, reference: &str) {
+    let outcome = match reply {
+        ObjectReply::Answered { replayed: true } => "replayed",
+        ObjectReply::Answered { replayed: false } => "passed_on",
+        ObjectReply::Unknown => "unknown",
         _ => "refused",
     };
     let fields: [(&str, Value); 6] = [
@@ -189,7 +191,7 @@ fn note(request: &Request, found: &Found<'_>, verdict: Verdict, reference: &str)
         ("reference", reference.into()),
         ("duration_ms", now_ms().saturating_sub(request.now_ms).into()),
     ];
-    log(if verdict == Verdict::Unknown { "warn" } else { "info" }, &fields);
+    log(if reply == ObjectReply::Unknown { "warn" } else { "info" }, &fields);
 }
 
 /// The first key in a form that this gate has minted.

@@ -4,15 +4,15 @@
 use messages::gate::GateRow;
 use once::call::{CallState, Settlement};
 use once::context::Context;
+use once::object_state::{ObjectState, StagedJob};
 use once::outbox;
 use once::record::{Finished, KeyRecord, Lifecycle, Tombstone};
-use once::rows::{Rows, StagedJob};
 
 use crate::domain::{PassOn, Place, SEND, word};
 use crate::meaning::Ended;
 
 /// Stages what this transaction changes of what is told. The newest job of an operation takes the place of the one before.
-pub(crate) fn stage(before: &Rows<PassOn>, after: &mut Rows<PassOn>, ctx: &Context<()>) {
+pub(crate) fn stage(before: &ObjectState<PassOn>, after: &mut ObjectState<PassOn>, ctx: &Context<()>) {
     let is_new = |key: &&KeyRecord<PassOn>| {
         after.resource.places.contains_key(&key.key_id)
             && before.key(key.key_id).is_none_or(|was| face(before, was) != face(after, key))
@@ -36,23 +36,23 @@ pub(crate) fn number_of(job: &StagedJob<()>) -> Option<u32> {
 }
 
 /// What makes the difference.
-fn face(rows: &Rows<PassOn>, key: &KeyRecord<PassOn>) -> (&'static str, u32) {
-    (state(rows, key), key.replays)
+fn face(object_state: &ObjectState<PassOn>, key: &KeyRecord<PassOn>) -> (&'static str, u32) {
+    (state(object_state, key), key.replays)
 }
 
 /// How an operation stands, in a word.
-pub(crate) fn state(rows: &Rows<PassOn>, key: &KeyRecord<PassOn>) -> &'static str {
-    if let Some(ended) = rows.resource.ended.get(&key.key_id) {
+pub(crate) fn state(object_state: &ObjectState<PassOn>, key: &KeyRecord<PassOn>) -> &'static str {
+    if let Some(ended) = object_state.resource.ended.get(&key.key_id) {
         return word(*ended);
     }
     let is_left = matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_none());
-    let in_doubt = || rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
+    let in_doubt = || object_state.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
     if is_left && in_doubt() { "in_doubt" } else { "open" }
 }
 
 /// The status of the origin's own answer.
-pub(crate) fn status(rows: &Rows<PassOn>, number: u32) -> Option<u16> {
-    let call = rows.call(number, SEND)?;
+pub(crate) fn status(object_state: &ObjectState<PassOn>, number: u32) -> Option<u16> {
+    let call = object_state.call(number, SEND)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
     let is_its_own = matches!(reply.result.ended, Ended::Done | Ended::ShownAgain | Ended::Refused);
     (is_its_own && call.evidence.by_hand.is_none()).then_some(reply.status)
@@ -68,17 +68,17 @@ pub(crate) const fn ended_at_ms(key: &KeyRecord<PassOn>) -> Option<u64> {
 }
 
 /// What is told of an operation now.
-pub(crate) fn row(rows: &Rows<PassOn>, number: u32) -> Option<GateRow> {
-    let key = rows.key(number)?;
-    let Place { host, route } = rows.resource.places.get(&number)?.clone();
+pub(crate) fn row(object_state: &ObjectState<PassOn>, number: u32) -> Option<GateRow> {
+    let key = object_state.key(number)?;
+    let Place { host, route } = object_state.resource.places.get(&number)?.clone();
     Some(GateRow {
         key_hash: name(key).to_owned(),
         number,
-        version: rows.resource.version,
+        version: object_state.resource.version,
         host,
         route,
-        state: state(rows, key).to_owned(),
-        status: status(rows, number),
+        state: state(object_state, key).to_owned(),
+        status: status(object_state, number),
         attempts: key.attempt,
         replays: key.replays,
         began_at_ms: key.created_at_ms,

@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     unreachable_pub,
-    reason = "a test: a panic is its verdict, and nobody links to it"
+    reason = "a test: a panic is its reply, and nobody links to it"
 )]
 
 use messages::gate::GateWord;
@@ -15,8 +15,8 @@ use once::begin::{Begin, begin};
 use once::call::{LookUp, Outcome};
 use once::context::Context;
 use once::id::{InstanceId, ObjectId};
+use once::object_state::ObjectState;
 use once::record::Lifecycle;
-use once::rows::Rows;
 use once::run::{Action, Event, Run};
 use paid_once_gate::by_hand::{inspection, settle};
 use paid_once_gate::domain::{Again, PassOn};
@@ -39,15 +39,15 @@ fn word(is_done: bool) -> GateWord {
 }
 
 /// An operation that was sent at 1 ms, of whose answer nothing is known. `while_sent` is called before that is.
-fn lost(again: Again, while_sent: impl Fn(&mut Rows<PassOn>)) -> Rows<PassOn> {
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Ok(Begin::Run(token)) = begin(&mut rows, &command(again), &me(), &at(1)) else { panic!("begins") };
+fn lost(again: Again, while_sent: impl Fn(&mut ObjectState<PassOn>)) -> ObjectState<PassOn> {
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let Ok(Begin::Run(token)) = begin(&mut state, &command(again), &me(), &at(1)) else { panic!("begins") };
     let mut run = Run::new(token, 0, &[]);
-    let mut action = run.first_turn(&mut rows, &at(1));
+    let mut action = run.first_turn(&mut state, &at(1));
     loop {
         let event = match action {
             Action::Send(call) => {
-                while_sent(&mut rows);
+                while_sent(&mut state);
                 let reason = "no answer".to_owned();
                 Event::Outcome(call.call_id, Outcome::Unknown { answer_is_stored: false, reason })
             }
@@ -56,9 +56,9 @@ fn lost(again: Again, while_sent: impl Fn(&mut Rows<PassOn>)) -> Rows<PassOn> {
                 Event::LookedUp(call.call_id, LookUp::Inconclusive { from_the_start: true, reason })
             }
             Action::Again => Event::Go,
-            Action::SleepUntil(_) | Action::End(_) => return rows,
+            Action::SleepUntil(_) | Action::End(_) => return state,
         };
-        action = run.turn(&mut rows, event, &at(2)).unwrap();
+        action = run.turn(&mut state, event, &at(2)).unwrap();
     }
 }
 
@@ -72,81 +72,82 @@ fn refusal(answer: &ByHandAnswer) -> &str {
 #[test]
 fn what_is_unknown_ends_as_they_say() {
     for (is_done, ended) in [(true, Ended::Done), (false, Ended::NotDone)] {
-        let mut rows = lost(Again::Never, |_| {});
-        assert_eq!(rows.resource.ended.get(&1), Some(&Ended::Unknown));
-        let answer = settle(&mut rows, &word(is_done), &me(), &at(200_000)).unwrap();
+        let mut state = lost(Again::Never, |_| {});
+        assert_eq!(state.resource.ended.get(&1), Some(&Ended::Unknown));
+        let answer = settle(&mut state, &word(is_done), &me(), &at(200_000)).unwrap();
         assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
-        assert_eq!(rows.resource.ended.get(&1), Some(&ended));
+        assert_eq!(state.resource.ended.get(&1), Some(&ended));
         // Pressed twice it is said once.
-        let lines = rows.appended.timeline.len();
+        let lines = state.appended.timeline.len();
         assert!(matches!(
-            settle(&mut rows, &word(is_done), &me(), &at(200_001)).unwrap(),
+            settle(&mut state, &word(is_done), &me(), &at(200_001)).unwrap(),
             ByHandAnswer::Settled { .. }
         ));
-        assert_eq!(rows.appended.timeline.len(), lines);
+        assert_eq!(state.appended.timeline.len(), lines);
         // Another button says what is known.
         let other = GateWord { button: 8, ..word(!is_done) };
         assert!(
-            refusal(&settle(&mut rows, &other, &me(), &at(200_002)).unwrap()).contains("known meanwhile")
+            refusal(&settle(&mut state, &other, &me(), &at(200_002)).unwrap()).contains("known meanwhile")
         );
-        assert_eq!(rows.resource.ended.get(&1), Some(&ended));
+        assert_eq!(state.resource.ended.get(&1), Some(&ended));
     }
 }
 
 #[test]
 fn what_waits_for_its_visitor_goes_on_from_their_word() {
     for again in [Again::Ask, Again::Send] {
-        let mut rows = lost(again, |_| {});
-        assert_eq!(rows.resource.ended.get(&1), None, "{again:?}");
-        let answer = settle(&mut rows, &word(true), &me(), &at(200_000)).unwrap();
+        let mut state = lost(again, |_| {});
+        assert_eq!(state.resource.ended.get(&1), None, "{again:?}");
+        let answer = settle(&mut state, &word(true), &me(), &at(200_000)).unwrap();
         assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
-        let Lifecycle::Open(open) = &rows.key(1).unwrap().lifecycle else { panic!("a run has to end it") };
+        let Lifecycle::Open(open) = &state.key(1).unwrap().lifecycle else { panic!("a run has to end it") };
         assert_eq!((open.lease.is_none(), open.resume_at_ms), (true, 200_000));
-        let tokens = once::alarm::wake(&mut rows, &me(), &at(200_000));
+        let tokens = once::alarm::wake(&mut state, &me(), &at(200_000));
         let mut run = Run::new(tokens[0].clone(), 0, &[]);
-        let mut action = run.turn(&mut rows, Event::Go, &at(200_000)).unwrap();
+        let mut action = run.turn(&mut state, Event::Go, &at(200_000)).unwrap();
         while action == Action::Again {
-            action = run.turn(&mut rows, Event::Go, &at(200_000)).unwrap();
+            action = run.turn(&mut state, Event::Go, &at(200_000)).unwrap();
         }
         assert!(matches!(action, Action::End(_)), "nothing is sent or asked any more: {action:?}");
-        assert_eq!(rows.resource.ended.get(&1), Some(&Ended::Done));
+        assert_eq!(state.resource.ended.get(&1), Some(&Ended::Done));
     }
 }
 
 #[test]
 fn while_the_site_may_work_on_it_nobody_can_know_that_it_was_not_done() {
-    let mut rows = lost(Again::Never, |_| {});
-    let before = rows.clone();
-    let answer = settle(&mut rows, &word(false), &me(), &at(60_000)).unwrap();
+    let mut state = lost(Again::Never, |_| {});
+    let before = state.clone();
+    let answer = settle(&mut state, &word(false), &me(), &at(60_000)).unwrap();
     assert!(refusal(&answer).contains("may still work on it"), "{answer:?}");
-    assert_eq!(rows, before);
-    let answer = settle(&mut rows, &word(false), &me(), &at(1 + WAITS.quiet_ms)).unwrap();
+    assert_eq!(state, before);
+    let answer = settle(&mut state, &word(false), &me(), &at(1 + WAITS.quiet_ms)).unwrap();
     assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
 }
 
 #[test]
 fn nothing_is_said_of_what_is_being_sent_or_of_nothing() {
-    lost(Again::Never, |rows| {
-        let before = rows.clone();
-        let answer = settle(rows, &word(true), &me(), &at(30_000)).unwrap();
+    lost(Again::Never, |state| {
+        let before = state.clone();
+        let answer = settle(state, &word(true), &me(), &at(30_000)).unwrap();
         assert!(refusal(&answer).contains("right now"), "{answer:?}");
-        assert_eq!(*rows, before);
+        assert_eq!(*state, before);
         // Whoever has sent it is gone.
-        let answer = settle(&mut rows.clone(), &word(true), &InstanceId("next".into()), &at(30_000)).unwrap();
+        let answer =
+            settle(&mut state.clone(), &word(true), &InstanceId("next".into()), &at(30_000)).unwrap();
         assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
     });
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    assert!(matches!(begin(&mut rows, &command(Again::Never), &me(), &at(1)), Ok(Begin::Run(_))));
-    let answer = settle(&mut rows, &word(true), &me(), &at(2)).unwrap();
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    assert!(matches!(begin(&mut state, &command(Again::Never), &me(), &at(1)), Ok(Begin::Run(_))));
+    let answer = settle(&mut state, &word(true), &me(), &at(2)).unwrap();
     assert!(refusal(&answer).contains("never sent"), "{answer:?}");
 }
 
 #[test]
 fn an_operator_sees_no_more_than_they_need() {
-    let rows = lost(Again::Never, |_| {});
-    let shown = inspection(&rows, Vec::new(), 3).unwrap();
+    let state = lost(Again::Never, |_| {});
+    let shown = inspection(&state, Vec::new(), 3).unwrap();
     assert_eq!(shown.snapshot.keys[0].status, "unknown");
     assert_eq!(shown.snapshot.keys[0].operation.as_deref(), Some("POST /checkout"));
     assert_eq!(shown.calls[0].provider, "shop.example");
-    assert!(inspection(&Rows::empty(ObjectId::from_bytes([7; 32])), Vec::new(), 3).is_none());
+    assert!(inspection(&ObjectState::empty(ObjectId::from_bytes([7; 32])), Vec::new(), 3).is_none());
 }

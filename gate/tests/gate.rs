@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     unreachable_pub,
-    reason = "a test: a panic is its verdict, and nobody links to it"
+    reason = "a test: a panic is its reply, and nobody links to it"
 )]
 
 use once::begin::{Begin, Command, begin};
@@ -14,8 +14,8 @@ use once::call::ProviderCall;
 use once::context::Context;
 use once::id::{InstanceId, ObjectId};
 use once::key::KeyHash;
+use once::object_state::ObjectState;
 use once::record::{Finished, Lifecycle, StoredResponse};
-use once::rows::Rows;
 use once::times::Times;
 use once_testing::{End, Harness, Saboteur, Scenario};
 use paid_once_gate::domain::{Again, PassOn, Reply};
@@ -43,8 +43,8 @@ impl Scenario for Form {
     }
 
     fn judge(&self, end: &End<'_, PassOn>) -> Result<(), String> {
-        let ended = *end.rows.resource.ended.get(&1).ok_or("it has not ended")?;
-        let kept = end.rows.calls.iter().filter_map(|call| serde_json::to_string(call).ok());
+        let ended = *end.object_state.resource.ended.get(&1).ok_or("it has not ended")?;
+        let kept = end.object_state.calls.iter().filter_map(|call| serde_json::to_string(call).ok());
         if kept.into_iter().any(|call| call.contains("sealed")) {
             return Err("the answer is kept twice".to_owned());
         }
@@ -63,16 +63,16 @@ impl Scenario for Form {
 fn only_the_newest_answer_is_kept() {
     let ctx = Context { now_ms: 1, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () };
     let me = InstanceId("incarnation".into());
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let (_, first) = Form { again: Again::Never, answer: Ended::Refused }.requests().remove(0);
     for number in 1..=3 {
         let command = Command { key_hash: KeyHash(format!("form.{number}")), ..first.clone() };
-        assert!(matches!(begin(&mut rows, &command, &me, &ctx), Ok(Begin::Run(_))));
-        let key = rows.keys.last_mut().unwrap();
+        assert!(matches!(begin(&mut state, &command, &me, &ctx), Ok(Begin::Run(_))));
+        let key = state.keys.last_mut().unwrap();
         let response = StoredResponse { status: 422, headers: Vec::new(), body: b"page".to_vec() };
         key.lifecycle = Lifecycle::Finished(Finished { response, finished_at_ms: 1, expires_at_ms: 9 });
     }
-    let kept = rows.keys.iter().map(|key| match &key.lifecycle {
+    let kept = state.keys.iter().map(|key| match &key.lifecycle {
         Lifecycle::Finished(finished) => finished.response.body.len(),
         _ => 0,
     });

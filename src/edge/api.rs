@@ -9,7 +9,9 @@ use super::return_key::sign_way_back;
 use super::{copies, reply};
 use crate::accounts::Found;
 use messages::account::Account;
-use messages::message::{Answered, Ask, BindVerdict, Execute, ExecuteResult, Fault, Located, Shown, View};
+use messages::message::{
+    Answered, BindVerdict, Execute, ExecuteResult, Fault, Located, ObjectRequest, Shown, View,
+};
 use once::fingerprint::{Canonical, Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
@@ -62,7 +64,7 @@ pub(super) async fn reader(app: &App, request: &Request) -> Result<Owner, Proble
 }
 
 /// What its owner sees of an object.
-pub(super) async fn show(app: &App, place: &ObjectRef, ask: Ask) -> Result<View, Problem> {
+pub(super) async fn show(app: &App, place: &ObjectRef, ask: ObjectRequest) -> Result<View, Problem> {
     match app.ask::<Shown>(place, ask).await {
         Ok(Some(view)) => Ok(view),
         Ok(None) => Err(Problem::new(Kind::NotFound)),
@@ -226,7 +228,7 @@ async fn bind(
     let address = Fingerprint::of_address(method, path);
     let command = Command { fingerprint: address, ..command.clone() };
     let resource = Operation::resource_path(object);
-    let ask = Ask::Bind { command: Box::new(command), object: object.to_hex() };
+    let ask = ObjectRequest::Bind { command: Box::new(command), object: object.to_hex() };
     let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
         Problem::unreachable(&resource)
@@ -264,9 +266,9 @@ async fn bound_parameters(
     owner: &Owner,
     key_hash: &KeyHash,
 ) -> Option<Canonical> {
-    let ask = Ask::Locate { owner: owner.clone(), key_hash: key_hash.clone() };
+    let ask = ObjectRequest::Locate { owner: owner.clone(), key_hash: key_hash.clone() };
     let object = ObjectId::from_hex(&app.ask::<Located>(own, ask).await.ok()??)?;
-    let ask = Ask::Show { owner: owner.clone(), key_hash: Some(key_hash.clone()), refresh: false };
+    let ask = ObjectRequest::Show { owner: owner.clone(), key_hash: Some(key_hash.clone()), refresh: false };
     show(app, &ObjectRef::Id(object), ask).await.ok()?.parameters
 }
 
@@ -292,7 +294,7 @@ async fn run_whole(
         let object = app.object_id(place).map_err(unreachable)?;
         sign_way_back(payment, object, &app.config.signing_keys);
     }
-    app.ask_whole(place, Ask::Run(Box::new(ask))).await.map_err(unreachable)
+    app.ask_whole(place, ObjectRequest::Run(Box::new(ask))).await.map_err(unreachable)
 }
 
 /// `raise_error`, in the demo: fail inside the flow, once.

@@ -10,7 +10,7 @@ use worker::{Env, Method, ResponseBody};
 use crate::accounts::{self, Found, Unreadable};
 use crate::config::Config;
 use messages::account::Account;
-use messages::message::{Answered, Ask};
+use messages::message::{Answered, ObjectRequest};
 use once::id::ObjectId;
 pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
@@ -111,7 +111,11 @@ impl App {
     }
 
     /// Asks an object: see [`Objects::ask`].
-    pub(super) async fn ask<T: DeserializeOwned>(&self, object: &ObjectRef, ask: Ask) -> worker::Result<T> {
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        object: &ObjectRef,
+        ask: ObjectRequest,
+    ) -> worker::Result<T> {
         self.objects.ask(object, ask).await
     }
 
@@ -119,7 +123,7 @@ impl App {
     pub(super) async fn ask_whole<T: DeserializeOwned>(
         &self,
         object: &ObjectRef,
-        ask: Ask,
+        ask: ObjectRequest,
     ) -> worker::Result<Answered<T>> {
         self.objects.ask_whole(object, ask).await
     }

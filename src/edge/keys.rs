@@ -4,7 +4,7 @@ use super::api::{reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::reply;
 use crate::replay_cache::isolate;
-use messages::message::{Ask, Located, Shown};
+use messages::message::{Located, ObjectRequest, Shown};
 use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
@@ -32,7 +32,7 @@ impl Place {
 
     /// The object in which the key's operation runs, if the key was bound to another one.
     async fn elsewhere(&self, app: &App) -> Result<Option<ObjectId>, Problem> {
-        let ask = Ask::Locate { owner: self.owner.clone(), key_hash: self.key_hash.clone() };
+        let ask = ObjectRequest::Locate { owner: self.owner.clone(), key_hash: self.key_hash.clone() };
         let located = app.ask::<Located>(&self.own, ask).await.map_err(unreadable)?;
         Ok(located.as_deref().and_then(ObjectId::from_hex))
     }
@@ -41,8 +41,11 @@ impl Place {
 /// `GET /idempotency-keys/{key}`
 pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let place = Place::of(app, request, encoded).await?;
-    let ask =
-        || Ask::Show { owner: place.owner.clone(), key_hash: Some(place.key_hash.clone()), refresh: false };
+    let ask = || ObjectRequest::Show {
+        owner: place.owner.clone(),
+        key_hash: Some(place.key_hash.clone()),
+        refresh: false,
+    };
     let mut object = app.object_id(&place.own).map_err(unavailable)?;
     let mut shown = app.ask::<Shown>(&place.own, ask()).await.map_err(unreadable)?;
     if shown.is_none()
@@ -58,7 +61,7 @@ pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<
 /// `DELETE /idempotency-keys/{key}`: the response goes before its time, the tombstone stays.
 pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let place = Place::of(app, request, encoded).await?;
-    let ask = || Ask::Forget { owner: place.owner.clone(), key_hash: place.key_hash.clone() };
+    let ask = || ObjectRequest::Forget { owner: place.owner.clone(), key_hash: place.key_hash.clone() };
     let mut forgotten = app.ask::<Forgotten>(&place.own, ask()).await.map_err(unreadable)?;
     if forgotten == Forgotten::Unknown
         && let Some(elsewhere) = place.elsewhere(app).await?

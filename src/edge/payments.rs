@@ -8,7 +8,7 @@ use super::payment_params::{capture_request, no_parameters, payment_request, ref
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use crate::readmodel::{self, list::ListQuery};
-use messages::message::{Ask, Returned, View, WayOn};
+use messages::message::{ObjectRequest, Returned, View, WayOn};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::id::PaymentId;
 use payments::payment::money::AmountMinor;
@@ -97,7 +97,7 @@ async fn attempt(app: &App, call: &Call<'_>, place: &ObjectRef) -> Result<u32, P
     if call.has_key() {
         return Ok(1);
     }
-    let ask = Ask::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
+    let ask = ObjectRequest::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
     let view = api::show(app, place, ask).await?;
     Ok(view.payment.map_or(1, |payment| payment.attempt))
 }
@@ -122,7 +122,8 @@ async fn view(
 ) -> Result<(Payment, View), Problem> {
     let owner = reader(app, request).await?;
     let place = place(app, id)?;
-    let mut view = api::show(app, &place, Ask::Show { owner, key_hash: None, refresh: true }).await?;
+    let mut view =
+        api::show(app, &place, ObjectRequest::Show { owner, key_hash: None, refresh: true }).await?;
     let payment = view.payment.take().ok_or_else(|| Problem::new(Kind::NotFound))?;
     Ok((payment, view))
 }
@@ -188,6 +189,6 @@ async fn way_on(
     if !app.exists(&place) {
         return Ok(None);
     }
-    let to = app.ask::<Returned>(&place, Ask::Return).await.map_err(unreadable)?;
+    let to = app.ask::<Returned>(&place, ObjectRequest::Return).await.map_err(unreadable)?;
     Ok(to.filter(|to| ReturnKey::leading_to(&to.return_url) == key))
 }

@@ -9,7 +9,7 @@ use worker::{Env, Result};
 
 use messages::job::{Job, OF_OBJECT};
 use once::id::ObjectId;
-use payments::engine::{Rows, StagedJob};
+use payments::engine::{ObjectState, StagedJob};
 use payments::payment::id::PaymentId;
 use runtime::db::Db;
 
@@ -213,7 +213,7 @@ impl<'a> Ledger<'a> {
 
 /// Deletes the payloads of an object's jobs and the cards in what a provider has told of it and is not taken in, and marks its staged jobs as purged, even those without a row: their messages may still be
 /// in the queue and must do nothing.
-pub(crate) async fn purge(env: &Env, rows: &Rows) -> Result<()> {
+pub(crate) async fn purge(env: &Env, rows: &ObjectState) -> Result<()> {
     let db = Db::of(env)?;
     let now_ms = worker::Date::now().as_millis();
     let object = rows.object.to_hex();

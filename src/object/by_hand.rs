@@ -11,8 +11,8 @@ use messages::inspection::CallView;
 use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use once::call::{ByHand, LookUpProgress};
 use once::context::Bug;
-use once::rows::TimelineEntry;
-use payments::engine::{LookUp, ProviderCall, ProviderReply, Rows, Settlement};
+use once::object_state::TimelineEntry;
+use payments::engine::{LookUp, ObjectState, ProviderCall, ProviderReply, Settlement};
 use payments::payment::result::ProviderResult;
 use payments::transitions::by_hand::{self, Refusal, Word};
 
@@ -26,17 +26,17 @@ const LINES_SHOWN: usize = 8;
 impl Drive {
     /// A call and what its provider shows now. `None` where there is no such call.
     pub(super) async fn show_call(&self, call_id: u32) -> Result<Option<CallReport>, Bug> {
-        let Some(rows) = self.store().read()? else { return Ok(None) };
-        let Some(call) = rows.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
+        let Some(state) = self.store().read()? else { return Ok(None) };
+        let Some(call) = state.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
         let ctx = self.context();
-        let given_up = by_hand::given_up(&rows, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
+        let given_up = by_hand::given_up(&state, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
         let ended = by_hand::ended(call).filter(|_| given_up.is_none());
         let shown = match ended {
             Some(_) => None,
             None => Some(sighting(call, &self.look(call).await)),
         };
-        let refusal = by_hand::check(&rows, call_id, self.me(), &ctx).err();
-        let (amount_minor, currency) = match by_hand::amount(&rows, call) {
+        let refusal = by_hand::check(&state, call_id, self.me(), &ctx).err();
+        let (amount_minor, currency) = match by_hand::amount(&state, call) {
             Some((minor, currency)) => (Some(minor), currency.as_str().to_owned()),
             None => (None, String::new()),
         };
@@ -59,19 +59,19 @@ impl Drive {
 
     /// Takes an operator's word, or says why not. Unless it is final nothing is written.
     pub(super) async fn settle_by_hand(&self, ask: ByHandAsk) -> Result<ByHandAnswer, Bug> {
-        let Some(rows) = self.store().read()? else { return Ok(refused(&Refusal::NoCall)) };
+        let Some(state) = self.store().read()? else { return Ok(refused(&Refusal::NoCall)) };
         let pressed = |call: &&ProviderCall| {
             let by_hand = call.evidence.by_hand.as_ref();
             call.call_id == ask.call_id && by_hand.is_some_and(|by_hand| by_hand.button == ask.button)
         };
-        if let Some(call) = rows.calls.iter().find(pressed) {
+        if let Some(call) = state.calls.iter().find(pressed) {
             return Ok(done(call));
         }
-        let call = match by_hand::check(&rows, ask.call_id, self.me(), &self.context()) {
+        let call = match by_hand::check(&state, ask.call_id, self.me(), &self.context()) {
             Ok(call) => call,
             Err(refusal) => return Ok(refused(&refusal)),
         };
-        let judged = match by_hand::given_up(&rows, self.context().now_ms) {
+        let judged = match by_hand::given_up(&state, self.context().now_ms) {
             Some((given_up, amount_minor)) if given_up == call.call_id => {
                 captured(&call, amount_minor, &ask.said)
             }
@@ -92,22 +92,23 @@ impl Drive {
         let word = Word { call_id: ask.call_id, sends: ask.sends, settlement, by_hand };
         if !ask.is_final {
             // The same checks, on a copy.
-            let mut rows: Rows = Rows::clone(&rows);
-            return Ok(match by_hand::settle(&mut rows, &word, self.me(), &ctx)? {
-                Ok(()) => rows.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
+            let mut state: ObjectState = ObjectState::clone(&state);
+            return Ok(match by_hand::settle(&mut state, &word, self.me(), &ctx)? {
+                Ok(()) => state.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
                     || refused(&Refusal::NoCall),
                     |call| ByHandAnswer::Would { how: by_hand::ended(call).unwrap_or_default() },
                 ),
                 Err(refusal) => refused(&refusal),
             });
         }
-        let settled = self.store().transaction(&ctx, |rows| by_hand::settle(rows, &word, self.me(), &ctx))?;
+        let settled =
+            self.store().transaction(&ctx, |state| by_hand::settle(state, &word, self.me(), &ctx))?;
         if let Err(refusal) = settled {
             return Ok(refused(&refusal));
         }
         self.wake_within(PATIENCE).await;
-        let rows = self.store().read()?;
-        let call = rows.iter().flat_map(|rows| &rows.calls).find(|call| call.call_id == ask.call_id);
+        let state = self.store().read()?;
+        let call = state.iter().flat_map(|state| &state.calls).find(|call| call.call_id == ask.call_id);
         Ok(call.map_or_else(|| refused(&Refusal::NoCall), done))
     }
 
@@ -116,7 +117,7 @@ impl Drive {
         let ctx = self.context();
         let held = self
             .store()
-            .transaction(&ctx, |rows| Ok::<_, Bug>(by_hand::hold(rows, call_id, self.me(), &ctx)))?;
+            .transaction(&ctx, |state| Ok::<_, Bug>(by_hand::hold(state, call_id, self.me(), &ctx)))?;
         Ok(match held {
             Ok(until_ms) => ByHandAnswer::Held { until_ms },
             Err(refusal) => refused(&refusal),

@@ -10,7 +10,7 @@ use super::traces::{Runs, asks};
 use crate::config::Config;
 use crate::transport::Transport;
 use messages::message::{BindVerdict, KeyView, Located, OrderView, Returned, Shown, View, WayOn};
-use once::begin::Bound;
+use once::begin::KeyRoute;
 use once::context::Bug;
 use once::id::{ObjectId, Owner};
 use once::key::KeyHash;
@@ -60,8 +60,8 @@ impl Drive {
     pub(super) fn bind_to(&self, command: &Command, object: &str) -> Result<BindVerdict, Bug> {
         let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
         Ok(match self.bind(command, object)? {
-            Bound::To(object) => BindVerdict::To(object.to_hex()),
-            Bound::Mismatch { fields } => {
+            KeyRoute::To(object) => BindVerdict::To(object.to_hex()),
+            KeyRoute::Mismatch { fields } => {
                 metrics::mismatch();
                 BindVerdict::Mismatch { fields }
             }

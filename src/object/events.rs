@@ -11,7 +11,7 @@ use crate::webhooks::{Event, Ingested};
 use once::context::Bug;
 use once_object::storage::Storage;
 use once_object::store::Store;
-use payments::engine::{Context, Payments, Rows};
+use payments::engine::{Context, ObjectState, Payments};
 use payments::payment::records::TakenEvent;
 use payments::transitions::ingest;
 
@@ -56,32 +56,32 @@ pub fn take<S: Storage>(store: &Store<Payments, S>, event: &Event, ctx: &Context
     if let Some(answer) = remembered.answer() {
         return Ok(answer);
     }
-    let taken = store.transaction(ctx, |rows| take_in(rows, event, &remembered, ctx))?;
+    let taken = store.transaction(ctx, |state| take_in(state, event, &remembered, ctx))?;
     forget_events(store)?;
     Ok(taken)
 }
 
 /// Takes a new event into the rows, and remembers it unless it is to come again.
 pub fn take_in(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     event: &Event,
     remembered: &Remembered,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let taken = ingest::take(rows, event, ctx)?;
+    let taken = ingest::take(state, event, ctx)?;
     let is_for_a_person = matches!(taken, Ingested::Contradiction { .. } | Ingested::Alert { .. });
     if is_for_a_person && remembered.records >= RECORDS_MAX {
         // What it changed has records of its own.
-        rows.appended.facts.audit.retain(|record| !record.action.starts_with("webhook."));
+        state.appended.facts.audit.retain(|record| !record.action.starts_with("webhook."));
     } else if !matches!(taken, Ingested::RetryLater | Ingested::UnknownResource) {
-        remember(rows, event, ctx);
+        remember(state, event, ctx);
     }
     Ok(taken)
 }
 
 /// From now on the event is known.
-pub fn remember(rows: &mut Rows, event: &Event, ctx: &Context) {
-    rows.appended.facts.events.push(TakenEvent {
+pub fn remember(state: &mut ObjectState, event: &Event, ctx: &Context) {
+    state.appended.facts.events.push(TakenEvent {
         event_id: event.event_id.clone(),
         provider: event.provider,
         kind: event.kind.clone(),

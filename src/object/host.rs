@@ -23,7 +23,7 @@ use once::trace::TraceContext;
 use once_object::execute::Faults;
 use once_object::object::{Host, NotTaken, Object};
 use payments::engine::{
-    Event, KeyRecord, LookUp, Outcome, Payments, ProviderCall, Rows, Settings, StagedJob,
+    Event, KeyRecord, LookUp, ObjectState, Outcome, Payments, ProviderCall, Settings, StagedJob,
 };
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
@@ -67,14 +67,14 @@ impl Host for PaymentsHost {
     async fn deliver(
         &self,
         object: &Object<Self>,
-        rows: &Rows,
+        state: &ObjectState,
         jobs: Vec<StagedJob>,
     ) -> Result<Vec<NotTaken>, Bug> {
-        let span = hands_on(rows, &jobs);
+        let span = hands_on(state, &jobs);
         let trace = span.as_ref().map(|span| span.context);
         let mut texts = Vec::new();
         for job in jobs {
-            let text = text(object, rows, &job, trace)?;
+            let text = text(object, state, &job, trace)?;
             texts.push((job.job_id, text));
         }
         let batches = batches(messages(texts), |message| &message.text);
@@ -88,8 +88,13 @@ impl Host for PaymentsHost {
         Ok(not_taken.flatten().collect())
     }
 
-    async fn forget_over(&self, object: &Object<Self>, rows: &Rows, jobs: &[StagedJob]) -> Result<(), Bug> {
-        self.forget_what_is_over(object, rows, jobs).await
+    async fn forget_over(
+        &self,
+        object: &Object<Self>,
+        state: &ObjectState,
+        jobs: &[StagedJob],
+    ) -> Result<(), Bug> {
+        self.forget_what_is_over(object, state, jobs).await
     }
 
     /// Without the binding there is no limit; if it fails, the operation runs.
@@ -157,7 +162,7 @@ impl PaymentsHost {
 
 fn text(
     object: &Object<PaymentsHost>,
-    rows: &Rows,
+    state: &ObjectState,
     job: &StagedJob,
     trace: Option<TraceContext>,
 ) -> Result<String, Bug> {
@@ -165,15 +170,15 @@ fn text(
         version: VERSION,
         job_id: job.job_id.clone(),
         kind: job.kind,
-        object: rows.object.to_hex(),
+        object: state.object.to_hex(),
         payload: job.payload.clone(),
         staged_at_ms: job.staged_at_ms,
         trace,
     };
     match job.kind {
         JobKind::Project => {
-            let audit = audit_after(object.store(), rows.resource.audit_through, AUDIT_MAX)?;
-            message.projecting(snapshot(rows, audit, Date::now().as_millis()))
+            let audit = audit_after(object.store(), state.resource.audit_through, AUDIT_MAX)?;
+            message.projecting(snapshot(state, audit, Date::now().as_millis()))
         }
         JobKind::SendReceipt | JobKind::Retired => serde_json::to_string(&message),
     }
@@ -189,14 +194,14 @@ pub(super) const fn faults(fault: Fault) -> Faults<Payments> {
     }
 }
 
-fn crash_when_reserved(rows: &Rows, token: &FencingToken, _: &Event) {
-    let at = rows.key(token.key_id).map(KeyRecord::recovery_point);
+fn crash_when_reserved(state: &ObjectState, token: &FencingToken, _: &Event) {
+    let at = state.key(token.key_id).map(KeyRecord::recovery_point);
     if at.is_some_and(|at| Fault::AT.contains(&at)) {
         trap();
     }
 }
 
-fn crash_after_call(_: &Rows, _: &FencingToken, event: &Event) {
+fn crash_after_call(_: &ObjectState, _: &FencingToken, event: &Event) {
     if matches!(event, Event::Outcome(..)) {
         trap();
     }

@@ -13,12 +13,12 @@ use crate::config::Config;
 use crate::replay_cache::isolate;
 use ::runtime::log::log;
 use ::runtime::{metrics, trace};
-use messages::message::{Ask, Envelope, Finality, VERSION};
+use messages::message::{Envelope, Finality, ObjectRequest, VERSION};
 use once::context::Bug;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
-use payments::engine::{Payments, Rows};
+use payments::engine::{ObjectState, Payments};
 use web::trace::Kind;
 
 /// The Durable Object of one idempotency key.
@@ -67,7 +67,7 @@ impl DurableObject for KeyObject {
 impl Parts {
     async fn answer(&self, question: &str) -> Result<String> {
         let drive = self.drive.as_ref().map_err(|bug| Error::RustError(bug.0.clone()))?;
-        let envelope: Envelope<Ask> = serde_json::from_str(question)?;
+        let envelope: Envelope<ObjectRequest> = serde_json::from_str(question)?;
         if envelope.version > VERSION {
             return Err(Error::RustError("another version of the message is spoken here".to_owned()));
         }
@@ -76,14 +76,16 @@ impl Parts {
         let mut span = trace::begin(envelope.trace, name, Kind::Server);
         let (mut provider_ms, mut finality) = (0, None);
         let answer = match envelope.message {
-            Ask::Run(ask) => drive.run(*ask, &mut span).await.and_then(|(verdict, waited_ms, is_final)| {
-                (provider_ms, finality) = (waited_ms, is_final);
-                encode(&verdict)
-            }),
-            Ask::Bind { command, object } => {
+            ObjectRequest::Run(ask) => {
+                drive.run(*ask, &mut span).await.and_then(|(verdict, waited_ms, is_final)| {
+                    (provider_ms, finality) = (waited_ms, is_final);
+                    encode(&verdict)
+                })
+            }
+            ObjectRequest::Bind { command, object } => {
                 drive.bind_to(&command, &object).and_then(|verdict| encode(&verdict))
             }
-            Ask::Show { owner, key_hash, refresh } => {
+            ObjectRequest::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());
                 // A stranger costs nothing at the provider: it is asked for the owner only.
                 if refresh && matches!(shown(), Ok(Some(_))) {
@@ -91,37 +93,41 @@ impl Parts {
                 }
                 shown().and_then(|shown| encode(&shown))
             }
-            Ask::Order { owner } => {
+            ObjectRequest::Order { owner } => {
                 drive.check(true).await;
                 drive.order(&owner).and_then(|order| encode(&order))
             }
-            Ask::MakeLink { revision, content } => {
+            ObjectRequest::MakeLink { revision, content } => {
                 drive.make_link(revision, &content).and_then(|made| encode(&made))
             }
-            Ask::EndLinks => drive.end_links().and_then(|ended| encode(&ended)),
-            Ask::Locate { owner, key_hash } => {
+            ObjectRequest::EndLinks => drive.end_links().and_then(|ended| encode(&ended)),
+            ObjectRequest::Locate { owner, key_hash } => {
                 drive.locate(&owner, &key_hash).and_then(|located| encode(&located))
             }
-            Ask::Forget { owner, key_hash } => {
+            ObjectRequest::Forget { owner, key_hash } => {
                 drive.forget(&owner, &key_hash).and_then(|forgotten| encode(&forgotten))
             }
-            Ask::JobDone { job_id, audit_through } => {
+            ObjectRequest::JobDone { job_id, audit_through } => {
                 drive.job_done(&job_id, audit_through).and_then(|done| encode(&done))
             }
-            Ask::Event(event) => drive.take_event(&event).and_then(|taken| encode(&taken)),
-            Ask::Wake => {
+            ObjectRequest::Event(event) => drive.take_event(&event).and_then(|taken| encode(&taken)),
+            ObjectRequest::Wake => {
                 drive.alarm().await;
                 encode(&())
             }
-            Ask::Project => drive.project_anew().await.and_then(|done| encode(&done)),
-            Ask::Inspect => drive.inspect().and_then(|inspected| encode(&inspected)),
-            Ask::Resume => drive.go_on(false).await.and_then(|done| encode(&done)),
-            Ask::Settle => drive.go_on(true).await.and_then(|done| encode(&done)),
-            Ask::ShowCall { call_id } => drive.show_call(call_id).await.and_then(|shown| encode(&shown)),
-            Ask::SettleByHand(ask) => drive.settle_by_hand(*ask).await.and_then(|done| encode(&done)),
-            Ask::Hold { call_id } => drive.hold(call_id).and_then(|held| encode(&held)),
-            Ask::Erase => drive.erase().await.and_then(|erased| encode(&erased)),
-            Ask::Return => match drive.check_after_return().await {
+            ObjectRequest::Project => drive.project_anew().await.and_then(|done| encode(&done)),
+            ObjectRequest::Inspect => drive.inspect().and_then(|inspected| encode(&inspected)),
+            ObjectRequest::Resume => drive.go_on(false).await.and_then(|done| encode(&done)),
+            ObjectRequest::Settle => drive.go_on(true).await.and_then(|done| encode(&done)),
+            ObjectRequest::ShowCall { call_id } => {
+                drive.show_call(call_id).await.and_then(|shown| encode(&shown))
+            }
+            ObjectRequest::SettleByHand(ask) => {
+                drive.settle_by_hand(*ask).await.and_then(|done| encode(&done))
+            }
+            ObjectRequest::Hold { call_id } => drive.hold(call_id).and_then(|held| encode(&held)),
+            ObjectRequest::Erase => drive.erase().await.and_then(|erased| encode(&erased)),
+            ObjectRequest::Return => match drive.check_after_return().await {
                 Ok(()) => drive.return_address().and_then(|returned| encode(&returned)),
                 Err(bug) => Err(bug),
             },
@@ -170,12 +176,12 @@ impl Parts {
 
 /// The storage of the object that runs here. Nothing is written yet.
 fn open(state: &State) -> std::result::Result<Store<Payments, Runtime>, Bug> {
-    let runtime = Runtime::open(state, |rows| metrics::rows_written("object", rows));
+    let runtime = Runtime::open(state, |object_state| metrics::rows_written("object", object_state));
     let hooks = Hooks { adopt, committed };
     Ok(Store::new(object_id(state)?, runtime, hooks))
 }
 
-fn committed(before: &Rows, after: &Rows) {
+fn committed(before: &ObjectState, after: &ObjectState) {
     metrics::committed(before, after);
     isolate::committed(before, after);
 }

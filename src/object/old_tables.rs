@@ -9,13 +9,13 @@ use once::context::Bug;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{InstanceId, ObjectId, Owner, RequestId};
 use once::key::KeyHash;
+use once::object_state::TimelineEntry;
 use once::record::{Binding, Channel, Finished, Lease, StoredResponse, Tombstone};
-use once::rows::TimelineEntry;
 use once::state;
 use once_object::storage::Storage;
 use once_object::store::Adopted;
 use payments::engine::{
-    CallState, KeyRecord, Lifecycle, Open, Payments, ProviderCall, RecoveryPoint, Rows, StagedJob,
+    CallState, KeyRecord, Lifecycle, ObjectState, Open, Payments, ProviderCall, RecoveryPoint, StagedJob,
 };
 use payments::payment::order_link::OrderLinks;
 use payments::payment::records::JobKind;
@@ -47,11 +47,11 @@ pub fn adopt<S: Storage>(storage: &S, object: ObjectId) -> Result<Option<Adopted
         return Ok(None);
     }
     let audit = tables.audit()?;
-    let mut rows = tables.rows(object)?;
-    rows.resource.audit_newest =
+    let mut object_state = tables.rows(object)?;
+    object_state.resource.audit_newest =
         audit.iter().filter_map(|record| record.get("audit_id")?.as_u64()).max().unwrap_or(0);
     // Those of payments of before have no rows yet.
-    try_rows::complete(&mut rows);
+    try_rows::complete(&mut object_state);
     let select = "SELECT key_id, at_ms, attempt, event, detail FROM timeline ORDER BY entry_id";
     let lines: Vec<TimelineEntry> = tables.all("timeline", select)?;
     let audit = audit.into_iter().map(|record| json!({ "audit": [record] }));
@@ -59,7 +59,7 @@ pub fn adopt<S: Storage>(storage: &S, object: ObjectId) -> Result<Option<Adopted
     let mut dropped: Vec<String> = TABLES.iter().map(|name| (*name).to_owned()).collect();
     dropped.retain(|name| tables.names.contains(name));
     dropped.push("schema_version".to_owned());
-    Ok(Some(Adopted { rows, lines, facts: audit.chain(events).collect(), tables: dropped }))
+    Ok(Some(Adopted { object_state, lines, facts: audit.chain(events).collect(), tables: dropped }))
 }
 
 fn names<S: Storage>(storage: &S) -> Result<Vec<String>, Bug> {
@@ -91,21 +91,21 @@ impl<S: Storage> Tables<'_, S> {
         self.all::<DetailsRow>(table, &select)?.into_iter().map(DetailsRow::read).collect()
     }
 
-    fn rows(&self, object: ObjectId) -> Result<Rows, Bug> {
-        let mut rows = Rows::empty(object);
+    fn rows(&self, object: ObjectId) -> Result<ObjectState, Bug> {
+        let mut object_state = ObjectState::empty(object);
         for row in self.all::<KeyRow>("idempotency_keys", "SELECT * FROM idempotency_keys ORDER BY key_id")? {
-            rows.keys.push(row.read()?);
+            object_state.keys.push(row.read()?);
         }
         for row in self.all::<CallRow>("foreign_calls", "SELECT * FROM foreign_calls ORDER BY call_id")? {
-            rows.calls.push(row.read()?);
+            object_state.calls.push(row.read()?);
         }
         for row in self.all::<BindingRow>("key_bindings", "SELECT * FROM key_bindings ORDER BY rowid")? {
-            rows.bindings.push(row.read()?);
+            object_state.bindings.push(row.read()?);
         }
         for row in self.all::<JobRow>("staged_jobs", "SELECT * FROM staged_jobs ORDER BY rowid")? {
-            rows.jobs.push(row.read()?);
+            object_state.jobs.push(row.read()?);
         }
-        let resource = &mut rows.resource;
+        let resource = &mut object_state.resource;
         resource.payment = self.details("payments", "rowid")?.into_iter().next();
         resource.refunds = self.details("refunds", "rowid")?;
         resource.tries = self.details("tries", "attempt")?;
@@ -120,7 +120,7 @@ impl<S: Storage> Tables<'_, S> {
         if let Some(row) = self.all::<ProjectionRow>("projection", projection)?.first() {
             (resource.version, resource.audit_through) = (row.version, row.audit_through);
         }
-        Ok(rows)
+        Ok(object_state)
     }
 
     fn audit(&self) -> Result<Vec<Value>, Bug> {

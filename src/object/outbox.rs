@@ -7,7 +7,7 @@ use crate::jobs::purge;
 use messages::job::{OVER, OverRow};
 use once::context::Bug;
 use once_object::object::Object;
-use payments::engine::{Rows, StagedJob};
+use payments::engine::{ObjectState, StagedJob};
 use payments::transitions::pii::{self, Erased};
 use payments::transitions::projection::{self, Heard};
 use runtime::db::Db;
@@ -21,23 +21,27 @@ impl PaymentsHost {
     pub(super) async fn forget_what_is_over(
         &self,
         object: &Object<Self>,
-        rows: &Rows,
+        state: &ObjectState,
         jobs: &[StagedJob],
     ) -> Result<(), Bug> {
         let failed = |error: String| Bug(format!("the read model: {error}"));
         let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
         let ids = serde_json::to_string(&ids).map_err(|error| failed(error.to_string()))?;
-        let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
-        let values =
-            vec![ids.into(), rows.object.to_hex().into(), rows.resource.audit_through.into(), payment.into()];
+        let payment = state.resource.payment.as_ref().map(|payment| payment.id.to_string());
+        let values = vec![
+            ids.into(),
+            state.object.to_hex().into(),
+            state.resource.audit_through.into(),
+            payment.into(),
+        ];
         let asked = async { Db::of(&self.env)?.first::<OverRow>(OVER, values).await };
         let row = within(SAYS_WITHIN, "asking which jobs are over", asked);
         let Some(row) = row.await.map_err(|error| failed(error.to_string()))? else { return Ok(()) };
         let over = serde_json::from_str(&row.jobs).map_err(|error| failed(error.to_string()))?;
         let heard = Heard { over, version: row.version, audit_through: row.audit_through };
         let ctx = object.context();
-        object.store().transaction(&ctx, |rows| {
-            projection::hear(rows, &heard, &ctx);
+        object.store().transaction(&ctx, |state| {
+            projection::hear(state, &heard, &ctx);
             Ok(())
         })
     }
@@ -50,9 +54,9 @@ impl Drive {
             return Ok(());
         }
         let ctx = self.context();
-        let has_staged = self.store().transaction(&ctx, |rows| {
-            projection::confirm(rows, job_id, audit_through, &ctx);
-            Ok::<_, Bug>(!rows.appended.jobs.is_empty())
+        let has_staged = self.store().transaction(&ctx, |state| {
+            projection::confirm(state, job_id, audit_through, &ctx);
+            Ok::<_, Bug>(!state.appended.jobs.is_empty())
         })?;
         if has_staged {
             self.drain_aside();
@@ -64,16 +68,16 @@ impl Drive {
     /// the next snapshot in the read model.
     pub(super) async fn erase(&self) -> Result<Erased, Bug> {
         let erased = loop {
-            let Some(rows) = self.store().read()? else { return Ok(Erased::Nothing) };
-            let may = pii::may_erase(&rows);
+            let Some(state) = self.store().read()? else { return Ok(Erased::Nothing) };
+            let may = pii::may_erase(&state);
             if may != Erased::Gone {
                 return Ok(may);
             }
             let failed = |error: worker::Error| Bug(format!("the ledger: {error}"));
-            purge(&self.host().env, &rows).await.map_err(failed)?;
+            purge(&self.host().env, &state).await.map_err(failed)?;
             let ctx = self.context();
             let erased = self.store().transaction(&ctx, |now| {
-                if now.jobs.iter().any(|job| rows.jobs.iter().all(|purged| purged.job_id != job.job_id)) {
+                if now.jobs.iter().any(|job| state.jobs.iter().all(|purged| purged.job_id != job.job_id)) {
                     return Ok(None);
                 }
                 let erased = pii::erase(now, &ctx);
@@ -98,9 +102,9 @@ impl Drive {
             return Ok(());
         }
         let ctx = self.context();
-        self.store().transaction(&ctx, |rows| {
-            rows.resource.audit_through = 0;
-            projection::stage_anew(rows, &ctx);
+        self.store().transaction(&ctx, |state| {
+            state.resource.audit_through = 0;
+            projection::stage_anew(state, &ctx);
             Ok::<_, Bug>(())
         })?;
         self.drain().await;

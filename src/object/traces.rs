@@ -11,7 +11,7 @@ use once::key::KeyHash;
 use once::record::{FencingToken, Lifecycle};
 use once::run::RunEnd;
 use once_object::execute::Executed;
-use payments::engine::{KeyRecord, Payments, ProviderCall, Rows, StagedJob};
+use payments::engine::{KeyRecord, ObjectState, Payments, ProviderCall, StagedJob};
 use payments::payment::status_query::StatusQuery;
 use runtime::trace;
 use web::trace::{Kind, Span};
@@ -75,19 +75,19 @@ pub(super) fn ended(mut span: Option<Span>, outcome: &'static str) {
 }
 
 /// The newest trace in which something was begun here.
-fn newest(rows: &Rows) -> Option<once::trace::TraceContext> {
-    rows.keys.iter().rev().find_map(|key| key.trace)
+fn newest(state: &ObjectState) -> Option<once::trace::TraceContext> {
+    state.keys.iter().rev().find_map(|key| key.trace)
 }
 
 /// A provider is asked how something stands there.
-pub(super) fn asks(rows: Option<&Rows>, question: &StatusQuery) -> Option<Span> {
+pub(super) fn asks(state: Option<&ObjectState>, question: &StatusQuery) -> Option<Span> {
     let name = format!("{} status", question.provider().as_str());
-    trace::begin(newest(rows?), name, Kind::Client)
+    trace::begin(newest(state?), name, Kind::Client)
 }
 
 /// Jobs leave.
-pub(super) fn hands_on(rows: &Rows, jobs: &[StagedJob]) -> Option<Span> {
-    let mut span = trace::begin(newest(rows), "send JOBS", Kind::Producer)?;
+pub(super) fn hands_on(state: &ObjectState, jobs: &[StagedJob]) -> Option<Span> {
+    let mut span = trace::begin(newest(state), "send JOBS", Kind::Producer)?;
     span.set("messaging.system", "cloudflare_queues");
     span.set("messaging.operation.type", "send");
     span.set("messaging.destination.name", "JOBS");
@@ -96,7 +96,12 @@ pub(super) fn hands_on(rows: &Rows, jobs: &[StagedJob]) -> Option<Span> {
 }
 
 /// What came of a request: its span says so, and names the trace of the request that it got the response of.
-pub(super) fn executed(span: &mut Span, executed: &Executed<Payments>, rows: Option<&Rows>, key: &KeyHash) {
+pub(super) fn executed(
+    span: &mut Span,
+    executed: &Executed<Payments>,
+    state: Option<&ObjectState>,
+    key: &KeyHash,
+) {
     let outcome = match &executed.result {
         ExecuteResult::InProgress { .. } => "in_progress",
         _ if executed.joined => "joined",
@@ -115,6 +120,6 @@ pub(super) fn executed(span: &mut Span, executed: &Executed<Payments>, rows: Opt
     span.set("paid_once.key_hash", key.0.as_str());
     // A stranger learns nothing, not even of a trace.
     if outcome != "not_owner" {
-        span.link(rows.and_then(|rows| rows.key_of(key)?.trace));
+        span.link(state.and_then(|state| state.key_of(key)?.trace));
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use once::fingerprint::Fingerprint;
 use once::id::Owner;
 use once::key::KeyHash;
-use payments::engine::{Lifecycle, Rows};
+use payments::engine::{Lifecycle, ObjectState};
 
 use super::{Final, LASTS_MAX_MS, ReplayCache};
 
@@ -27,9 +27,9 @@ pub(crate) fn forget(key_hash: &KeyHash) {
 }
 
 /// An object has committed: what it does not answer any more is not answered from a copy either.
-pub(crate) fn committed(before: &Rows, after: &Rows) {
-    let is_expired = |rows: &Rows, hash: &KeyHash| {
-        rows.key_of(hash).is_some_and(|key| matches!(key.lifecycle, Lifecycle::Expired(_)))
+pub(crate) fn committed(before: &ObjectState, after: &ObjectState) {
+    let is_expired = |state: &ObjectState, hash: &KeyHash| {
+        state.key_of(hash).is_some_and(|key| matches!(key.lifecycle, Lifecycle::Expired(_)))
     };
     let hashes = after.keys.iter().map(|key| &key.key_hash);
     hashes.filter(|hash| is_expired(after, hash) && !is_expired(before, hash)).for_each(forget);

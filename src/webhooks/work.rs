@@ -10,7 +10,7 @@ use worker::{D1PreparedStatement, Date, Delay, Env, Result};
 
 use super::{Event, Ingested};
 use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
-use messages::message::Ask;
+use messages::message::ObjectRequest;
 use once::id::ObjectId;
 use runtime::client;
 use runtime::db::Db;
@@ -197,7 +197,7 @@ pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<Object
 
 /// Takes an event to its object, and what a person must see of it to the desk.
 pub(crate) async fn deliver(env: &Env, event: &Event, object: ObjectId) -> Result<Ingested> {
-    let taken: Ingested = client::ask(env, object, &Ask::Event(Box::new(event.clone()))).await?;
+    let taken: Ingested = client::ask(env, object, &ObjectRequest::Event(Box::new(event.clone()))).await?;
     if let Ingested::Alert { detail } | Ingested::Contradiction { detail } = &taken {
         note(event, detail);
         keep(env, event, object, detail).await?;

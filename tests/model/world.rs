@@ -23,7 +23,7 @@ use once::run::RunEnd;
 use once::step::StepError;
 use payments::engine::{
     Action, Begin, CallState, Command, Context, Event, Evidence, KeyRecord, Lifecycle, Limits, LookUp,
-    Outcome, ProviderCall, Rows, Run, context,
+    ObjectState, Outcome, ProviderCall, Run, context,
 };
 use payments::payment::PaymentState;
 use payments::payment::money::{AmountMinor, Currency};
@@ -133,7 +133,7 @@ pub struct Flight {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub now: u8,
-    pub rows: Arc<Rows>,
+    pub object_state: Arc<ObjectState>,
     pub alarm: Option<u8>,
     pub live: Vec<Live>,
     pub wire: Vec<Flight>,
@@ -190,7 +190,7 @@ impl World {
     fn start(budget: Budget) -> Self {
         Self {
             now: 0,
-            rows: Arc::new(Rows::empty(ObjectId::from_bytes([7; 32]))),
+            object_state: Arc::new(ObjectState::empty(ObjectId::from_bytes([7; 32]))),
             alarm: None,
             live: Vec::new(),
             wire: Vec::new(),
@@ -209,7 +209,7 @@ impl World {
 
     /// Whether some key is not finished.
     pub fn is_open(&self) -> bool {
-        self.rows.keys.iter().any(is_open)
+        self.object_state.keys.iter().any(is_open)
     }
 
     /// Whether a run of this incarnation is about to do a transaction: it does not wait long for that, unless the whole
@@ -225,7 +225,7 @@ impl World {
 
     /// How the payment stands in the rows.
     pub fn payment(&self) -> Option<&PaymentState> {
-        self.rows.resource.payment.as_ref().map(|payment| &payment.state)
+        self.object_state.resource.payment.as_ref().map(|payment| &payment.state)
     }
 
     /// Whether every effect happened at most once, and a payment that was charged has its receipt.
@@ -283,7 +283,7 @@ impl World {
                 self.end_run(number as u8);
             }
         }
-        for key in &mut Arc::make_mut(&mut self.rows).keys {
+        for key in &mut Arc::make_mut(&mut self.object_state).keys {
             if let Lifecycle::Open(open) = &mut key.lifecycle
                 && let Some(lease) = &mut open.lease
             {
@@ -295,11 +295,11 @@ impl World {
     /// Makes states alike that nothing can tell apart: forgets times that lie in the past and are only compared with
     /// now, and counts that only lengthen a backoff, which is below a tick.
     fn canonical(mut self, before: &Self) -> Self {
-        if self.now != before.now || !Arc::ptr_eq(&self.rows, &before.rows) {
+        if self.now != before.now || !Arc::ptr_eq(&self.object_state, &before.object_state) {
             self.canonical_rows();
         }
         self.alarm = self.alarm.map(|at| at.max(self.now));
-        let over = !self.rows.keys.is_empty() && !self.is_open();
+        let over = !self.object_state.keys.is_empty() && !self.is_open();
         if over && self.live.is_empty() && self.wire.is_empty() {
             // What could these still befall?
             self.left.crashes = 0;
@@ -317,8 +317,8 @@ impl World {
     fn canonical_rows(&mut self) {
         let now_ms = ms(self.now);
         let past = |at_ms: u64| if at_ms <= now_ms { 0 } else { at_ms };
-        let rows = Arc::make_mut(&mut self.rows);
-        for key in &mut rows.keys {
+        let object_state = Arc::make_mut(&mut self.object_state);
+        for key in &mut object_state.keys {
             key.created_at_ms = 0;
             // Attempts are only compared for being the newest one.
             for live in &mut self.live {
@@ -351,11 +351,11 @@ impl World {
                 }
             }
         }
-        if let Some(payment) = &mut rows.resource.payment {
+        if let Some(payment) = &mut object_state.resource.payment {
             payment.created_at_ms = 0;
             payment.ended_at_ms = payment.ended_at_ms.map(|_| 0);
         }
-        for row in &mut rows.resource.tries {
+        for row in &mut object_state.resource.tries {
             row.ended_at_ms = row.ended_at_ms.map(|_| 0);
         }
         let outside = |since_ms: u64| {
@@ -373,8 +373,8 @@ impl World {
         };
         // A look-up is judged by the time at which it began.
         let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
-            || rows.calls.iter().any(|call| call.look_up.is_some());
-        for call in &mut rows.calls {
+            || object_state.calls.iter().any(|call| call.look_up.is_some());
+        for call in &mut object_state.calls {
             call.sends = 0;
             call.next_try_at_ms = past(call.next_try_at_ms);
             call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
@@ -403,8 +403,8 @@ fn gone() -> InstanceId {
 }
 
 /// What an answer means for a call. A mutant may have lost it.
-fn read(rows: &Rows, call_id: u32, answer: &HttpAnswer) -> Outcome {
-    match rows.calls.iter().find(|call| call.call_id == call_id) {
+fn read(object_state: &ObjectState, call_id: u32, answer: &HttpAnswer) -> Outcome {
+    match object_state.calls.iter().find(|call| call.call_id == call_id) {
         Some(call) => call.provider.classify(call, answer),
         None => Outcome::Unknown { answer_is_stored: false, reason: "the call is gone".into() },
     }
@@ -424,19 +424,19 @@ fn tick(at_ms: u64) -> u8 {
 }
 
 /// A time between two ticks and the tick after it are the same to a clock that knows only ticks.
-fn round_times(rows: &mut Rows) {
-    for key in &mut rows.keys {
+fn round_times(object_state: &mut ObjectState) {
+    for key in &mut object_state.keys {
         if let Lifecycle::Open(open) = &mut key.lifecycle {
             open.resume_at_ms = open.resume_at_ms.next_multiple_of(TICK_MS);
         }
     }
-    for call in &mut rows.calls {
+    for call in &mut object_state.calls {
         call.next_try_at_ms = call.next_try_at_ms.next_multiple_of(TICK_MS);
     }
 }
 
 /// How far every key has come: its phase of life and its recovery point.
-fn went_back(before: &Rows, after: &Rows) -> bool {
+fn went_back(before: &ObjectState, after: &ObjectState) -> bool {
     let age = |lifecycle: &Lifecycle| match lifecycle {
         Lifecycle::Open(open) => (0, Some(open.recovery_point)),
         Lifecycle::Finished(_) => (1, None),

@@ -9,8 +9,8 @@ use once::id::ObjectId;
 use once::run::RunEnd;
 use paid_once::webhooks::{Event as Notice, EventKind, Ingested};
 use payments::engine::{
-    Action, Begin, Context, Credentials, Event, LookUp, Outcome, ProviderCall, ProviderReply, Rows, Run,
-    with_credentials,
+    Action, Begin, Context, Credentials, Event, LookUp, ObjectState, Outcome, ProviderCall, ProviderReply,
+    Run, with_credentials,
 };
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::status_query::StatusQuery;
@@ -32,19 +32,20 @@ fn with(secret: &str, now_ms: u64) -> Context {
 
 /// An object, and what it has sent and asked.
 struct Harness {
-    rows: Rows,
+    object_state: ObjectState,
     now_ms: u64,
     seen: Vec<String>,
 }
 
 impl Harness {
     fn begun(secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
-        let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+        let mut object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
         let ctx = with(secret, NOW_MS);
-        let Begin::Run(token) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
+        let Begin::Run(token) = begin(&mut object_state, &command("key", pay(true)), &me(), &ctx).unwrap()
+        else {
             panic!("it does not begin");
         };
-        let mut bench = Self { rows, now_ms: NOW_MS, seen: Vec::new() };
+        let mut bench = Self { object_state, now_ms: NOW_MS, seen: Vec::new() };
         bench.drive(secret, Run::new(token, 0, &[]), heard);
         bench
     }
@@ -53,9 +54,9 @@ impl Harness {
     fn rings(&mut self, secret: &str, times: u32, heard: &mut dyn FnMut(&str) -> Event) {
         for _ in 0..times {
             let ctx = with(secret, self.now_ms);
-            let Some(at_ms) = wake_at(&self.rows, &ctx) else { return };
+            let Some(at_ms) = wake_at(&self.object_state, &ctx) else { return };
             self.now_ms = self.now_ms.max(at_ms);
-            for token in wake(&mut self.rows, &me(), &with(secret, self.now_ms)) {
+            for token in wake(&mut self.object_state, &me(), &with(secret, self.now_ms)) {
                 self.drive(secret, Run::new(token, 0, &[]), heard);
             }
         }
@@ -65,7 +66,7 @@ impl Harness {
         let mut event = Event::Go;
         for _ in 0..100 {
             let ctx = with(secret, self.now_ms);
-            let what = match run.step(&mut self.rows, event, &ctx).unwrap() {
+            let what = match run.step(&mut self.object_state, event, &ctx).unwrap() {
                 Action::Again => {
                     event = Event::Go;
                     continue;
@@ -83,7 +84,7 @@ impl Harness {
     }
 
     fn call(&self) -> &ProviderCall {
-        self.rows.calls.first().unwrap()
+        self.object_state.calls.first().unwrap()
     }
 
     fn count(&self, what: &str) -> usize {
@@ -151,7 +152,7 @@ fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
     bench.seen.clear();
     // Somebody asks before the time for which the alarm is set.
     let ctx = with("sk_test_1", bench.now_ms + 1);
-    let begun = begin(&mut bench.rows, &command("key", pay(true)), &me(), &ctx).unwrap();
+    let begun = begin(&mut bench.object_state, &command("key", pay(true)), &me(), &ctx).unwrap();
     let Begin::Run(token) = begun else { panic!("{begun:?}") };
     bench.now_ms += 1;
     bench.drive("sk_test_1", Run::new(token, 0, &[]), &mut answers(charged, Some("acct_A")));
@@ -183,15 +184,15 @@ fn where_the_account_was_never_said_only_the_very_key_helps() {
 fn a_run_that_died_learns_the_account_before_it_sends_again() {
     let mut asked = false;
     // The send never comes back: the run is gone.
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let ctx = with("sk_test_1", NOW_MS);
-    let Begin::Run(token) = begin(&mut rows, &command("key", pay(true)), &me(), &ctx).unwrap() else {
+    let Begin::Run(token) = begin(&mut object_state, &command("key", pay(true)), &me(), &ctx).unwrap() else {
         panic!("it does not begin");
     };
     let mut run = Run::new(token, 0, &[]);
-    while !matches!(run.step(&mut rows, Event::Go, &ctx).unwrap(), Action::Send(_)) {}
+    while !matches!(run.step(&mut object_state, Event::Go, &ctx).unwrap(), Action::Send(_)) {}
     let now_ms = NOW_MS + 2 * Times::default().lease_ms;
-    let mut bench = Harness { rows, now_ms, seen: Vec::new() };
+    let mut bench = Harness { object_state, now_ms, seen: Vec::new() };
     bench.rings("sk_test_1", 1, &mut |what| {
         assert!(asked || what == "account", "{what} comes first");
         asked = true;
@@ -263,11 +264,13 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
     };
     for of in [None, Some("acct_B")] {
         for account in [None, Some("acct_B"), Some("acct_C")] {
-            let mut rows = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A"))).rows;
-            for call in &mut rows.calls {
+            let mut object_state =
+                Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A"))).object_state;
+            for call in &mut object_state.calls {
                 call.request.account = of.map(str::to_owned);
             }
-            let taken = ingest::take(&mut rows, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
+            let taken =
+                ingest::take(&mut object_state, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
             assert_eq!(taken == Ingested::UnknownResource, account != of, "{account:?} {of:?}");
         }
     }

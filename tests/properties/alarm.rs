@@ -1,14 +1,14 @@
 //! What happens without any client: the alarm, expiry, and a look-up that is longer than one run.
 
 use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
-use once::begin::{Bound, begin, bind};
+use once::begin::{KeyRoute, begin, bind};
 use once::call::LookUpProgress;
 use once::context::Times;
 use once::id::ObjectId;
 use once::record::Tombstone;
 use once::run::RunEnd;
 use payments::engine::{
-    Action, Begin, Event, Lifecycle, LookUp, Outcome, ProviderReply, Rows, Run, StagedJob,
+    Action, Begin, Event, Lifecycle, LookUp, ObjectState, Outcome, ProviderReply, Run, StagedJob,
 };
 use payments::payment::PaymentState;
 use payments::payment::operation::{CaptureRequest, Operation};
@@ -19,14 +19,14 @@ use payments::transitions::pii::{Erased, erase};
 use crate::payment::pay;
 use crate::support::{NOW_MS, at, command, me};
 
-fn email(rows: &Rows) -> Option<&str> {
-    rows.resource.payment.as_ref()?.receipt_email.as_deref()
+fn email(object_state: &ObjectState) -> Option<&str> {
+    object_state.resource.payment.as_ref()?.receipt_email.as_deref()
 }
 
 /// Steps a run until it has something to do outside.
-fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -> Action {
+fn until_effect(run: &mut Run, object_state: &mut ObjectState, mut event: Event, now_ms: u64) -> Action {
     for _ in 0..20 {
-        match run.step(rows, event, &at(now_ms)).unwrap() {
+        match run.step(object_state, event, &at(now_ms)).unwrap() {
             Action::Again => event = Event::Go,
             effect => return effect,
         }
@@ -35,96 +35,104 @@ fn until_effect(run: &mut Run, rows: &mut Rows, mut event: Event, now_ms: u64) -
 }
 
 /// A run that has just sent its charge, and the rows that it committed.
-fn sent() -> (Run, Rows) {
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+fn sent() -> (Run, ObjectState) {
+    let mut object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let Operation::Payment(mut request) = pay(true) else { panic!() };
     request.receipt_email = Some("ada@example.com".into());
     let request = command("k", Operation::Payment(request));
-    let Ok(Begin::Run(token)) = begin(&mut rows, &request, &me(), &at(NOW_MS)) else { panic!() };
+    let Ok(Begin::Run(token)) = begin(&mut object_state, &request, &me(), &at(NOW_MS)) else { panic!() };
     let mut run = Run::new(token, 0, &[]);
-    let effect = until_effect(&mut run, &mut rows, Event::Go, NOW_MS);
+    let effect = until_effect(&mut run, &mut object_state, Event::Go, NOW_MS);
     assert!(matches!(effect, Action::Send(_)), "{effect:?}");
-    (run, rows)
+    (run, object_state)
 }
 
-fn finished() -> Rows {
-    let (mut run, mut rows) = sent();
+fn finished() -> ObjectState {
+    let (mut run, mut object_state) = sent();
     let result = ProviderResult::Charged { payment: "pi_1".into(), card: None };
     let reply = ProviderReply { status: 200, result, request_id: None };
     let answered = Event::Outcome(1, Outcome::Definitive(reply));
-    let end = until_effect(&mut run, &mut rows, answered, NOW_MS);
+    let end = until_effect(&mut run, &mut object_state, answered, NOW_MS);
     assert!(matches!(end, Action::End(RunEnd::Finished(_))), "{end:?}");
-    rows.appended = Default::default();
+    object_state.appended = Default::default();
     // What it asks its provider days later was asked.
-    rows.resource.payment.as_mut().unwrap().watch.as_mut().unwrap().asked = u32::MAX;
-    rows
+    object_state.resource.payment.as_mut().unwrap().watch.as_mut().unwrap().asked = u32::MAX;
+    object_state
 }
 
 /// A key that is bound elsewhere is kept for good and needs no alarm. What an older release has kept of its request goes after the retention.
 #[test]
 fn a_bound_key_has_nothing_that_expires() {
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+    let mut object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let request = command("k", Operation::Capture(CaptureRequest { amount: None }));
     let target = ObjectId::from_bytes([8; 32]);
-    assert_eq!(bind(&mut rows, &request, target, &at(NOW_MS)), Bound::To(target));
-    assert_eq!((wake_at(&rows, &at(NOW_MS)), &rows.bindings[0].parameters), (None, &None));
-    rows.bindings[0].parameters = Some(request.parameters.clone());
-    let due_at_ms = wake_at(&rows, &at(NOW_MS)).unwrap();
+    assert_eq!(bind(&mut object_state, &request, target, &at(NOW_MS)), KeyRoute::To(target));
+    assert_eq!((wake_at(&object_state, &at(NOW_MS)), &object_state.bindings[0].parameters), (None, &None));
+    object_state.bindings[0].parameters = Some(request.parameters.clone());
+    let due_at_ms = wake_at(&object_state, &at(NOW_MS)).unwrap();
     assert_eq!(due_at_ms, NOW_MS + Times::default().retention_ms);
-    wake(&mut rows, &me(), &at(due_at_ms));
-    assert_eq!((wake_at(&rows, &at(due_at_ms)), &rows.bindings[0].parameters), (None, &None));
+    wake(&mut object_state, &me(), &at(due_at_ms));
+    assert_eq!((wake_at(&object_state, &at(due_at_ms)), &object_state.bindings[0].parameters), (None, &None));
     let years = at(due_at_ms + 10 * 365 * 86_400_000);
-    assert_eq!(bind(&mut rows, &request, target, &years), Bound::To(target));
+    assert_eq!(bind(&mut object_state, &request, target, &years), KeyRoute::To(target));
     let elsewhere = ObjectId::from_bytes([9; 32]);
-    assert_eq!(bind(&mut rows, &request, elsewhere, &years), Bound::Mismatch { fields: vec![] });
+    assert_eq!(bind(&mut object_state, &request, elsewhere, &years), KeyRoute::Mismatch { fields: vec![] });
     let paid = command("k", pay(true));
-    let begun = begin(&mut rows, &paid, &me(), &years).unwrap();
+    let begun = begin(&mut object_state, &paid, &me(), &years).unwrap();
     assert_eq!(begun, Begin::Mismatch { fields: vec![] }, "nor in its own object");
 }
 
 #[test]
 fn an_alarm_that_comes_early_is_set_anew() {
-    let rows = finished();
-    let due_at_ms = wake_at(&rows, &at(NOW_MS)).unwrap();
+    let object_state = finished();
+    let due_at_ms = wake_at(&object_state, &at(NOW_MS)).unwrap();
     let early = at(due_at_ms - 1);
-    let mut after = rows.clone();
+    let mut after = object_state.clone();
     assert_eq!(wake(&mut after, &me(), &early), []);
-    assert_eq!(after, rows, "nothing is due");
-    assert_eq!(alarm_to_set(&rows, &after, KnownAlarm::Gone, &early), Some(due_at_ms));
+    assert_eq!(after, object_state, "nothing is due");
+    assert_eq!(alarm_to_set(&object_state, &after, KnownAlarm::Gone, &early), Some(due_at_ms));
 }
 
 #[test]
 fn an_open_key_is_never_without_an_alarm() {
-    let (run, mut rows) = sent();
-    rows.appended = Default::default();
+    let (run, mut object_state) = sent();
+    object_state.appended = Default::default();
     let ctx = at(NOW_MS);
-    let due_at_ms = wake_at(&rows, &ctx).unwrap();
+    let due_at_ms = wake_at(&object_state, &ctx).unwrap();
     for known in [KnownAlarm::Unknown, KnownAlarm::Gone, KnownAlarm::At(due_at_ms + 1)] {
-        assert_eq!(alarm_to_set(&rows, &rows, known, &ctx), Some(due_at_ms), "{known:?}");
+        assert_eq!(alarm_to_set(&object_state, &object_state, known, &ctx), Some(due_at_ms), "{known:?}");
     }
     let earlier = KnownAlarm::At(due_at_ms - 1);
-    assert_eq!(alarm_to_set(&rows, &rows, earlier, &ctx), None, "while a run goes on, early is good enough");
-    let mut released = rows.clone();
+    assert_eq!(
+        alarm_to_set(&object_state, &object_state, earlier, &ctx),
+        None,
+        "while a run goes on, early is good enough"
+    );
+    let mut released = object_state.clone();
     run.abandon(&mut released, "an error", &ctx).unwrap();
     let due_at_ms = wake_at(&released, &ctx).unwrap();
-    assert_eq!(alarm_to_set(&rows, &released, earlier, &ctx), Some(due_at_ms), "then it is set exactly");
+    assert_eq!(
+        alarm_to_set(&object_state, &released, earlier, &ctx),
+        Some(due_at_ms),
+        "then it is set exactly"
+    );
 }
 
 #[test]
 fn expiry_drops_what_was_asked_and_sent_and_keeps_when() {
-    let mut rows = finished();
+    let mut object_state = finished();
     let expires_at_ms = NOW_MS + Times::default().retention_ms;
-    wake(&mut rows, &me(), &at(expires_at_ms + 3_600_000));
-    let key = rows.key(1).unwrap();
+    wake(&mut object_state, &me(), &at(expires_at_ms + 3_600_000));
+    let key = object_state.key(1).unwrap();
     assert_eq!(
         key.lifecycle,
         Lifecycle::Expired(Tombstone { status: 201, finished_at_ms: NOW_MS, expires_at_ms })
     );
     assert_eq!(key.parameters, None);
-    assert_eq!(rows.calls.len(), 1, "the call is kept, with the key under which it was sent");
-    assert_eq!(rows.calls[0].request.body, "");
+    assert_eq!(object_state.calls.len(), 1, "the call is kept, with the key under which it was sent");
+    assert_eq!(object_state.calls[0].request.body, "");
     assert_eq!(
-        alarm_to_set(&rows, &rows, KnownAlarm::Gone, &at(expires_at_ms)),
+        alarm_to_set(&object_state, &object_state, KnownAlarm::Gone, &at(expires_at_ms)),
         Some(NOW_MS + Times::default().personal_retention_ms),
         "it wakes once more, for the personal data"
     );
@@ -132,26 +140,32 @@ fn expiry_drops_what_was_asked_and_sent_and_keeps_when() {
 
 #[test]
 fn personal_data_goes_with_its_time_and_leaves_what_the_books_need() {
-    let mut rows = finished();
+    let mut object_state = finished();
     let due_at_ms = NOW_MS + Times::default().personal_retention_ms;
-    wake(&mut rows, &me(), &at(due_at_ms - 1));
-    assert_eq!(email(&rows), Some("ada@example.com"), "not before");
-    rows.appended = Default::default();
-    wake(&mut rows, &me(), &at(due_at_ms));
-    let payment = rows.resource.payment.clone().unwrap();
+    wake(&mut object_state, &me(), &at(due_at_ms - 1));
+    assert_eq!(email(&object_state), Some("ada@example.com"), "not before");
+    object_state.appended = Default::default();
+    wake(&mut object_state, &me(), &at(due_at_ms));
+    let payment = object_state.resource.payment.clone().unwrap();
     assert_eq!((payment.receipt_email, payment.return_url), (None, None));
     assert_eq!(
         (payment.state, payment.provider_payment),
         (PaymentState::Captured { amount_minor: payment.amount.get() }, Some("pi_1".into()))
     );
-    let [record] = rows.appended.facts.audit.as_slice() else { panic!("{:?}", rows.appended.facts.audit) };
+    let [record] = object_state.appended.facts.audit.as_slice() else {
+        panic!("{:?}", object_state.appended.facts.audit)
+    };
     assert_eq!((record.action, record.at_ms), ("personal_data.erased", due_at_ms));
-    rows.appended = Default::default();
-    rows.jobs.clear();
-    assert_eq!(alarm_to_set(&rows, &rows, KnownAlarm::Gone, &at(due_at_ms)), None, "it never wakes again");
-    let before = rows.clone();
-    assert_eq!(erase(&mut rows, &at(due_at_ms + 1)), Erased::Gone);
-    assert_eq!(rows, before, "there is nothing more to erase");
+    object_state.appended = Default::default();
+    object_state.jobs.clear();
+    assert_eq!(
+        alarm_to_set(&object_state, &object_state, KnownAlarm::Gone, &at(due_at_ms)),
+        None,
+        "it never wakes again"
+    );
+    let before = object_state.clone();
+    assert_eq!(erase(&mut object_state, &at(due_at_ms + 1)), Erased::Gone);
+    assert_eq!(object_state, before, "there is nothing more to erase");
 }
 
 #[test]
@@ -164,8 +178,8 @@ fn personal_data_can_be_erased_at_once_but_not_under_a_run() {
     wake(&mut open, &me(), &far);
     assert_eq!(email(&open), Some("ada@example.com"), "however old it is");
 
-    let mut rows = finished();
-    rows.jobs.push(StagedJob {
+    let mut object_state = finished();
+    object_state.jobs.push(StagedJob {
         job_id: "pay_receipt".into(),
         kind: JobKind::SendReceipt,
         payload: serde_json::json!({ "to": "ada@example.com" }),
@@ -173,52 +187,55 @@ fn personal_data_can_be_erased_at_once_but_not_under_a_run() {
         sends: 0,
         next_at_ms: NOW_MS,
     });
-    assert_eq!(erase(&mut rows, &at(NOW_MS + 1)), Erased::Gone);
-    assert!(matches!(rows.key(1).unwrap().lifecycle, Lifecycle::Expired(_)), "the stored response goes");
-    assert_eq!((rows.calls[0].request.body.as_str(), rows.jobs.len()), ("", 0));
-    assert!(!format!("{rows:?}").contains("ada@example.com"), "{rows:?}");
-    assert_eq!(erase(&mut Rows::empty(rows.object), &at(NOW_MS)), Erased::Nothing);
+    assert_eq!(erase(&mut object_state, &at(NOW_MS + 1)), Erased::Gone);
+    assert!(
+        matches!(object_state.key(1).unwrap().lifecycle, Lifecycle::Expired(_)),
+        "the stored response goes"
+    );
+    assert_eq!((object_state.calls[0].request.body.as_str(), object_state.jobs.len()), ("", 0));
+    assert!(!format!("{object_state:?}").contains("ada@example.com"), "{object_state:?}");
+    assert_eq!(erase(&mut ObjectState::empty(object_state.object), &at(NOW_MS)), Erased::Nothing);
 }
 
 #[test]
 fn a_look_up_of_many_pages_goes_on_in_the_next_run_where_the_last_one_stopped() {
     const PAGES: u32 = 100;
-    let (mut run, mut rows) = sent();
+    let (mut run, mut object_state) = sent();
     let unknown = Outcome::Unknown { answer_is_stored: true, reason: "stored 500".into() };
-    let mut effect = until_effect(&mut run, &mut rows, Event::Outcome(1, unknown), NOW_MS);
+    let mut effect = until_effect(&mut run, &mut object_state, Event::Outcome(1, unknown), NOW_MS);
     // What nobody has heard of is in quarantine. A look that found nothing was there before: this is the second one.
     let first_ms = NOW_MS + Times::default().quarantine_ms;
-    rows.calls[0].evidence.absent_at_ms = Some(NOW_MS + Times::default().quiet_ms);
+    object_state.calls[0].evidence.absent_at_ms = Some(NOW_MS + Times::default().quiet_ms);
     let (mut now_ms, mut read, mut runs) = (first_ms, 0, 1);
     let end = loop {
-        let event = match effect {
-            Action::End(RunEnd::Pending { .. }) => {
-                assert!(
-                    rows.key(1)
-                        .is_some_and(|key| matches!(&key.lifecycle, Lifecycle::Open(o) if o.lease.is_none()))
-                );
-                now_ms = now_ms.max(wake_at(&rows, &at(now_ms)).unwrap());
-                run = Run::new(wake(&mut rows, &me(), &at(now_ms)).remove(0), 0, &[]);
-                runs += 1;
-                Event::Go
-            }
-            Action::LookUp(call) => {
-                let asked_at_ms = first_ms;
-                let expected =
-                    (read > 0).then(|| LookUpProgress { after: format!("pi_{read}"), asked_at_ms });
-                assert_eq!(call.look_up, expected);
-                read += 1;
-                let after = format!("pi_{read}");
-                Event::LookedUp(1, if read == PAGES { LookUp::Absent } else { LookUp::More { after } })
-            }
-            other => break other,
-        };
-        effect = until_effect(&mut run, &mut rows, event, now_ms);
+        let event =
+            match effect {
+                Action::End(RunEnd::Pending { .. }) => {
+                    assert!(object_state.key(1).is_some_and(
+                        |key| matches!(&key.lifecycle, Lifecycle::Open(o) if o.lease.is_none())
+                    ));
+                    now_ms = now_ms.max(wake_at(&object_state, &at(now_ms)).unwrap());
+                    run = Run::new(wake(&mut object_state, &me(), &at(now_ms)).remove(0), 0, &[]);
+                    runs += 1;
+                    Event::Go
+                }
+                Action::LookUp(call) => {
+                    let asked_at_ms = first_ms;
+                    let expected =
+                        (read > 0).then(|| LookUpProgress { after: format!("pi_{read}"), asked_at_ms });
+                    assert_eq!(call.look_up, expected);
+                    read += 1;
+                    let after = format!("pi_{read}");
+                    Event::LookedUp(1, if read == PAGES { LookUp::Absent } else { LookUp::More { after } })
+                }
+                other => break other,
+            };
+        effect = until_effect(&mut run, &mut object_state, event, now_ms);
     };
     let Action::End(RunEnd::Finished(response)) = end else { panic!("{end:?}") };
     assert_eq!((response.status, read), (402, PAGES));
     assert!((3..=5).contains(&runs), "{runs} runs: no run reads for ever");
-    assert_eq!(rows.calls[0].look_up, None);
-    let lines = rows.appended.timeline.iter().filter(|line| line.event == "look_up").count();
+    assert_eq!(object_state.calls[0].look_up, None);
+    let lines = object_state.appended.timeline.iter().filter(|line| line.event == "look_up").count();
     assert_eq!(lines, 2, "one line where it begins, one where it ends");
 }

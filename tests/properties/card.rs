@@ -5,7 +5,8 @@ use once::call::FrozenRequest;
 use once::id::ObjectId;
 use once::run::RunEnd;
 use payments::engine::{
-    Action, Begin, CallState, Event, LookUp, Outcome, ProviderCall, ProviderReply, Rows, Run, Settlement,
+    Action, Begin, CallState, Event, LookUp, ObjectState, Outcome, ProviderCall, ProviderReply, Run,
+    Settlement,
 };
 use payments::payment::card::Card;
 use payments::payment::provider_event::EventKind;
@@ -159,45 +160,45 @@ fn adyens_notification_of_a_payment_says_it_too() {
 }
 
 /// A payment of which the provider has answered this.
-fn answered(result: ProviderResult) -> Rows {
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Ok(Begin::Run(token)) = begin(&mut rows, &command("k", pay(true)), &me(), &at(NOW_MS)) else {
+fn answered(result: ProviderResult) -> ObjectState {
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let Ok(Begin::Run(token)) = begin(&mut state, &command("k", pay(true)), &me(), &at(NOW_MS)) else {
         panic!()
     };
     let (mut run, mut event) = (Run::new(token, 0, &[]), Event::Go);
     for _ in 0..20 {
         let reply = ProviderReply { status: 200, result: result.clone(), request_id: None };
-        event = match run.step(&mut rows, event, &at(NOW_MS)).unwrap() {
+        event = match run.step(&mut state, event, &at(NOW_MS)).unwrap() {
             Action::Again => Event::Go,
             Action::Send(call) => Event::Outcome(call.call_id, Outcome::Definitive(reply)),
-            Action::End(RunEnd::Finished(_)) => return rows,
+            Action::End(RunEnd::Finished(_)) => return state,
             other => panic!("{other:?}"),
         };
     }
     panic!("it goes round in circles")
 }
 
-fn card(rows: &Rows) -> Option<Card> {
-    rows.resource.payment.as_ref().unwrap().card
+fn card(state: &ObjectState) -> Option<Card> {
+    state.resource.payment.as_ref().unwrap().card
 }
 
 /// The provider is asked, and says that it was paid with this.
-fn paid_at_last(rows: &mut Rows) {
+fn paid_at_last(state: &mut ObjectState) {
     let ask =
         StatusQuery::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
     let beside = Beside { card: visa(), ..Beside::default() };
-    let amount_minor = rows.resource.payment.as_ref().unwrap().amount.get();
+    let amount_minor = state.resource.payment.as_ref().unwrap().amount.get();
     let truth = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
-    take(rows, &ask, truth, &at(NOW_MS)).unwrap();
+    take(state, &ask, truth, &at(NOW_MS)).unwrap();
 }
 
 #[test]
 fn a_payment_alone_has_the_card_and_the_api_shows_it() {
-    let rows = answered(ProviderResult::Charged { payment: "pi_1".into(), card: visa() });
-    let payment = rows.resource.payment.clone().unwrap();
+    let state = answered(ProviderResult::Charged { payment: "pi_1".into(), card: visa() });
+    let payment = state.resource.payment.clone().unwrap();
     let shown = payment.to_json(&[], &[]);
     assert_eq!(shown["payment_method_details"], json!({ "brand": "visa", "last4": "4242" }));
-    let CallState::Settled(Settlement::Answered(reply)) = &rows.calls[0].state else { panic!() };
+    let CallState::Settled(Settlement::Answered(reply)) = &state.calls[0].state else { panic!() };
     assert_eq!(reply.result, ProviderResult::Charged { payment: "pi_1".into(), card: None });
 
     let mut old = serde_json::to_value(&payment).unwrap();
@@ -209,10 +210,10 @@ fn a_payment_alone_has_the_card_and_the_api_shows_it() {
 #[test]
 fn what_is_paid_after_the_banks_page_has_its_card_and_what_is_not_paid_has_none() {
     let url = "https://bank.example".to_owned();
-    let mut rows = answered(ProviderResult::RequiresAction { payment: "pi_1".into(), url });
-    assert_eq!(card(&rows), None);
-    paid_at_last(&mut rows);
-    assert_eq!(card(&rows), visa());
+    let mut state = answered(ProviderResult::RequiresAction { payment: "pi_1".into(), url });
+    assert_eq!(card(&state), None);
+    paid_at_last(&mut state);
+    assert_eq!(card(&state), visa());
 
     let mut failed = answered(ProviderResult::Processing { payment: "pi_1".into() });
     let ask =
@@ -224,21 +225,21 @@ fn what_is_paid_after_the_banks_page_has_its_card_and_what_is_not_paid_has_none(
 
 #[test]
 fn an_erased_card_is_gone_and_does_not_come_back() {
-    let mut rows = answered(ProviderResult::Charged { payment: "pi_1".into(), card: visa() });
-    let written = |rows: &Rows| serde_json::to_string(&rows.resource).unwrap();
-    assert!(written(&rows).contains("4242"), "control");
-    rows.appended = Default::default();
-    assert_eq!(erase(&mut rows, &at(NOW_MS)), Erased::Gone);
-    assert_eq!(card(&rows), None);
-    assert!(!written(&rows).contains("4242"), "{}", written(&rows));
-    assert!(!format!("{:?}{:?}", rows.calls, rows.keys).contains("4242"));
+    let mut state = answered(ProviderResult::Charged { payment: "pi_1".into(), card: visa() });
+    let written = |state: &ObjectState| serde_json::to_string(&state.resource).unwrap();
+    assert!(written(&state).contains("4242"), "control");
+    state.appended = Default::default();
+    assert_eq!(erase(&mut state, &at(NOW_MS)), Erased::Gone);
+    assert_eq!(card(&state), None);
+    assert!(!written(&state).contains("4242"), "{}", written(&state));
+    assert!(!format!("{:?}{:?}", state.calls, state.keys).contains("4242"));
 
     let url = "https://bank.example".to_owned();
-    let mut rows = answered(ProviderResult::RequiresAction { payment: "pi_1".into(), url });
+    let mut state = answered(ProviderResult::RequiresAction { payment: "pi_1".into(), url });
     // Nothing of it is personal yet.
-    rows.resource.payment.as_mut().unwrap().return_url = None;
-    rows.appended = Default::default();
-    assert_eq!(erase(&mut rows, &at(NOW_MS)), Erased::Gone);
-    paid_at_last(&mut rows);
-    assert_eq!((rows.resource.payment.as_ref().unwrap().status(), card(&rows)), ("succeeded", None));
+    state.resource.payment.as_mut().unwrap().return_url = None;
+    state.appended = Default::default();
+    assert_eq!(erase(&mut state, &at(NOW_MS)), Erased::Gone);
+    paid_at_last(&mut state);
+    assert_eq!((state.resource.payment.as_ref().unwrap().status(), card(&state)), ("succeeded", None));
 }

@@ -4,7 +4,7 @@ use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::record::StoredResponse;
 use once::run::RunEnd;
-use payments::engine::{Action, Begin, Context, Event, Lifecycle, Rows, Run};
+use payments::engine::{Action, Begin, Context, Event, Lifecycle, ObjectState, Run};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::Operation;
 use payments::payment::result::RemoteState;
@@ -60,25 +60,25 @@ fn missing() -> HttpAnswer {
 
 /// An order, and what was sent to Stripe for it.
 struct Order {
-    rows: Rows,
+    object_state: ObjectState,
     keys: u32,
     sent: Vec<(String, String)>,
 }
 
 impl Order {
     fn new() -> Self {
-        Self { rows: Rows::empty(ObjectId::from_bytes([7; 32])), keys: 0, sent: Vec::new() }
+        Self { object_state: ObjectState::empty(ObjectId::from_bytes([7; 32])), keys: 0, sent: Vec::new() }
     }
 
     /// Another try, under a key of its own, and Stripe's answers to what it sends.
     fn tries(&mut self, operation: Operation, answers: Vec<HttpAnswer>, ctx: &Context) -> (u16, Value) {
         self.keys += 1;
         let command = command(&format!("key-{}", self.keys), operation);
-        let begun = begin(&mut self.rows, &command, &InstanceId("me".into()), ctx).unwrap();
+        let begun = begin(&mut self.object_state, &command, &InstanceId("me".into()), ctx).unwrap();
         let Begin::Run(token) = begun else { panic!("{begun:?}") };
         let (mut run, mut event, mut answers) = (Run::new(token, 0, &[]), Event::Go, answers.into_iter());
         loop {
-            event = match run.step(&mut self.rows, event, ctx).unwrap() {
+            event = match run.step(&mut self.object_state, event, ctx).unwrap() {
                 Action::Again => Event::Go,
                 Action::Send(call) => {
                     self.sent.push((call.request.path.clone(), call.provider_key.clone()));
@@ -99,12 +99,12 @@ impl Order {
     }
 
     fn audited(&self, action: &str) -> bool {
-        self.rows.appended.facts.audit.iter().any(|record| record.action == action)
+        self.object_state.appended.facts.audit.iter().any(|record| record.action == action)
     }
 
     fn gives_back(&self) -> bool {
         let is_it = |operation: &Operation| matches!(operation, Operation::GiveBack(_));
-        self.rows
+        self.object_state
             .keys
             .iter()
             .any(|key| matches!(&key.lifecycle, Lifecycle::Open(open) if is_it(&open.operation)))
@@ -118,9 +118,9 @@ fn left_open(ids: &[&str]) -> Order {
     for id in ids {
         assert_eq!(order.tries(pay(true), vec![declined(id)], &at(NOW_MS)).0, 402);
         // The next try does not see it, and so does not close it.
-        tries.append(&mut order.rows.resource.tries);
+        tries.append(&mut order.object_state.resource.tries);
     }
-    order.rows.resource.tries = tries;
+    order.object_state.resource.tries = tries;
     order.sent.clear();
     order
 }
@@ -179,11 +179,11 @@ fn one_that_was_confirmed_and_is_not_what_is_asked_for_now_is_given_back() {
 /// What Stripe says of an order that nobody tries again, at the times at which it is asked, in ms after `NOW_MS`.
 fn asked(order: &mut Order, truth: &StatusReply) -> Vec<(u64, String)> {
     let mut asked = Vec::new();
-    while let Some(now_ms) = polling::due_at_ms(order.rows.resource.payment.as_ref().unwrap()) {
-        for question in polling::begin(&mut order.rows, false, &at(now_ms)) {
+    while let Some(now_ms) = polling::due_at_ms(order.object_state.resource.payment.as_ref().unwrap()) {
+        for question in polling::begin(&mut order.object_state, false, &at(now_ms)) {
             let StatusQuery::Payment { id, .. } = &question else { panic!("{question:?}") };
             asked.push((now_ms - NOW_MS, id.clone()));
-            answers::take(&mut order.rows, &question, truth.clone(), &at(now_ms)).unwrap();
+            answers::take(&mut order.object_state, &question, truth.clone(), &at(now_ms)).unwrap();
         }
         assert!(asked.len() < 50, "{asked:?}");
     }
@@ -191,7 +191,7 @@ fn asked(order: &mut Order, truth: &StatusReply) -> Vec<(u64, String)> {
 }
 
 fn still_declined(order: &Order) -> StatusReply {
-    let call = &order.rows.calls[0];
+    let call = &order.object_state.calls[0];
     let question =
         StatusQuery::Payment { provider: call.provider, account: None, id: "pi_1".into(), doubt: None };
     call.provider.read_truth(&question, &answer(200, intent("pi_1", "requires_payment_method")))

@@ -106,12 +106,12 @@ fn what_another_version_stored_is_left_out() {
     let row = |family: &str, labels: &[&str], part: &str| {
         Row(family.to_owned(), labels.iter().map(|l| (*l).to_owned()).collect(), part.to_owned(), 1)
     };
-    let rows = [
+    let object_state = [
         row("paid_once_unheard_of_total", &[], ""),
         row("paid_once_payments", &["succeeded", "more"], ""),
         row("paid_once_provider_call_duration_seconds", &["stripe", "charge"], "0.3"),
     ];
-    assert!(Counters::from_rows(rows).is_empty());
+    assert!(Counters::from_rows(object_state).is_empty());
 }
 
 #[test]
@@ -223,9 +223,9 @@ fn a_thread_counts_for_itself_and_gives_it_away_once() {
 
 #[test]
 fn an_object_in_which_nothing_changed_moves_nothing() {
-    use once::{id::ObjectId, rows::Rows};
-    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    assert_eq!(moves(&rows, &rows), []);
+    use once::{id::ObjectId, object_state::ObjectState};
+    let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    assert_eq!(moves(&object_state, &object_state), []);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
-use payments::engine::{Begin, Rows};
+use payments::engine::{Begin, ObjectState};
 use payments::flows::order_link::{end, make};
 use payments::payment::PaymentState;
 use payments::payment::operation::{Operation, Refusal, VoidRequest};
@@ -15,12 +15,12 @@ use crate::support::{NOW_MS, at, command};
 /// A shop's step: to make a link with this revision (or none) and this content, or to end all links.
 type Step = (bool, Option<u32>, u8);
 
-fn rows() -> Rows {
-    Rows::empty(ObjectId::from_bytes([7; 32]))
+fn rows() -> ObjectState {
+    ObjectState::empty(ObjectId::from_bytes([7; 32]))
 }
 
-fn ask(rows: &mut Rows, key: &str, operation: Operation) -> Begin {
-    begin(rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap()
+fn ask(object_state: &mut ObjectState, key: &str, operation: Operation) -> Begin {
+    begin(object_state, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap()
 }
 
 fn pay_through(revision: Option<u32>) -> Operation {
@@ -35,17 +35,17 @@ proptest! {
     fn one_content_at_most_can_be_paid_and_never_one_that_was_replaced_or_ended(
         steps in prop::collection::vec((prop::bool::weighted(0.2), prop::option::of(1u32..8), 0u8..3), 1..30),
     ) {
-        let mut rows = rows();
+        let mut object_state = rows();
         let mut book: Vec<(u32, u8, LinkState)> = Vec::new();
         for (ends, asked, content) in steps as Vec<Step> {
             if ends {
-                prop_assert!(matches!(end(&mut rows), EndedLinks::Through(_)));
+                prop_assert!(matches!(end(&mut object_state), EndedLinks::Through(_)));
                 for link in book.iter_mut().filter(|link| link.2 == LinkState::Live) {
                     link.2 = LinkState::Ended;
                 }
             } else {
-                let before = rows.resource.links.clone();
-                match make(&mut rows, asked, &content.to_string()) {
+                let before = object_state.resource.links.clone();
+                match make(&mut object_state, asked, &content.to_string()) {
                     MadeLink::Revision(revision) => {
                         prop_assert!(asked.is_none_or(|asked| asked == revision));
                         for link in book.iter_mut().filter(|link| link.0 != revision) {
@@ -56,12 +56,12 @@ proptest! {
                     }
                     MadeLink::Conflict(newest) => {
                         prop_assert!(asked.is_some_and(|asked| asked <= newest), "without a revision there is none");
-                        prop_assert_eq!(&rows.resource.links, &before);
+                        prop_assert_eq!(&object_state.resource.links, &before);
                     }
                 }
             }
             for (revision, _, stands) in &book {
-                prop_assert_eq!(state(rows.resource.links.as_ref(), *revision), *stands, "{:?} {:?}", book, rows.resource.links);
+                prop_assert_eq!(state(object_state.resource.links.as_ref(), *revision), *stands, "{:?} {:?}", book, object_state.resource.links);
             }
             let live = book.iter().filter(|link| link.2 == LinkState::Live).map(|link| link.1);
             prop_assert!(live.collect::<std::collections::BTreeSet<_>>().len() <= 1);
@@ -70,12 +70,12 @@ proptest! {
 
     #[test]
     fn to_ask_again_for_the_same_link_replaces_nothing(asked in prop::option::of(1u32..8), times in 1usize..5) {
-        let mut rows = rows();
-        let first = make(&mut rows, asked, "mug");
-        let kept = rows.clone();
+        let mut object_state = rows();
+        let first = make(&mut object_state, asked, "mug");
+        let kept = object_state.clone();
         for _ in 0..times {
-            prop_assert_eq!(make(&mut rows, asked, "mug"), first);
-            prop_assert_eq!(&rows, &kept);
+            prop_assert_eq!(make(&mut object_state, asked, "mug"), first);
+            prop_assert_eq!(&object_state, &kept);
         }
     }
 
@@ -83,13 +83,13 @@ proptest! {
     fn a_payment_begins_through_a_live_link_or_by_the_shop_itself(
         newest in 1u32..5, used in prop::option::of(0u32..7), ended in any::<bool>(),
     ) {
-        let mut rows = rows();
-        make(&mut rows, Some(newest), "mug");
+        let mut object_state = rows();
+        make(&mut object_state, Some(newest), "mug");
         if ended {
-            end(&mut rows);
+            end(&mut object_state);
         }
-        let before = rows.clone();
-        let begun = ask(&mut rows, "key", pay_through(used));
+        let before = object_state.clone();
+        let begun = ask(&mut object_state, "key", pay_through(used));
         let expected = match used {
             Some(used) if used < newest => Some(Refusal::LinkReplaced),
             Some(used) if used == newest && ended => Some(Refusal::LinkEnded),
@@ -98,7 +98,7 @@ proptest! {
         match expected {
             Some(refusal) => {
                 prop_assert_eq!(begun, Begin::Refused(refusal));
-                prop_assert_eq!(&rows, &before, "nothing is left of it");
+                prop_assert_eq!(&object_state, &before, "nothing is left of it");
             }
             None => prop_assert!(matches!(begun, Begin::Run(_)), "{:?}", begun),
         }
@@ -107,30 +107,30 @@ proptest! {
 
 #[test]
 fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_up() {
-    let mut rows = rows();
-    make(&mut rows, None, "mug");
-    assert!(matches!(ask(&mut rows, "pay", pay_through(Some(1))), Begin::Run(_)));
-    rows.resource.payment.as_mut().unwrap().state =
+    let mut object_state = rows();
+    make(&mut object_state, None, "mug");
+    assert!(matches!(ask(&mut object_state, "pay", pay_through(Some(1))), Begin::Run(_)));
+    object_state.resource.payment.as_mut().unwrap().state =
         PaymentState::RequiresAction { url: "https://bank.example".into() };
-    make(&mut rows, None, "a dearer mug");
-    make(&mut rows, None, "the dearest mug");
-    let kept = rows.resource.payment.clone();
+    make(&mut object_state, None, "a dearer mug");
+    make(&mut object_state, None, "the dearest mug");
+    let kept = object_state.resource.payment.clone();
     let give_up = |link_revision| {
         Operation::Void(VoidRequest { page: None, attempt: Some(1), link_revision: Some(link_revision) })
     };
-    assert_eq!(ask(&mut rows, "two", give_up(2)), Begin::Refused(Refusal::LinkReplaced));
-    assert_eq!(rows.resource.payment, kept);
-    assert!(matches!(ask(&mut rows.clone(), "three", give_up(3)), Begin::Run(_)), "the newest may");
-    assert!(matches!(ask(&mut rows, "one", give_up(1)), Begin::Run(_)), "and so may its own");
+    assert_eq!(ask(&mut object_state, "two", give_up(2)), Begin::Refused(Refusal::LinkReplaced));
+    assert_eq!(object_state.resource.payment, kept);
+    assert!(matches!(ask(&mut object_state.clone(), "three", give_up(3)), Begin::Run(_)), "the newest may");
+    assert!(matches!(ask(&mut object_state, "one", give_up(1)), Begin::Run(_)), "and so may its own");
 }
 
 #[test]
 fn the_links_of_a_paid_order_are_not_ended() {
-    let mut rows = rows();
-    make(&mut rows, None, "mug");
-    ask(&mut rows, "pay", pay_through(Some(1)));
-    rows.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
-    let before = rows.clone();
-    assert_eq!(end(&mut rows), EndedLinks::Paid("succeeded".into()));
-    assert_eq!(rows, before);
+    let mut object_state = rows();
+    make(&mut object_state, None, "mug");
+    ask(&mut object_state, "pay", pay_through(Some(1)));
+    object_state.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
+    let before = object_state.clone();
+    assert_eq!(end(&mut object_state), EndedLinks::Paid("succeeded".into()));
+    assert_eq!(object_state, before);
 }

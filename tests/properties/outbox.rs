@@ -7,7 +7,7 @@ use once::begin::begin;
 use once::id::{ObjectId, Owner};
 use once::outbox::{Due, Handed, due, handed, join_earlier, late, put_off, sent};
 use once::record::{Finished, StoredResponse};
-use payments::engine::{Begin, KeyRecord, Lifecycle, Rows, StagedJob};
+use payments::engine::{Begin, KeyRecord, Lifecycle, ObjectState, StagedJob};
 use payments::payment::id::RefundId;
 use payments::payment::money::AmountMinor;
 use payments::payment::records::{AuditRecord, JobKind};
@@ -19,16 +19,16 @@ use serde::Deserialize as _;
 use crate::payment::pay;
 use crate::support::{NOW_MS, at, command, me};
 
-fn empty() -> Rows {
-    Rows::empty(ObjectId::from_bytes([7; 32]))
+fn empty() -> ObjectState {
+    ObjectState::empty(ObjectId::from_bytes([7; 32]))
 }
 
 /// As the store does at a commit.
-fn commit(mut rows: Rows) -> Rows {
-    let jobs = std::mem::take(&mut rows.appended.jobs);
-    rows.appended = Default::default();
-    rows.jobs.extend(jobs);
-    rows
+fn commit(mut state: ObjectState) -> ObjectState {
+    let jobs = std::mem::take(&mut state.appended.jobs);
+    state.appended = Default::default();
+    state.jobs.extend(jobs);
+    state
 }
 
 fn audit() -> AuditRecord {
@@ -57,8 +57,8 @@ fn staged(job_id: &str) -> StagedJob {
 const LOOK_MS: u64 = 30_000;
 
 /// Those that leave now.
-fn leaving(rows: &Rows, known: &Handed, now_ms: u64) -> Vec<StagedJob> {
-    due(rows, known, &at(now_ms)).leaving
+fn leaving(state: &ObjectState, known: &Handed, now_ms: u64) -> Vec<StagedJob> {
+    due(state, known, &at(now_ms)).leaving
 }
 
 #[test]
@@ -67,15 +67,15 @@ fn a_change_is_told_under_a_version_of_its_own_and_only_the_newest_is_staged() {
     let mut after = before.clone();
     stage_projection(&before, &mut after, &at(NOW_MS));
     assert_eq!(after, before, "nothing has changed");
-    let mut rows = before;
+    let mut state = before;
     for version in 1..4 {
-        let mut after = rows.clone();
+        let mut after = state.clone();
         after.appended.facts.audit.push(audit());
-        stage_projection(&rows, &mut after, &at(NOW_MS));
-        rows = commit(after);
-        assert_eq!(rows.resource.version, version);
-        assert_eq!(rows.jobs.len(), 1);
-        assert!(rows.jobs[0].job_id.ends_with(&format!("_project_{version}")));
+        stage_projection(&state, &mut after, &at(NOW_MS));
+        state = commit(after);
+        assert_eq!(state.resource.version, version);
+        assert_eq!(state.jobs.len(), 1);
+        assert!(state.jobs[0].job_id.ends_with(&format!("_project_{version}")));
     }
 }
 
@@ -96,17 +96,17 @@ fn an_alarm_stands_as_long_as_a_job_is_staged() {
     after.appended.jobs.push(staged("r"));
     let ctx = at(NOW_MS);
     assert_eq!(alarm_to_set(&before, &after, KnownAlarm::Unknown, &ctx), Some(NOW_MS + LOOK_MS));
-    let mut rows = commit(after);
+    let mut state = commit(after);
     let mut known = Handed::default();
-    let jobs = leaving(&rows, &known, NOW_MS);
+    let jobs = leaving(&state, &known, NOW_MS);
     assert_eq!(jobs.len(), 1, "it leaves at once, the alarm is for when it could not");
     assert_eq!(handed(&mut known, jobs, &ctx), [], "that is not written down");
-    assert!(due(&rows, &known, &ctx).is_empty() && late(&rows, &ctx).is_empty());
+    assert!(due(&state, &known, &ctx).is_empty() && late(&state, &ctx).is_empty());
     // A new incarnation knows nothing of it, nor whether the alarm is set.
-    assert_eq!(leaving(&rows, &Handed::default(), NOW_MS).len(), 1);
-    assert!(alarm_to_set(&rows, &rows, KnownAlarm::Unknown, &ctx).is_some());
-    hear(&mut rows, &over("r"), &ctx);
-    assert_eq!((rows.jobs.len(), wake_at(&rows, &ctx)), (0, None));
+    assert_eq!(leaving(&state, &Handed::default(), NOW_MS).len(), 1);
+    assert!(alarm_to_set(&state, &state, KnownAlarm::Unknown, &ctx).is_some());
+    hear(&mut state, &over("r"), &ctx);
+    assert_eq!((state.jobs.len(), wake_at(&state, &ctx)), (0, None));
 }
 
 fn over(job_id: &str) -> Heard {
@@ -115,32 +115,32 @@ fn over(job_id: &str) -> Heard {
 
 #[test]
 fn a_job_that_is_not_over_when_it_is_looked_at_has_more_time_and_leaves_again() {
-    let mut rows = empty();
-    rows.appended.jobs.push(staged("r"));
-    let mut rows = commit(rows);
+    let mut state = empty();
+    state.appended.jobs.push(staged("r"));
+    let mut state = commit(state);
     let mut known = Handed::default();
-    let jobs = leaving(&rows, &known, NOW_MS);
+    let jobs = leaving(&state, &known, NOW_MS);
     handed(&mut known, jobs, &at(NOW_MS));
 
     let first_look = NOW_MS + LOOK_MS;
-    assert_eq!(late(&rows, &at(first_look)).len(), 1);
-    let Due { leaving: again, waiting } = due(&rows, &known, &at(first_look));
+    assert_eq!(late(&state, &at(first_look)).len(), 1);
+    let Due { leaving: again, waiting } = due(&state, &known, &at(first_look));
     assert_eq!((again.len(), waiting.len()), (0, 1), "the queue has it");
     // An incarnation that does not know that gives it to the queue once more.
-    assert_eq!(leaving(&rows, &Handed::default(), first_look).len(), 1);
-    put_off(&mut rows, &mut known, &waiting, &at(first_look));
-    assert!(due(&rows, &known, &at(first_look)).is_empty());
+    assert_eq!(leaving(&state, &Handed::default(), first_look).len(), 1);
+    put_off(&mut state, &mut known, &waiting, &at(first_look));
+    assert!(due(&state, &known, &at(first_look)).is_empty());
 
     let confirm_ms = at(0).times.confirm_ms;
     let second_look = first_look + confirm_ms;
-    assert_eq!(wake_at(&rows, &at(first_look)), Some(second_look));
-    let again = leaving(&rows, &known, second_look);
+    assert_eq!(wake_at(&state, &at(first_look)), Some(second_look));
+    let again = leaving(&state, &known, second_look);
     assert_eq!(again.len(), 1, "it has died with the queue, as it seems");
     let written = handed(&mut known, again, &at(second_look));
     assert_eq!(written.len(), 1, "that its time has come is written down");
-    sent(&mut rows, &written, true, &at(second_look));
-    assert_eq!(wake_at(&rows, &at(second_look)), Some(second_look + LOOK_MS));
-    assert_eq!(due(&rows, &known, &at(second_look + LOOK_MS)).waiting.len(), 1);
+    sent(&mut state, &written, true, &at(second_look));
+    assert_eq!(wake_at(&state, &at(second_look)), Some(second_look + LOOK_MS));
+    assert_eq!(due(&state, &known, &at(second_look + LOOK_MS)).waiting.len(), 1);
 }
 
 #[test]
@@ -165,76 +165,76 @@ fn what_is_staged_in_one_run_is_looked_at_together() {
 #[test]
 fn a_projection_is_over_once_its_version_is_shown_and_what_did_not_fit_goes_on() {
     let ctx = at(NOW_MS);
-    let mut rows = empty();
-    stage_anew(&mut rows, &ctx);
-    let mut rows = commit(rows);
-    stage_anew(&mut rows, &ctx);
-    let mut rows = commit(rows);
-    rows.resource.audit_newest = 9;
+    let mut state = empty();
+    stage_anew(&mut state, &ctx);
+    let mut state = commit(state);
+    stage_anew(&mut state, &ctx);
+    let mut state = commit(state);
+    state.resource.audit_newest = 9;
     let shown = |version| Heard { version, audit_through: 7, ..Heard::default() };
-    hear(&mut rows, &shown(1), &ctx);
-    assert_eq!((rows.jobs.len(), rows.resource.audit_through), (1, 0), "that was another one");
-    hear(&mut rows, &shown(2), &ctx);
-    let mut rows = commit(rows);
-    assert_eq!((rows.jobs.len(), rows.resource.audit_through, rows.resource.version), (1, 7, 3));
+    hear(&mut state, &shown(1), &ctx);
+    assert_eq!((state.jobs.len(), state.resource.audit_through), (1, 0), "that was another one");
+    hear(&mut state, &shown(2), &ctx);
+    let mut state = commit(state);
+    assert_eq!((state.jobs.len(), state.resource.audit_through, state.resource.version), (1, 7, 3));
     // Dead, it stages no other.
-    let job_id = rows.jobs[0].job_id.clone();
-    hear(&mut rows, &Heard { version: 2, audit_through: 7, ..over(&job_id) }, &ctx);
-    assert_eq!(commit(rows).jobs, []);
+    let job_id = state.jobs[0].job_id.clone();
+    hear(&mut state, &Heard { version: 2, audit_through: 7, ..over(&job_id) }, &ctx);
+    assert_eq!(commit(state).jobs, []);
 }
 
 #[test]
 fn a_word_about_an_old_snapshot_does_not_forget_a_new_one() {
-    let mut rows = empty();
-    stage_anew(&mut rows, &at(NOW_MS));
-    let mut rows = commit(rows);
-    let old = rows.jobs[0].job_id.clone();
-    stage_anew(&mut rows, &at(NOW_MS));
-    let mut rows = commit(rows);
-    rows.resource.audit_newest = 9;
-    confirm(&mut rows, &old, Some(7), &at(NOW_MS));
-    assert_eq!((rows.jobs.len(), rows.resource.audit_through), (1, 7));
-    confirm(&mut rows, "x", Some(3), &at(NOW_MS));
-    assert_eq!(rows.resource.audit_through, 7, "never backward");
-    assert_eq!(rows.appended.jobs, [], "the one that is staged carries the rest");
+    let mut state = empty();
+    stage_anew(&mut state, &at(NOW_MS));
+    let mut state = commit(state);
+    let old = state.jobs[0].job_id.clone();
+    stage_anew(&mut state, &at(NOW_MS));
+    let mut state = commit(state);
+    state.resource.audit_newest = 9;
+    confirm(&mut state, &old, Some(7), &at(NOW_MS));
+    assert_eq!((state.jobs.len(), state.resource.audit_through), (1, 7));
+    confirm(&mut state, "x", Some(3), &at(NOW_MS));
+    assert_eq!(state.resource.audit_through, 7, "never backward");
+    assert_eq!(state.appended.jobs, [], "the one that is staged carries the rest");
 }
 
 #[test]
 fn audit_that_did_not_fit_into_a_snapshot_goes_with_others_until_all_is_told() {
-    let mut rows = empty();
-    stage_anew(&mut rows, &at(NOW_MS));
-    let mut rows = commit(rows);
-    rows.resource.audit_newest = 230;
+    let mut state = empty();
+    stage_anew(&mut state, &at(NOW_MS));
+    let mut state = commit(state);
+    state.resource.audit_newest = 230;
     for through in [100, 200, 230] {
-        let job_id = rows.jobs[0].job_id.clone();
-        confirm(&mut rows, &job_id, Some(through), &at(NOW_MS));
-        rows = commit(rows);
-        assert_eq!(rows.jobs.len(), usize::from(through < 230), "after {through}");
+        let job_id = state.jobs[0].job_id.clone();
+        confirm(&mut state, &job_id, Some(through), &at(NOW_MS));
+        state = commit(state);
+        assert_eq!(state.jobs.len(), usize::from(through < 230), "after {through}");
     }
-    assert_eq!((rows.resource.version, rows.resource.audit_through), (3, 230));
+    assert_eq!((state.resource.version, state.resource.audit_through), (3, 230));
 }
 
 #[test]
 fn a_dead_snapshot_stages_no_other() {
-    let mut rows = empty();
-    stage_anew(&mut rows, &at(NOW_MS));
-    let mut rows = commit(rows);
-    let job_id = rows.jobs[0].job_id.clone();
-    rows.resource.audit_newest = 230;
-    confirm(&mut rows, &job_id, None, &at(NOW_MS));
-    assert_eq!((commit(rows.clone()).jobs.len(), rows.resource.audit_through), (0, 0));
+    let mut state = empty();
+    stage_anew(&mut state, &at(NOW_MS));
+    let mut state = commit(state);
+    let job_id = state.jobs[0].job_id.clone();
+    state.resource.audit_newest = 230;
+    confirm(&mut state, &job_id, None, &at(NOW_MS));
+    assert_eq!((commit(state.clone()).jobs.len(), state.resource.audit_through), (0, 0));
 }
 
 /// A payment whose key has finished, and expires in an hour.
-fn finished_rows() -> Rows {
-    let mut rows = commit(paid_rows());
-    rows.jobs.clear();
-    rows.keys[0].lifecycle = Lifecycle::Finished(Finished {
+fn finished_rows() -> ObjectState {
+    let mut state = commit(paid_rows());
+    state.jobs.clear();
+    state.keys[0].lifecycle = Lifecycle::Finished(Finished {
         response: StoredResponse { status: 201, headers: Vec::new(), body: Vec::new() },
         finished_at_ms: NOW_MS,
         expires_at_ms: NOW_MS + HOUR_MS,
     });
-    rows
+    state
 }
 
 const HOUR_MS: u64 = 3_600_000;
@@ -244,21 +244,21 @@ fn a_response_that_expires_in_its_time_is_told_before_and_one_that_goes_earlier_
     let finished = finished_rows();
     let shown = snapshot(&finished, Vec::new(), NOW_MS).keys.remove(0);
     for (after_ms, is_told) in [(HOUR_MS, false), (10 * HOUR_MS, false), (HOUR_MS - 1, true)] {
-        let mut rows = finished.clone();
-        expire(&mut rows, 0, &at(NOW_MS + after_ms));
-        assert_eq!(rows.keys[0].lifecycle.name(), "expired");
-        let rows = told(&finished, rows);
-        assert_eq!(rows.jobs.len(), usize::from(is_told), "{after_ms}");
-        let key = snapshot(&rows, Vec::new(), NOW_MS).keys.remove(0);
+        let mut state = finished.clone();
+        expire(&mut state, 0, &at(NOW_MS + after_ms));
+        assert_eq!(state.keys[0].lifecycle.name(), "expired");
+        let state = told(&finished, state);
+        assert_eq!(state.jobs.len(), usize::from(is_told), "{after_ms}");
+        let key = snapshot(&state, Vec::new(), NOW_MS).keys.remove(0);
         assert_eq!(key.expires_at_ms == shown.expires_at_ms, !is_told, "{after_ms}");
     }
 }
 
 /// A payment with this many small refunds; each is asked for under a key of its own and still pending.
-fn refunded(count: u32) -> Rows {
-    let mut rows = commit(paid_rows());
+fn refunded(count: u32) -> ObjectState {
+    let mut state = commit(paid_rows());
     for number in 1..=count {
-        let mut after = rows.clone();
+        let mut after = state.clone();
         after.resource.refunds.push(Refund {
             id: RefundId(format!("re_{number}")),
             key_id: number,
@@ -270,20 +270,23 @@ fn refunded(count: u32) -> Rows {
             version: 0,
         });
         after.keys.push(KeyRecord { key_id: number, ..after.keys[0].clone() });
-        rows = told(&rows, after);
+        state = told(&state, after);
     }
-    rows
+    state
 }
 
 /// A payment that was just asked for, under an open key 0.
-fn paid_rows() -> Rows {
-    let mut rows = empty();
-    assert!(matches!(begin(&mut rows, &command("k", pay(true)), &me(), &at(NOW_MS)).unwrap(), Begin::Run(_)));
-    rows.keys[0].key_id = 0;
-    rows
+fn paid_rows() -> ObjectState {
+    let mut state = empty();
+    assert!(matches!(
+        begin(&mut state, &command("k", pay(true)), &me(), &at(NOW_MS)).unwrap(),
+        Begin::Run(_)
+    ));
+    state.keys[0].key_id = 0;
+    state
 }
 
-fn told(before: &Rows, mut after: Rows) -> Rows {
+fn told(before: &ObjectState, mut after: ObjectState) -> ObjectState {
     stage_projection(before, &mut after, &at(NOW_MS));
     commit(after)
 }
@@ -296,10 +299,10 @@ fn audit_row(audit_id: u64, data: &str) -> AuditRow {
 #[test]
 fn whatever_changed_last_is_told_however_many_there_are() {
     const MANY: u32 = 250;
-    let rows = refunded(MANY);
+    let state = refunded(MANY);
     // Most of them end; the oldest ones at last.
     for oldest in 1..=3u32 {
-        let mut settled = rows.clone();
+        let mut settled = state.clone();
         for number in (1..=MANY).rev().filter(|number| *number >= oldest) {
             let mut after = settled.clone();
             after.resource.refunds[number as usize - 1].state = RefundState::Succeeded;
@@ -326,19 +329,19 @@ fn whatever_changed_last_is_told_however_many_there_are() {
 
 #[test]
 fn a_snapshot_fits_into_a_message_and_its_audit_begins_where_the_last_one_ended() {
-    let rows = refunded(90);
+    let state = refunded(90);
     let job = Job {
         version: VERSION,
         job_id: "j".into(),
         kind: JobKind::Project,
-        object: rows.object.to_hex(),
+        object: state.object.to_hex(),
         payload: serde_json::Value::Null,
         staged_at_ms: NOW_MS,
         trace: None,
     };
     for (length, all) in [(10, true), (2_000, false), (60_000, false)] {
         let audit: Vec<_> = (8..108).map(|id| audit_row(id, &"\"".repeat(length))).collect();
-        let text = job.clone().projecting(snapshot(&rows, audit.clone(), NOW_MS)).unwrap();
+        let text = job.clone().projecting(snapshot(&state, audit.clone(), NOW_MS)).unwrap();
         let [read] = &Job::read(&text).unwrap()[..] else { panic!("one job") };
         let told = Snapshot::deserialize(&read.payload).unwrap();
         assert!(!told.audit.is_empty() && audit.starts_with(&told.audit));
@@ -388,39 +391,39 @@ proptest! {
     #[test]
     fn no_job_is_lost(steps in prop::collection::vec(0..5u8, 1..40)) {
         let mut now_ms = NOW_MS;
-        let mut rows = empty();
-        rows.appended.jobs.push(staged("r"));
-        let mut rows = commit(rows);
+        let mut state = empty();
+        state.appended.jobs.push(staged("r"));
+        let mut state = commit(state);
         let mut known = Handed::default();
         for step in steps {
             let ctx = at(now_ms);
-            let Due { leaving, waiting } = due(&rows, &known, &ctx);
+            let Due { leaving, waiting } = due(&state, &known, &ctx);
             match step {
                 0 => {
                     let written = handed(&mut known, leaving, &ctx);
-                    sent(&mut rows, &written, true, &ctx);
-                    put_off(&mut rows, &mut known, &waiting, &ctx);
+                    sent(&mut state, &written, true, &ctx);
+                    put_off(&mut state, &mut known, &waiting, &ctx);
                 }
                 1 => {
-                    sent(&mut rows, &leaving, false, &ctx);
-                    put_off(&mut rows, &mut known, &waiting, &ctx);
+                    sent(&mut state, &leaving, false, &ctx);
+                    put_off(&mut state, &mut known, &waiting, &ctx);
                 }
-                2 => hear(&mut rows, &over("another"), &ctx),
+                2 => hear(&mut state, &over("another"), &ctx),
                 3 => known = Handed::default(),
-                _ => now_ms = wake_at(&rows, &ctx).unwrap().max(now_ms),
+                _ => now_ms = wake_at(&state, &ctx).unwrap().max(now_ms),
             }
-            prop_assert_eq!(rows.jobs.len(), 1);
+            prop_assert_eq!(state.jobs.len(), 1);
         }
         // Whatever was remembered: at most once it is given more time, and then it leaves.
         for _ in 0..2 {
-            now_ms = wake_at(&rows, &at(now_ms)).unwrap().max(now_ms);
+            now_ms = wake_at(&state, &at(now_ms)).unwrap().max(now_ms);
             let ctx = at(now_ms);
-            let Due { leaving, waiting } = due(&rows, &known, &ctx);
+            let Due { leaving, waiting } = due(&state, &known, &ctx);
             if !leaving.is_empty() {
                 return Ok(());
             }
-            put_off(&mut rows, &mut known, &waiting, &ctx);
+            put_off(&mut state, &mut known, &waiting, &ctx);
         }
-        prop_assert!(false, "it does not leave any more: {:?}", rows.jobs);
+        prop_assert!(false, "it does not leave any more: {:?}", state.jobs);
     }
 }

@@ -3,7 +3,7 @@
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::run::RunEnd;
-use payments::engine::{Action, Begin, Event, Outcome, ProviderReply, Rows, Run};
+use payments::engine::{Action, Begin, Event, ObjectState, Outcome, ProviderReply, Run};
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::operation::{
     CaptureRequest, Operation, PaymentRequest, RefundRequest, Refusal, Route, VoidRequest,
@@ -11,7 +11,7 @@ use payments::payment::operation::{
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::payment::{
-    Failure, PaymentState, Pending, PollSchedule, Refund, RefundReason, RefundState, refunded_minor,
+    Failure, InFlight, PaymentState, PollSchedule, Refund, RefundReason, RefundState, refunded_minor,
 };
 use payments::providers::Provider;
 use payments::transitions::{answers, polling};
@@ -86,20 +86,20 @@ fn a_move() -> impl Strategy<Value = Move> {
 
 /// An object at work: its rows, and the runs that wait for the provider.
 struct Harness {
-    rows: Rows,
+    object_state: ObjectState,
     waiting: Vec<(Run, u32)>,
     keys: u32,
 }
 
 impl Harness {
     fn new() -> Self {
-        Self { rows: Rows::empty(ObjectId::from_bytes([7; 32])), waiting: Vec::new(), keys: 0 }
+        Self { object_state: ObjectState::empty(ObjectId::from_bytes([7; 32])), waiting: Vec::new(), keys: 0 }
     }
 
     fn ask(&mut self, operation: Operation) -> Begin {
         self.keys += 1;
         let command = command(&format!("key-{}", self.keys), operation);
-        let begun = begin(&mut self.rows, &command, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        let begun = begin(&mut self.object_state, &command, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
         if let Begin::Run(token) = &begun {
             let run = Run::new(token.clone(), 0, &[]);
             self.go_on(run, Event::Go);
@@ -109,7 +109,7 @@ impl Harness {
 
     fn go_on(&mut self, mut run: Run, mut event: Event) {
         loop {
-            match run.step(&mut self.rows, event, &at(NOW_MS)).unwrap() {
+            match run.step(&mut self.object_state, event, &at(NOW_MS)).unwrap() {
                 Action::Again => event = Event::Go,
                 Action::Send(call) => return self.waiting.push((run, call.call_id)),
                 Action::End(RunEnd::Finished(_)) => return,
@@ -123,7 +123,7 @@ impl Harness {
             return;
         }
         let (run, call_id) = self.waiting.remove(number % self.waiting.len());
-        let call = self.rows.calls.iter().find(|call| call.call_id == call_id).unwrap();
+        let call = self.object_state.calls.iter().find(|call| call.call_id == call_id).unwrap();
         let payment = || "pi_1".to_owned();
         let manual = call.request.body.contains("manual");
         let asked = |name: &str| {
@@ -155,13 +155,18 @@ impl Harness {
     }
 
     fn apply(&mut self, found: RemoteState) {
-        let Some(payment) = &self.rows.resource.payment else { return };
+        let Some(payment) = &self.object_state.resource.payment else { return };
         let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
             return;
         };
         let question = StatusQuery::Payment { provider: Provider::Stripe, account: None, id, doubt: None };
-        answers::take(&mut self.rows, &question, StatusReply::Payment(found, Beside::default()), &at(NOW_MS))
-            .unwrap();
+        answers::take(
+            &mut self.object_state,
+            &question,
+            StatusReply::Payment(found, Beside::default()),
+            &at(NOW_MS),
+        )
+        .unwrap();
     }
 
     fn happens(&mut self, a_move: Move) {
@@ -183,20 +188,25 @@ impl Harness {
 
     /// What must hold at every moment.
     fn judge(&self) {
-        let Some(payment) = &self.rows.resource.payment else {
-            assert!(self.rows.resource.refunds.is_empty());
+        let Some(payment) = &self.object_state.resource.payment else {
+            assert!(self.object_state.resource.refunds.is_empty());
             return;
         };
-        let (captured, refunded) = (payment.captured_minor(), refunded_minor(&self.rows.resource.refunds));
+        let (captured, refunded) =
+            (payment.captured_minor(), refunded_minor(&self.object_state.resource.refunds));
         assert!(captured <= payment.amount.get() && refunded <= captured, "{captured}, {refunded}");
-        let json = payment.to_json(&self.rows.resource.refunds, &self.rows.resource.tries);
+        let json = payment.to_json(&self.object_state.resource.refunds, &self.object_state.resource.tries);
         assert_eq!(json["amount_captured"], captured);
         assert_eq!(json["amount_refunded"], refunded);
         let reserved = payment.state == PaymentState::Authorized && payment.pending.is_none();
         assert_eq!(json["amount_capturable"], if reserved { AMOUNT } else { 0 });
         assert_eq!(json["next_action"].is_null(), json["status"] != "requires_action");
         assert_eq!(json["failure"].is_null(), !matches!(payment.state, PaymentState::Failed(_)));
-        assert_eq!(payment.check.is_some(), !polling::questions(&self.rows).is_empty(), "{payment:?}");
+        assert_eq!(
+            payment.check.is_some(),
+            !polling::questions(&self.object_state).is_empty(),
+            "{payment:?}"
+        );
         assert!(payment.pending.is_none() || !payment.is_over_unpaid());
     }
 }
@@ -223,10 +233,10 @@ proptest! {
         let mut bench = Harness::new();
         bench.happens(Move::Pay(moves.len() % 2 == 0));
         for a_move in moves {
-            let before = bench.rows.resource.payment.clone().unwrap();
+            let before = bench.object_state.resource.payment.clone().unwrap();
             bench.happens(a_move);
             bench.judge();
-            let after = bench.rows.resource.payment.as_ref().unwrap();
+            let after = bench.object_state.resource.payment.as_ref().unwrap();
             prop_assert!(after.attempt >= before.attempt);
             if after.attempt == before.attempt {
                 prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
@@ -241,14 +251,14 @@ proptest! {
     fn what_is_refused_leaves_no_trace(moves in prop::collection::vec(a_move(), 0..20), last in a_move()) {
         let mut bench = Harness::new();
         moves.into_iter().for_each(|a_move| bench.happens(a_move));
-        let before = bench.rows.clone();
+        let before = bench.object_state.clone();
         let begun = match last {
             Move::Capture(_) => bench.ask(Operation::Capture(CaptureRequest { amount: None })),
             Move::Void => bench.ask(Operation::Void(VoidRequest::default())),
             _ => bench.ask(pay(true)),
         };
         if matches!(begun, Begin::Refused(_)) {
-            prop_assert_eq!(bench.rows, before);
+            prop_assert_eq!(bench.object_state, before);
         }
     }
 
@@ -270,7 +280,7 @@ proptest! {
                 other => prop_assert!(false, "{:?}", other),
             }
         }
-        prop_assert_eq!(refunded_minor(&bench.rows.resource.refunds), AMOUNT - left);
+        prop_assert_eq!(refunded_minor(&bench.object_state.resource.refunds), AMOUNT - left);
     }
 
     #[test]
@@ -283,9 +293,9 @@ proptest! {
         let mut now_ms = NOW_MS;
         for (pause_ms, looking) in looks {
             now_ms += pause_ms;
-            let before @ PollSchedule { next_at_ms, tries, .. } = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
-            let asked = polling::begin(&mut bench.rows, looking, &at(now_ms));
-            let after = bench.rows.resource.payment.as_ref().unwrap().check.unwrap();
+            let before @ PollSchedule { next_at_ms, tries, .. } = bench.object_state.resource.payment.as_ref().unwrap().check.unwrap();
+            let asked = polling::begin(&mut bench.object_state, looking, &at(now_ms));
+            let after = bench.object_state.resource.payment.as_ref().unwrap().check.unwrap();
             if asked.is_empty() {
                 prop_assert!(now_ms < next_at_ms, "due, and not asked");
                 prop_assert_eq!(after, before);
@@ -294,7 +304,7 @@ proptest! {
                 prop_assert_eq!(after.tries, tries + 1);
                 prop_assert!(after.next_at_ms >= now_ms + 5_000);
                 prop_assert!(after.next_at_ms <= now_ms + 86_400_000 * 9 / 8);
-                let again = polling::begin(&mut bench.rows, looking, &at(now_ms));
+                let again = polling::begin(&mut bench.object_state, looking, &at(now_ms));
                 prop_assert!(again.is_empty(), "two who look at once ask once");
             }
         }
@@ -307,7 +317,7 @@ proptest! {
         bench.answer(0, 4);
         bench.happens(Move::Refund(Some(1000)));
         bench.answer(0, 1);
-        let Refund { id: refund, state, .. } = bench.rows.resource.refunds[0].clone();
+        let Refund { id: refund, state, .. } = bench.object_state.resource.refunds[0].clone();
         prop_assert_eq!(state, RefundState::Pending);
         let (mut decided, mut decisions) = (RefundState::Pending, 0);
         for state in states {
@@ -317,7 +327,7 @@ proptest! {
                 _ => RefundState::Failed { code: "no".into(), message: String::new() },
             };
             let question = StatusQuery::Refund { provider: Provider::Stripe, account: None, refund: refund.clone(), id: "re_1".into(), doubt: None };
-            answers::take(&mut bench.rows, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
+            answers::take(&mut bench.object_state, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
             // What was given back can still come back, and what has failed stays so.
             let is_new = match (&decided, &state) {
                 (RefundState::Pending, state) => *state != RefundState::Pending,
@@ -327,9 +337,9 @@ proptest! {
             if is_new {
                 (decided, decisions) = (state, decisions + 1);
             }
-            prop_assert_eq!(&bench.rows.resource.refunds[0].state, &decided);
+            prop_assert_eq!(&bench.object_state.resource.refunds[0].state, &decided);
         }
-        let made = bench.rows.appended.facts.audit.iter().filter(|record| {
+        let made = bench.object_state.appended.facts.audit.iter().filter(|record| {
             matches!(record.action, "refund.succeeded" | "refund.failed")
         });
         prop_assert_eq!(made.count(), decisions);
@@ -344,10 +354,10 @@ fn an_order_is_not_tried_again_while_its_void_is_under_way() {
     bench.answer(0, 2);
     bench.happens(Move::Void);
     bench.apply(RemoteState::Voided);
-    let payment = bench.rows.resource.payment.as_ref().unwrap();
+    let payment = bench.object_state.resource.payment.as_ref().unwrap();
     assert_eq!(
         (payment.status(), payment.pending),
-        ("canceled", Some(Pending::Void { key_id: 2, received: false }))
+        ("canceled", Some(InFlight::Void { key_id: 2, received: false }))
     );
     let Begin::Refused(Refusal::State { state, .. }) = bench.ask(pay(true)) else {
         panic!("the next try began");
@@ -362,7 +372,7 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
     let mut bench = Harness::new();
     bench.happens(Move::Pay(true));
     bench.answer(0, 2);
-    let before = bench.rows.resource.payment.clone();
+    let before = bench.object_state.resource.payment.clone();
     let question = StatusQuery::Payment {
         provider: Provider::Stripe,
         account: None,
@@ -370,13 +380,13 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
         doubt: None,
     };
     answers::take(
-        &mut bench.rows,
+        &mut bench.object_state,
         &question,
         StatusReply::Payment(RemoteState::Voided, Beside::default()),
         &at(NOW_MS),
     )
     .unwrap();
-    assert_eq!(bench.rows.resource.payment, before);
+    assert_eq!(bench.object_state.resource.payment, before);
 }
 
 /// A reservation at Adyen in this currency, as an object of before amounts were converted has it, or as one of today.
@@ -384,7 +394,7 @@ fn reserved_at_adyen(currency: &str, is_old: bool) -> Harness {
     let mut bench = Harness::new();
     bench.happens(Move::Pay(false));
     bench.answer(0, 2);
-    let payment = bench.rows.resource.payment.as_mut().unwrap();
+    let payment = bench.object_state.resource.payment.as_mut().unwrap();
     payment.provider = Provider::Adyen;
     payment.currency = Currency::parse(currency).unwrap();
     payment.provider_payment = Some("PSP1".into());
@@ -420,7 +430,8 @@ fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
             "{currency} {is_old}"
         );
         let mut taken = reserved_at_adyen(currency, is_old);
-        taken.rows.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: AMOUNT };
+        taken.object_state.resource.payment.as_mut().unwrap().state =
+            PaymentState::Captured { amount_minor: AMOUNT };
         assert_eq!(is_refused(taken, refund()), expected, "{currency} {is_old}");
     }
     let void = Operation::Void(VoidRequest::default());

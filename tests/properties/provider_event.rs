@@ -12,7 +12,8 @@ use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use payments::engine::{
-    Action, Begin, Context, Event as Input, Lifecycle, Limits, Outcome, ProviderReply, Rows, Run, context,
+    Action, Begin, Context, Event as Input, Lifecycle, Limits, ObjectState, Outcome, ProviderReply, Run,
+    context,
 };
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::operation::{Operation, PaymentRequest, RefundRequest, Route};
@@ -52,7 +53,7 @@ fn books() -> impl Strategy<Value = Books> {
 /// An object, the events that it knows, and what the provider has still to tell.
 struct Harness {
     provider: Provider,
-    rows: Rows,
+    object_state: ObjectState,
     known: BTreeSet<String>,
     events: Vec<Event>,
 }
@@ -60,8 +61,8 @@ struct Harness {
 impl Harness {
     /// Does all that the books say. An authorisation whose answer was lost is told of at once: a refund needs it.
     fn new(provider: Provider, books: &Books) -> Self {
-        let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-        let mut bench = Self { provider, rows, known: BTreeSet::new(), events: Vec::new() };
+        let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+        let mut bench = Self { provider, object_state, known: BTreeSet::new(), events: Vec::new() };
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
         let derived = bench.run("pay", pay(provider), (!books.payment_lost).then_some(charged));
         let authorised = bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT);
@@ -88,10 +89,11 @@ impl Harness {
     /// Runs an operation to its end, or until nobody knows how it ended: `None` is an answer that was lost.
     fn run(&mut self, key: &str, operation: Operation, result: Option<ProviderResult>) -> String {
         let begun =
-            begin(&mut self.rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+            begin(&mut self.object_state, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS))
+                .unwrap();
         let Begin::Run(token) = begun else { panic!("{key}: {begun:?}") };
         self.drive(Run::new(token, 0, &[]), result, NOW_MS);
-        self.rows.calls.last().unwrap().provider_key.clone()
+        self.object_state.calls.last().unwrap().provider_key.clone()
     }
 
     fn drive(&mut self, mut run: Run, result: Option<ProviderResult>, now_ms: u64) {
@@ -101,7 +103,7 @@ impl Harness {
         };
         let mut event = Input::Go;
         loop {
-            event = match run.step(&mut self.rows, event, &at(now_ms)).unwrap() {
+            event = match run.step(&mut self.object_state, event, &at(now_ms)).unwrap() {
                 Action::Again => Input::Go,
                 // What an earlier try has left open is canceled before the answered one is sent.
                 Action::Send(call) if call.name.starts_with("close_") => {
@@ -114,7 +116,7 @@ impl Harness {
                 Action::SleepUntil(_) | Action::End(_) => break,
             };
         }
-        self.rows.appended = Default::default();
+        self.object_state.appended = Default::default();
     }
 
     fn told(&self, kind: &str, provider_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {
@@ -144,31 +146,31 @@ impl Harness {
         if self.known.contains(&event.event_id) {
             return;
         }
-        let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
+        let taken = ingest::take(&mut self.object_state, event, &at(NOW_MS + 1)).unwrap();
         assert_ne!(taken, Ingested::UnknownResource);
         if taken != Ingested::RetryLater {
             self.known.insert(event.event_id.clone());
         }
-        self.rows.appended = Default::default();
+        self.object_state.appended = Default::default();
     }
 
     /// The alarm: takes up what is due.
     fn wake(&mut self) {
         let now_ms = NOW_MS + 1;
-        for token in wake(&mut self.rows, &InstanceId("me".into()), &at(now_ms)) {
+        for token in wake(&mut self.object_state, &InstanceId("me".into()), &at(now_ms)) {
             self.drive(Run::new(token, 0, &[]), None, now_ms);
         }
     }
 
     fn refund(&self, number: usize) -> &Refund {
-        self.rows.resource.refunds.get(number).unwrap()
+        self.object_state.resource.refunds.get(number).unwrap()
     }
 
     /// The object stands where the books do.
     fn agrees(&self, books: &Books) {
         let is_open = |lifecycle: &Lifecycle| matches!(lifecycle, Lifecycle::Open(_));
-        assert!(!self.rows.keys.iter().any(|key| is_open(&key.lifecycle)), "a key is open");
-        let payment = self.rows.resource.payment.as_ref().unwrap();
+        assert!(!self.object_state.keys.iter().any(|key| is_open(&key.lifecycle)), "a key is open");
+        let payment = self.object_state.resource.payment.as_ref().unwrap();
         assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
         let mut given = 0;
         for (number, (_, ending)) in books.refunds.iter().enumerate() {
@@ -177,7 +179,7 @@ impl Harness {
             assert_eq!(self.refund(number).status(), expected, "{ending:?}");
             given += if is_given { PART } else { 0 };
         }
-        assert_eq!(refunded_minor(&self.rows.resource.refunds), given);
+        assert_eq!(refunded_minor(&self.object_state.resource.refunds), given);
     }
 }
 
@@ -254,7 +256,7 @@ proptest! {
         let events = bench.events.clone();
         let shuffled = order.iter().map(|(index, wakes)| (index.get(&events), *wakes));
         for (event, wakes) in shuffled.chain(events.iter().map(|event| (event, true))) {
-            let before = bench.rows.clone();
+            let before = bench.object_state.clone();
             if wakes {
                 bench.wake();
             }
@@ -262,15 +264,15 @@ proptest! {
             if wakes {
                 bench.wake();
             }
-            for (before, after) in before.resource.refunds.iter().zip(&bench.rows.resource.refunds) {
+            for (before, after) in before.resource.refunds.iter().zip(&bench.object_state.resource.refunds) {
                 prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
             }
-            prop_assert_eq!(bench.rows.resource.payment.as_ref().unwrap().status(), "succeeded");
+            prop_assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().status(), "succeeded");
         }
         bench.agrees(&books);
-        let rows = bench.rows.clone();
+        let object_state = bench.object_state.clone();
         bench.events.clone().iter().for_each(|event| bench.hear(event));
-        prop_assert_eq!(bench.rows, rows, "what is known changes nothing");
+        prop_assert_eq!(bench.object_state, object_state, "what is known changes nothing");
     }
 
     /// Stripe's events say only that there is something to ask. Answers overtake each other: an old one changes nothing.
@@ -296,13 +298,13 @@ proptest! {
             let event = ask(&format!("evt_{turn}"), Some(&id));
             let before = bench.refund(number).clone();
             bench.hear(&event);
-            let questions = polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+            let questions = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
             let Some(question) = questions.iter().find(|question| is_about(question, &id)) else {
                 prop_assert!(matches!(before.state, RefundState::Failed { .. }), "nobody asks about {:?}", before);
                 continue;
             };
-            answers::take(&mut bench.rows, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
-            bench.rows.appended = Default::default();
+            answers::take(&mut bench.object_state, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
+            bench.object_state.appended = Default::default();
             prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
         }
         bench.agrees(&books);
@@ -316,16 +318,20 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
     for captures in [true, false] {
         let kinds = ["CAPTURE", "CANCELLATION", "REFUND"];
         for (kind, success) in kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
-            let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-            let mut bench =
-                Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+            let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+            let mut bench = Harness {
+                provider: Provider::Adyen,
+                object_state,
+                known: BTreeSet::new(),
+                events: Vec::new(),
+            };
             let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
             let request = PaymentRequest { capture: captures, ..*request };
             let derived = bench.run("lost", Operation::Payment(Box::new(request)), None);
-            let before = bench.rows.clone();
+            let before = bench.object_state.clone();
             let other = bench.told(kind, &derived, "psp_other", success, AMOUNT);
-            let taken = ingest::take(&mut bench.rows, &other, &at(NOW_MS + 1)).unwrap();
-            let is_answered = bench.rows.calls != before.calls;
+            let taken = ingest::take(&mut bench.object_state, &other, &at(NOW_MS + 1)).unwrap();
+            let is_answered = bench.object_state.calls != before.calls;
             let (is_busy, answers) = match (kind, success) {
                 // How the capture ended must be told again, once the payment is known.
                 ("CAPTURE", true) => (true, true),
@@ -334,12 +340,12 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
             };
             assert_eq!((taken == Ingested::RetryLater, is_answered), (is_busy, answers), "{kind} {success}");
             if is_busy && !answers {
-                assert_eq!(bench.rows, before, "{kind} {success}");
+                assert_eq!(bench.object_state, before, "{kind} {success}");
             }
             // What does answer it comes late where it is canceled, and says nothing new where it is captured.
             bench.hear(&bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
             bench.wake();
-            let payment = bench.rows.resource.payment.as_ref().unwrap();
+            let payment = bench.object_state.resource.payment.as_ref().unwrap();
             let is_canceled = (kind, success) == ("CANCELLATION", true);
             let expected = match (is_canceled, captures) {
                 (true, _) => "declined",
@@ -353,23 +359,24 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
 
 /// A payment at Adyen whose first send nobody has heard of, taken up again a minute later; and what Adyen tells of it.
 fn taken_up_again(answer_is_stored: bool) -> (Harness, Event, Run) {
-    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench = Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench =
+        Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
     let (me, pay) = (InstanceId("me".into()), command("pay", pay(Provider::Adyen)));
-    let begun = begin(&mut bench.rows, &pay, &me, &at(NOW_MS)).unwrap();
+    let begun = begin(&mut bench.object_state, &pay, &me, &at(NOW_MS)).unwrap();
     let Begin::Run(token) = begun else { panic!("{begun:?}") };
     let mut run = Run::new(token, 0, &[]);
     let call = loop {
-        if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
+        if let Action::Send(call) = run.step(&mut bench.object_state, Input::Go, &at(NOW_MS)).unwrap() {
             break call;
         }
     };
     let unknown = Outcome::Unknown { answer_is_stored, reason: "lost".into() };
     let mut event = Input::Outcome(call.call_id, unknown);
-    while !matches!(run.step(&mut bench.rows, event, &at(NOW_MS)).unwrap(), Action::End(_)) {
+    while !matches!(run.step(&mut bench.object_state, event, &at(NOW_MS)).unwrap(), Action::End(_)) {
         event = Input::Go;
     }
-    let token = wake(&mut bench.rows, &me, &at(LATER_MS)).pop().unwrap();
+    let token = wake(&mut bench.object_state, &me, &at(LATER_MS)).pop().unwrap();
     let authorised = bench.told("AUTHORISATION", &call.provider_key, "psp_pay", true, AMOUNT);
     (bench, authorised, Run::new(token, 0, &[]))
 }
@@ -379,20 +386,20 @@ const LATER_MS: u64 = NOW_MS + 60_000;
 /// Goes on to the end, which needs no provider.
 fn ends_paid(bench: &mut Harness, run: &mut Run, mut event: Input) {
     loop {
-        match run.step(&mut bench.rows, event, &at(LATER_MS)).unwrap() {
+        match run.step(&mut bench.object_state, event, &at(LATER_MS)).unwrap() {
             Action::Again => event = Input::Go,
             Action::End(_) => break,
             other => panic!("{other:?}"),
         }
     }
-    let payment = bench.rows.resource.payment.as_ref().unwrap();
+    let payment = bench.object_state.resource.payment.as_ref().unwrap();
     assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
 }
 
 #[test]
 fn what_is_told_between_the_plan_and_the_send_is_the_answer_and_nothing_is_sent() {
     let (mut bench, authorised, mut run) = taken_up_again(false);
-    let (mut before, mut planned) = (bench.rows.clone(), run.clone());
+    let (mut before, mut planned) = (bench.object_state.clone(), run.clone());
     // The control: without the news it is sent.
     let sends = loop {
         match planned.step(&mut before, Input::Go, &at(LATER_MS)).unwrap() {
@@ -400,7 +407,7 @@ fn what_is_told_between_the_plan_and_the_send_is_the_answer_and_nothing_is_sent(
             Action::Send(call) => break call.sends,
             other => panic!("{other:?}"),
         }
-        bench.rows = before.clone();
+        bench.object_state = before.clone();
     };
     assert_eq!(sends, 2);
     bench.hear(&authorised);
@@ -411,7 +418,7 @@ fn what_is_told_between_the_plan_and_the_send_is_the_answer_and_nothing_is_sent(
 fn what_is_told_during_a_look_up_is_the_answer() {
     let (mut bench, authorised, mut run) = taken_up_again(true);
     let call = loop {
-        if let Action::LookUp(call) = run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() {
+        if let Action::LookUp(call) = run.step(&mut bench.object_state, Input::Go, &at(LATER_MS)).unwrap() {
             break call;
         }
     };
@@ -423,20 +430,20 @@ fn what_is_told_during_a_look_up_is_the_answer() {
 fn what_is_told_before_the_answer_is_taken_in_comes_again() {
     let (mut bench, authorised, mut run) = taken_up_again(false);
     let call = loop {
-        if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() {
+        if let Action::Send(call) = run.step(&mut bench.object_state, Input::Go, &at(LATER_MS)).unwrap() {
             break call;
         }
     };
     let result = ProviderResult::Processing { payment: "psp_pay".into() };
     let received = Outcome::Definitive(ProviderReply { status: 200, result, request_id: None });
-    run.step(&mut bench.rows, Input::Outcome(call.call_id, received), &at(LATER_MS)).unwrap();
+    run.step(&mut bench.object_state, Input::Outcome(call.call_id, received), &at(LATER_MS)).unwrap();
     bench.hear(&authorised);
     assert!(bench.known.is_empty(), "it was acknowledged, and nothing has come of it");
-    while run.step(&mut bench.rows, Input::Go, &at(LATER_MS)).unwrap() == Action::Again {}
-    assert_eq!(bench.rows.resource.payment.as_ref().unwrap().state, PaymentState::Processing);
+    while run.step(&mut bench.object_state, Input::Go, &at(LATER_MS)).unwrap() == Action::Again {}
+    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().state, PaymentState::Processing);
     bench.hear(&authorised);
     assert_eq!(
-        bench.rows.resource.payment.as_ref().unwrap().state,
+        bench.object_state.resource.payment.as_ref().unwrap().state,
         PaymentState::Captured { amount_minor: AMOUNT }
     );
 }
@@ -466,7 +473,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
             kind: "KIND".into(),
             news,
         };
-        ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap()
+        ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap()
     };
     assert_eq!(take(voided("psp_earlier")), Ingested::Applied);
     assert!(matches!(take(voided("psp_pay")), Ingested::Contradiction { .. }), "the control");
@@ -475,5 +482,5 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         [take(refunded("psp_pay")), take(refunded("psp_pay"))],
         [Ingested::Applied, Ingested::Applied]
     );
-    assert_eq!(bench.rows.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
+    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
 }

@@ -8,7 +8,7 @@ use once::id::{ObjectId, Owner, RequestId};
 use once::record::StoredResponse;
 use once::replays::Replays;
 use once::run::RunEnd;
-use payments::engine::{Action, Begin, Command, Event, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::engine::{Action, Begin, Command, Event, Lifecycle, ObjectState, Outcome, ProviderReply, Run};
 use payments::payment::result::ProviderResult;
 use payments::transitions::projection::stage_projection;
 
@@ -20,15 +20,15 @@ fn command(request: &str) -> Command {
 }
 
 /// A key that has ended, with nothing left to do, and what it answers.
-fn finished() -> (Rows, StoredResponse) {
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let Begin::Run(token) = begin(&mut rows, &command("req_1"), &me(), &at(NOW_MS)).unwrap() else {
+fn finished() -> (ObjectState, StoredResponse) {
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let Begin::Run(token) = begin(&mut state, &command("req_1"), &me(), &at(NOW_MS)).unwrap() else {
         panic!("it is new")
     };
     let mut run = Run::new(token, NOW_MS, &[]);
     let mut event = Event::Go;
     for _ in 0..20 {
-        event = match run.step(&mut rows, event, &at(NOW_MS)).unwrap() {
+        event = match run.step(&mut state, event, &at(NOW_MS)).unwrap() {
             Action::Send(call) => Event::Outcome(
                 call.call_id,
                 Outcome::Definitive(ProviderReply {
@@ -38,9 +38,9 @@ fn finished() -> (Rows, StoredResponse) {
                 }),
             ),
             Action::End(RunEnd::Finished(response)) => {
-                rows.appended = Default::default();
-                rows.jobs.clear();
-                return (rows, response);
+                state.appended = Default::default();
+                state.jobs.clear();
+                return (state, response);
             }
             _ => Event::Go,
         };
@@ -48,61 +48,61 @@ fn finished() -> (Rows, StoredResponse) {
     panic!("it does not end")
 }
 
-fn counted(replays: &mut Replays, rows: &Rows, key_id: u32, times: u32) {
-    (0..times).for_each(|number| replays.count(rows, key_id, &RequestId(format!("req_{number}")), NOW_MS));
+fn counted(replays: &mut Replays, state: &ObjectState, key_id: u32, times: u32) {
+    (0..times).for_each(|number| replays.count(state, key_id, &RequestId(format!("req_{number}")), NOW_MS));
 }
 
 #[test]
 fn a_replay_changes_nothing() {
-    let (mut rows, response) = finished();
-    let before = rows.clone();
+    let (mut state, response) = finished();
+    let before = state.clone();
     let replay = Begin::Replay { key_id: 1, response, original_request: RequestId("req_1".into()) };
-    assert_eq!(decided(&rows, &command("req_2"), &me(), &at(NOW_MS)), Some(replay.clone()));
-    assert_eq!(begin(&mut rows, &command("req_2"), &me(), &at(NOW_MS)).unwrap(), replay);
-    assert_eq!(rows, before);
+    assert_eq!(decided(&state, &command("req_2"), &me(), &at(NOW_MS)), Some(replay.clone()));
+    assert_eq!(begin(&mut state, &command("req_2"), &me(), &at(NOW_MS)).unwrap(), replay);
+    assert_eq!(state, before);
 }
 
 #[test]
 fn only_what_needs_no_run_is_decided_without_a_change() {
-    let mut rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let decided = |rows: &Rows| decided(rows, &command("req_2"), &me(), &at(NOW_MS));
-    assert_eq!(decided(&rows), None, "it is new");
-    begin(&mut rows, &command("req_1"), &me(), &at(NOW_MS)).unwrap();
-    assert!(matches!(decided(&rows), Some(Begin::InProgress { key_id: 1, .. })));
-    let Lifecycle::Open(open) = &mut rows.keys[0].lifecycle else { panic!("it is open") };
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let decided = |state: &ObjectState| decided(state, &command("req_2"), &me(), &at(NOW_MS));
+    assert_eq!(decided(&state), None, "it is new");
+    begin(&mut state, &command("req_1"), &me(), &at(NOW_MS)).unwrap();
+    assert!(matches!(decided(&state), Some(Begin::InProgress { key_id: 1, .. })));
+    let Lifecycle::Open(open) = &mut state.keys[0].lifecycle else { panic!("it is open") };
     open.lease = None;
-    assert_eq!(decided(&rows), None, "it is resumed");
+    assert_eq!(decided(&state), None, "it is resumed");
 }
 
 #[test]
 fn the_first_replays_have_a_line_that_names_their_request() {
-    let (mut rows, _) = finished();
+    let (mut state, _) = finished();
     let mut replays = Replays::default();
-    counted(&mut replays, &rows, 1, 20);
-    replays.count(&rows, 2, &RequestId("req".into()), NOW_MS);
+    counted(&mut replays, &state, 1, 20);
+    replays.count(&state, 2, &RequestId("req".into()), NOW_MS);
     assert_eq!(replays.lines().len(), 16, "a key that is not there has none");
     let [line, ..] = replays.lines() else { panic!("there are lines") };
     assert_eq!(
         (line.key_id, line.at_ms, line.event.as_str(), line.detail.as_str()),
         (1, NOW_MS, "replayed", "req_0")
     );
-    let before = rows.clone();
-    replays.add_to(&mut rows);
-    assert_eq!(rows.keys[0].replays, 20);
-    rows.keys[0].replays = 0;
-    assert_eq!(rows, before, "nothing else changes");
+    let before = state.clone();
+    replays.add_to(&mut state);
+    assert_eq!(state.keys[0].replays, 20);
+    state.keys[0].replays = 0;
+    assert_eq!(state, before, "nothing else changes");
 }
 
 #[test]
 fn replays_alone_are_written_when_they_have_doubled() {
-    let (mut rows, _) = finished();
+    let (mut state, _) = finished();
     let mut replays = Replays::default();
     let mut written = Vec::new();
     for number in 1..=10_000 {
-        replays.count(&rows, 1, &RequestId("req".into()), NOW_MS);
+        replays.count(&state, 1, &RequestId("req".into()), NOW_MS);
         if replays.is_due() {
-            std::mem::take(&mut replays).add_to(&mut rows);
-            assert_eq!(rows.keys[0].replays, number);
+            std::mem::take(&mut replays).add_to(&mut state);
+            assert_eq!(state.keys[0].replays, number);
             written.push(number);
         }
     }
@@ -111,16 +111,16 @@ fn replays_alone_are_written_when_they_have_doubled() {
 
 #[test]
 fn a_request_that_is_refused_is_no_replay() {
-    let (rows, _) = finished();
+    let (state, _) = finished();
     let mut other = command("req_2");
     other.fingerprint = Fingerprint::of("POST", "/payments", &Canonical(r#"{"other":1}"#.into()));
     let mut stranger = command("req_2");
     stranger.owner = Owner::Account("b".into());
     let expires_at_ms = NOW_MS + Times::default().retention_ms;
     for (command, now_ms) in [(other, NOW_MS), (stranger, NOW_MS), (command("req_2"), expires_at_ms)] {
-        let mut after = rows.clone();
+        let mut after = state.clone();
         begin(&mut after, &command, &me(), &at(now_ms)).unwrap();
-        assert_eq!(after, rows);
+        assert_eq!(after, state);
     }
 }
 
@@ -142,10 +142,10 @@ fn a_replay_sets_no_alarm_and_tells_the_read_model_nothing() {
 
 #[test]
 fn the_count_outlives_the_response() {
-    let (mut rows, _) = finished();
-    rows.keys[0].replays = 1;
+    let (mut state, _) = finished();
+    state.keys[0].replays = 1;
     let expires_at_ms = NOW_MS + Times::default().retention_ms;
-    wake(&mut rows, &me(), &at(expires_at_ms));
-    assert!(matches!(rows.keys[0].lifecycle, Lifecycle::Expired(_)));
-    assert_eq!(rows.keys[0].replays, 1);
+    wake(&mut state, &me(), &at(expires_at_ms));
+    assert!(matches!(state.keys[0].lifecycle, Lifecycle::Expired(_)));
+    assert_eq!(state.keys[0].replays, 1);
 }

@@ -5,7 +5,7 @@ use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::record::{Finished, StoredResponse};
 use paid_once::edge::checkout::limits::buckets;
-use payments::engine::{Begin, Context, Lifecycle, Limits, Rows, context};
+use payments::engine::{Begin, Context, Lifecycle, Limits, ObjectState, context};
 use payments::flows::tries::{FREE_TRIES, NextTry, next_try};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{Operation, RefundRequest, Refusal};
@@ -23,27 +23,27 @@ fn at(now_ms: u64, limits: Limits) -> Context {
 
 /// An object in which operations end at once.
 struct Order {
-    rows: Rows,
+    object_state: ObjectState,
     keys: u32,
     limits: Limits,
 }
 
 impl Order {
     fn new(limits: Limits) -> Self {
-        Self { rows: Rows::empty(ObjectId::from_bytes([7; 32])), keys: 0, limits }
+        Self { object_state: ObjectState::empty(ObjectId::from_bytes([7; 32])), keys: 0, limits }
     }
 
     fn ask(&mut self, operation: Operation, now_ms: u64) -> Begin {
         self.keys += 1;
         let command = command(&format!("key-{}", self.keys), operation);
-        begin(&mut self.rows, &command, &InstanceId("me".into()), &at(now_ms, self.limits)).unwrap()
+        begin(&mut self.object_state, &command, &InstanceId("me".into()), &at(now_ms, self.limits)).unwrap()
     }
 
     /// A try, which leaves the payment in this state.
     fn tries(&mut self, now_ms: u64, state: &PaymentState) -> Begin {
         let begun = self.ask(pay(true), now_ms);
         if matches!(begun, Begin::Run(_)) {
-            self.rows.resource.payment.as_mut().unwrap().state = state.clone();
+            self.object_state.resource.payment.as_mut().unwrap().state = state.clone();
             self.end(now_ms);
         }
         begun
@@ -52,12 +52,12 @@ impl Order {
     fn end(&mut self, now_ms: u64) {
         let response = StoredResponse { status: 402, headers: Vec::new(), body: Vec::new() };
         let expires_at_ms = now_ms + 24 * 60 * MINUTE_MS;
-        self.rows.keys.last_mut().unwrap().lifecycle =
+        self.object_state.keys.last_mut().unwrap().lifecycle =
             Lifecycle::Finished(Finished { response, finished_at_ms: now_ms, expires_at_ms });
     }
 
     fn next_try(&self, now_ms: u64) -> NextTry {
-        next_try(&self.rows, &at(now_ms, self.limits))
+        next_try(&self.object_state, &at(now_ms, self.limits))
     }
 }
 
@@ -76,12 +76,12 @@ fn the_first_tries_follow_at_once_and_then_each_pause_is_twice_the_last_one() {
             NextTry::Now => pauses.push(0),
             NextTry::At(at_ms) => {
                 pauses.push((at_ms - now_ms) / 1000);
-                let before = order.rows.clone();
+                let before = order.object_state.clone();
                 assert_eq!(
                     order.tries(at_ms - 1, &declined()),
                     Begin::Refused(Refusal::TooSoon { retry_at_ms: at_ms })
                 );
-                assert_eq!(order.rows, before, "what is refused leaves nothing, and its key is free");
+                assert_eq!(order.object_state, before, "what is refused leaves nothing, and its key is free");
                 now_ms = at_ms;
             }
             NextTry::Never => pauses.push(u64::MAX),
@@ -112,7 +112,7 @@ fn a_payment_takes_so_many_keys_and_what_is_known_is_still_answered() {
     }
     let refused = order.ask(refund(), NOW_MS);
     assert!(matches!(refused, Begin::Refused(Refusal::LimitReached { .. })), "{refused:?}");
-    assert_eq!((order.rows.keys.len(), order.rows.resource.refunds.len()), (20, 19));
+    assert_eq!((order.object_state.keys.len(), order.object_state.resource.refunds.len()), (20, 19));
     order.keys = 1;
     assert!(matches!(order.ask(refund(), NOW_MS), Begin::Replay { .. }), "the first refund's key");
 }

@@ -19,10 +19,10 @@ use once::step::StepError;
 use paid_once::object::events::{self, Remembered};
 use paid_once::webhooks::{Event as Notice, Ingested};
 use payments::engine::{
-    Action, Begin, Command, Context, Event as Input, Lifecycle, LookUp, Outcome, ProviderCall, ProviderReply,
-    Rows, Run,
+    Action, Begin, Command, Context, Event as Input, Lifecycle, LookUp, ObjectState, Outcome, ProviderCall,
+    ProviderReply, Run,
 };
-use payments::payment::Pending;
+use payments::payment::InFlight;
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::Provider;
@@ -52,33 +52,34 @@ impl Saboteur {
     /// A request.
     pub(crate) fn begin(
         self,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         command: &Command,
         me: &InstanceId,
         ctx: &Context,
     ) -> Result<Begin, Bug> {
-        let judge = |rows: &mut Rows| begin::begin(rows, command, me, ctx);
-        let key = rows.keys.iter().find(|key| key.key_hash == command.key_hash && key.owner == command.owner);
+        let judge = |state: &mut ObjectState| begin::begin(state, command, me, ctx);
+        let key =
+            state.keys.iter().find(|key| key.key_hash == command.key_hash && key.owner == command.owner);
         match self.0 {
             Some(Mutant::NoFingerprint) => {
                 let fingerprint = key.map_or(&command.fingerprint, |key| &key.fingerprint).clone();
-                begin::begin(rows, &Command { fingerprint, ..command.clone() }, me, ctx)
+                begin::begin(state, &Command { fingerprint, ..command.clone() }, me, ctx)
             }
             Some(Mutant::ForgetTombstone) => {
                 let is_over = |key: &_| matches!(key, Lifecycle::Expired(_));
                 let same = key.filter(|key| key.fingerprint == command.fingerprint);
                 if let Some(key_id) = same.filter(|key| is_over(&key.lifecycle)).map(|key| key.key_id) {
-                    rows.calls.retain(|call| call.key_id != key_id);
-                    rows.keys.retain(|key| key.key_id != key_id);
-                    forget_payment(rows);
+                    state.calls.retain(|call| call.key_id != key_id);
+                    state.keys.retain(|key| key.key_id != key_id);
+                    forget_payment(state);
                 }
-                judge(rows)
+                judge(state)
             }
-            Some(Mutant::NoRefundReservation) => shown::without_requested_refunds(rows, command, judge),
-            Some(Mutant::MovesOverlap) => shown::without_move_under_way(rows, command, judge),
-            Some(Mutant::RefundWhileDisputed) => shown::without_dispute(rows, command, judge),
-            Some(Mutant::OrderPaidAgain) => shown::with_failed_try(rows, command, judge),
-            _ => judge(rows),
+            Some(Mutant::NoRefundReservation) => shown::without_requested_refunds(state, command, judge),
+            Some(Mutant::MovesOverlap) => shown::without_move_under_way(state, command, judge),
+            Some(Mutant::RefundWhileDisputed) => shown::without_dispute(state, command, judge),
+            Some(Mutant::OrderPaidAgain) => shown::with_failed_try(state, command, judge),
+            _ => judge(state),
         }
     }
 
@@ -86,57 +87,57 @@ impl Saboteur {
     pub(crate) fn step(
         self,
         run: &mut Run,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         input: Input,
         ctx: &Context,
     ) -> Result<Action, StepError> {
-        let Some(mutant) = self.0 else { return run.step(rows, input, ctx) };
+        let Some(mutant) = self.0 else { return run.step(state, input, ctx) };
         let heard = match &input {
             Input::Outcome(call_id, _) | Input::LookedUp(call_id, _) => Some(*call_id),
             Input::Go => None,
         };
-        let input = misheard(mutant, input, rows);
+        let input = misheard(mutant, input, state);
         let key_id = run.token.key_id;
         if mutant == Mutant::NoLeaseCheck {
-            return shown::with_forged_claim(run, rows, input, ctx).map(|action| as_kept(action, rows));
+            return shown::with_forged_claim(run, state, input, ctx).map(|action| as_kept(action, state));
         }
         let is_unconfirmed = matches!(
             input,
             Input::Outcome(_, Outcome::Unconfirmed(_)) | Input::LookedUp(_, LookUp::Unconfirmed(_))
         );
-        let step = |rows: &mut Rows| run.step(rows, input, ctx);
+        let step = |state: &mut ObjectState| run.step(state, input, ctx);
         let action = match mutant {
-            Mutant::IgnoreWindow => shown::with_first_send_now(rows, key_id, ctx, step),
+            Mutant::IgnoreWindow => shown::with_first_send_now(state, key_id, ctx, step),
             Mutant::DisbelievedIsAbsent if is_unconfirmed => {
-                shown::without_keeping_what_was_made(rows, heard, step)
+                shown::without_keeping_what_was_made(state, heard, step)
             }
-            Mutant::TentativeIsFinal => shown::with_sends_long_ago(rows, heard, step),
-            Mutant::HeldIsRefused => shown::without_executed(rows, key_id, step),
-            Mutant::OvertakenIsSent => shown::as_when_admitted(rows, key_id, step),
-            Mutant::NoCloseBeforeTry => shown::without_earlier_tries(rows, key_id, step),
-            _ => step(rows),
+            Mutant::TentativeIsFinal => shown::with_sends_long_ago(state, heard, step),
+            Mutant::HeldIsRefused => shown::without_executed(state, key_id, step),
+            Mutant::OvertakenIsSent => shown::as_when_admitted(state, key_id, step),
+            Mutant::NoCloseBeforeTry => shown::without_earlier_tries(state, key_id, step),
+            _ => step(state),
         }?;
         if mutant == Mutant::ReleaseKeyOnError {
-            forget_claim(rows, key_id, &action);
+            forget_claim(state, key_id, &action);
         }
-        Ok(as_kept(action, rows))
+        Ok(as_kept(action, state))
     }
 
     /// The end of a run after an error.
     pub(crate) fn abandon(
         self,
         run: &Run,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         reason: &str,
         ctx: &Context,
     ) -> Result<Action, StepError> {
         if self.plays(Mutant::NoLeaseCheck) {
             let mut run = run.clone();
-            return shown::with_claim(&mut run, rows, |run, rows| run.abandon(rows, reason, ctx));
+            return shown::with_claim(&mut run, state, |run, state| run.abandon(state, reason, ctx));
         }
-        let action = run.abandon(rows, reason, ctx)?;
+        let action = run.abandon(state, reason, ctx)?;
         if self.plays(Mutant::ReleaseKeyOnError) {
-            forget_claim(rows, run.token.key_id, &action);
+            forget_claim(state, run.token.key_id, &action);
         }
         Ok(action)
     }
@@ -150,18 +151,18 @@ impl Saboteur {
     }
 
     /// What the alarm is set by.
-    pub(crate) fn due(self, rows: &Rows) -> Cow<'_, Rows> {
+    pub(crate) fn due(self, state: &ObjectState) -> Cow<'_, ObjectState> {
         match self.0 {
-            Some(Mutant::NoAlarm) => Cow::Owned(shown::without_open_keys(rows)),
-            _ => Cow::Borrowed(rows),
+            Some(Mutant::NoAlarm) => Cow::Owned(shown::without_open_keys(state)),
+            _ => Cow::Borrowed(state),
         }
     }
 
     /// What is about to be committed.
-    pub(crate) fn commits(self, before: &Rows, rows: &mut Rows) {
+    pub(crate) fn commits(self, before: &ObjectState, state: &mut ObjectState) {
         match self.0 {
             Some(Mutant::DecidedIsFinal) => {
-                if let Some(payment) = &mut rows.resource.payment {
+                if let Some(payment) = &mut state.resource.payment {
                     payment.watch = None;
                 }
             }
@@ -169,7 +170,7 @@ impl Saboteur {
                 let is_new = |call: &&mut ProviderCall| {
                     !before.calls.iter().any(|known| known.call_id == call.call_id)
                 };
-                rows.calls.iter_mut().filter(is_new).for_each(in_own_units);
+                state.calls.iter_mut().filter(is_new).for_each(in_own_units);
             }
             _ => {}
         }
@@ -178,43 +179,43 @@ impl Saboteur {
     /// An answer about a payment.
     pub(crate) fn take(
         self,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         question: &StatusQuery,
         truth: StatusReply,
         ctx: &Context,
     ) -> Result<Option<StatusQuery>, Bug> {
         match self.0 {
             Some(Mutant::ByHandBelieved) => {
-                shown::as_if_contradicted(rows, |rows| answers::take(rows, question, truth, ctx))
+                shown::as_if_contradicted(state, |state| answers::take(state, question, truth, ctx))
             }
-            _ => answers::take(rows, question, truth, ctx),
+            _ => answers::take(state, question, truth, ctx),
         }
     }
 
     /// An event.
     pub(crate) fn take_in(
         self,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         notice: &Notice,
         remembered: &Remembered,
         ctx: &Context,
     ) -> Result<Ingested, Bug> {
         let is_dropped = match self.0 {
-            Some(Mutant::ByHandBelieved) => by_hand::contradiction(rows, &notice.news).is_some(),
-            Some(Mutant::LateNewsDropped) => shown::is_late(rows, &notice.news),
+            Some(Mutant::ByHandBelieved) => by_hand::contradiction(state, &notice.news).is_some(),
+            Some(Mutant::LateNewsDropped) => shown::is_late(state, &notice.news),
             _ => false,
         };
         if is_dropped {
-            events::remember(rows, notice, ctx);
+            events::remember(state, notice, ctx);
             return Ok(Ingested::Applied);
         }
-        events::take_in(rows, notice, remembered, ctx)
+        events::take_in(state, notice, remembered, ctx)
     }
 
     /// An operator's word.
     pub(crate) fn settle(
         self,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         word: &Word,
         me: &InstanceId,
         ctx: &Context,
@@ -223,18 +224,18 @@ impl Saboteur {
             Some(Mutant::ByHandInFlight) => {
                 let mut ctx = *ctx;
                 ctx.times.quiet_ms = 0;
-                shown::without_lease(rows, word.call_id, |rows| by_hand::settle(rows, word, me, &ctx))
+                shown::without_lease(state, word.call_id, |state| by_hand::settle(state, word, me, &ctx))
             }
-            _ => by_hand::settle(rows, word, me, ctx),
+            _ => by_hand::settle(state, word, me, ctx),
         }
     }
 }
 
 /// What the core hears in the place of what the provider has said.
-fn misheard(mutant: Mutant, input: Input, rows: &mut Rows) -> Input {
+fn misheard(mutant: Mutant, input: Input, state: &mut ObjectState) -> Input {
     let (Input::Outcome(call_id, _) | Input::LookedUp(call_id, _)) = input else { return input };
-    let pending = rows.resource.payment.as_ref().and_then(|payment| payment.pending);
-    let Some(call) = rows.calls.iter_mut().find(|call| call.call_id == call_id) else { return input };
+    let pending = state.resource.payment.as_ref().and_then(|payment| payment.pending);
+    let Some(call) = state.calls.iter_mut().find(|call| call.call_id == call_id) else { return input };
     match (mutant, input) {
         (_, Input::Outcome(id, outcome)) => Input::Outcome(id, other_outcome(mutant, outcome, call, pending)),
         (Mutant::AbsenceIsFinal | Mutant::OneLook, input) => {
@@ -258,7 +259,7 @@ fn other_outcome(
     mutant: Mutant,
     outcome: Outcome,
     call: &mut ProviderCall,
-    pending: Option<Pending>,
+    pending: Option<InFlight>,
 ) -> Outcome {
     use once::call::RefusalScope::{Copy, Key, Send};
     let is_asked = call.provider == Provider::Stripe;
@@ -322,9 +323,9 @@ const fn is_rejection(reply: &ProviderReply) -> bool {
 }
 
 /// What was asked for, in the place of "received".
-fn done(reply: ProviderReply, call: &ProviderCall, pending: Option<Pending>) -> ProviderReply {
+fn done(reply: ProviderReply, call: &ProviderCall, pending: Option<InFlight>) -> ProviderReply {
     let result = match (reply.result, call.name.as_str(), pending) {
-        (ProviderResult::Received { .. }, "capture", Some(Pending::Capture { amount_minor, .. })) => {
+        (ProviderResult::Received { .. }, "capture", Some(InFlight::Capture { amount_minor, .. })) => {
             ProviderResult::Captured { amount_minor }
         }
         (ProviderResult::Received { .. }, "void", _) => ProviderResult::Voided,
@@ -345,9 +346,9 @@ fn of_another_amount(reply: ProviderReply) -> LookUp {
 }
 
 /// What is sent or looked up is what the rows keep, not what was shown.
-fn as_kept(action: Action, rows: &Rows) -> Action {
+fn as_kept(action: Action, state: &ObjectState) -> Action {
     let kept = |shown: ProviderCall| {
-        rows.calls.iter().find(|call| call.call_id == shown.call_id).cloned().unwrap_or(shown)
+        state.calls.iter().find(|call| call.call_id == shown.call_id).cloned().unwrap_or(shown)
     };
     match action {
         Action::Send(call) => Action::Send(kept(call)),
@@ -357,19 +358,19 @@ fn as_kept(action: Action, rows: &Rows) -> Action {
 }
 
 /// The key goes with the run that ends without a result.
-fn forget_claim(rows: &mut Rows, key_id: u32, action: &Action) {
+fn forget_claim(state: &mut ObjectState, key_id: u32, action: &Action) {
     if let Action::End(RunEnd::Pending { .. } | RunEnd::Interrupted { .. }) = action {
-        rows.keys.retain(|key| key.key_id != key_id);
-        rows.calls.retain(|call| call.key_id != key_id);
-        forget_payment(rows);
+        state.keys.retain(|key| key.key_id != key_id);
+        state.calls.retain(|call| call.key_id != key_id);
+        forget_payment(state);
     }
 }
 
 /// What nobody has a key for any more was never made.
-fn forget_payment(rows: &mut Rows) {
-    if rows.keys.is_empty() {
-        rows.resource.payment = None;
-        rows.resource.tries.clear();
+fn forget_payment(state: &mut ObjectState) {
+    if state.keys.is_empty() {
+        state.resource.payment = None;
+        state.resource.tries.clear();
     }
 }
 

@@ -4,8 +4,8 @@ use once::record::Lease;
 use once::step::StepError;
 use paid_once::webhooks::EventKind;
 use payments::engine::{
-    Action, CallState, Command, Context, Event as Input, Lifecycle, Open, ProviderCall, RecoveryPoint, Rows,
-    Run,
+    Action, CallState, Command, Context, Event as Input, Lifecycle, ObjectState, Open, ProviderCall,
+    RecoveryPoint, Run,
 };
 use payments::payment::operation::{CaptureRequest, Operation};
 use payments::payment::result::CallKind;
@@ -13,9 +13,9 @@ use payments::payment::tries::Try;
 use payments::payment::{Failure, PaymentState, RefundState};
 use payments::providers::Provider;
 
-/// Rows without the keys that are not finished.
-pub(super) fn without_open_keys(rows: &Rows) -> Rows {
-    let mut shown = rows.clone();
+/// ObjectState without the keys that are not finished.
+pub(super) fn without_open_keys(state: &ObjectState) -> ObjectState {
+    let mut shown = state.clone();
     shown.keys.retain(|key| !matches!(key.lifecycle, Lifecycle::Open(_)));
     shown
 }
@@ -23,17 +23,17 @@ pub(super) fn without_open_keys(rows: &Rows) -> Rows {
 /// Whoever runs, the key is theirs.
 pub(super) fn with_claim<T>(
     run: &mut Run,
-    rows: &mut Rows,
-    body: impl FnOnce(&mut Run, &mut Rows) -> T,
+    state: &mut ObjectState,
+    body: impl FnOnce(&mut Run, &mut ObjectState) -> T,
 ) -> T {
     let token = run.token.clone();
-    if let Some(key) = rows.keys.iter_mut().find(|key| key.key_id == token.key_id) {
+    if let Some(key) = state.keys.iter_mut().find(|key| key.key_id == token.key_id) {
         run.token.attempt = key.attempt;
         if let Lifecycle::Open(open) = &mut key.lifecycle {
             open.lease = Some(Lease { holder: token.holder.clone(), until_ms: 0 });
         }
     }
-    let result = body(run, rows);
+    let result = body(run, state);
     run.token = token;
     result
 }
@@ -41,21 +41,21 @@ pub(super) fn with_claim<T>(
 /// The same for a step, and nothing keeps it from a send that it had planned.
 pub(super) fn with_forged_claim(
     run: &mut Run,
-    rows: &mut Rows,
+    state: &mut ObjectState,
     input: Input,
     ctx: &Context,
 ) -> Result<Action, StepError> {
     if input == Input::Go
-        && let Some(action) = planned_send(run, rows, ctx)
+        && let Some(action) = planned_send(run, state, ctx)
     {
         return Ok(action);
     }
-    with_claim(run, rows, |run, rows| run.step(rows, input, ctx))
+    with_claim(run, state, |run, state| run.step(state, input, ctx))
 }
 
 /// The send that this step makes if nothing has changed since it was planned. `None` if it is no such step.
-fn planned_send(run: &mut Run, rows: &mut Rows, ctx: &Context) -> Option<Action> {
-    let (mut sender, mut shown) = (run.clone(), rows.clone());
+fn planned_send(run: &mut Run, state: &mut ObjectState, ctx: &Context) -> Option<Action> {
+    let (mut sender, mut shown) = (run.clone(), state.clone());
     let key_id = run.token.key_id;
     let key = shown.keys.iter_mut().find(|key| key.key_id == key_id)?;
     let lifecycle = key.lifecycle.clone();
@@ -72,7 +72,7 @@ fn planned_send(run: &mut Run, rows: &mut Rows, ctx: &Context) -> Option<Action>
     call.next_try_at_ms = 0;
     call.answer_is_stored = false;
     call.evidence.closing = None;
-    let step = |run: &mut Run, rows: &mut Rows| run.step(rows, Input::Go, ctx);
+    let step = |run: &mut Run, state: &mut ObjectState| run.step(state, Input::Go, ctx);
     let action = with_claim(&mut sender, &mut shown, step).ok()?;
     if !matches!(action, Action::Send(_)) {
         return None;
@@ -86,7 +86,7 @@ fn planned_send(run: &mut Run, rows: &mut Rows, ctx: &Context) -> Option<Action>
     if !matches!(lifecycle, Lifecycle::Open(_)) {
         key.lifecycle = lifecycle;
     }
-    (*run, *rows) = (sender, shown);
+    (*run, *state) = (sender, shown);
     Some(action)
 }
 
@@ -104,20 +104,20 @@ const fn never_ended() -> Open {
 
 /// The provider's window begins anew with every step.
 pub(super) fn with_first_send_now<T>(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     key_id: u32,
     ctx: &Context,
-    body: impl FnOnce(&mut Rows) -> T,
+    body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
     let sent: Vec<_> =
-        rows.calls.iter().filter_map(|call| Some((call.call_id, call.first_sent_at_ms?))).collect();
+        state.calls.iter().filter_map(|call| Some((call.call_id, call.first_sent_at_ms?))).collect();
     let is_open = |call: &ProviderCall| !matches!(call.state, CallState::Settled(_));
-    for call in rows.calls.iter_mut().filter(|call| call.key_id == key_id && is_open(call)) {
+    for call in state.calls.iter_mut().filter(|call| call.key_id == key_id && is_open(call)) {
         call.first_sent_at_ms = call.first_sent_at_ms.map(|_| ctx.now_ms);
     }
-    let result = body(rows);
+    let result = body(state);
     for (call_id, at_ms) in sent {
-        if let Some(call) = rows.calls.iter_mut().find(|call| call.call_id == call_id) {
+        if let Some(call) = state.calls.iter_mut().find(|call| call.call_id == call_id) {
             call.first_sent_at_ms = Some(at_ms);
         }
     }
@@ -126,14 +126,14 @@ pub(super) fn with_first_send_now<T>(
 
 /// What the provider says that it has made is not kept.
 pub(super) fn without_keeping_what_was_made<T>(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     call_id: Option<u32>,
-    body: impl FnOnce(&mut Rows) -> T,
+    body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
     let is_it = |call: &ProviderCall| Some(call.call_id) == call_id;
-    let before = rows.calls.iter().find(|call| is_it(call)).map(|call| call.evidence.clone());
-    let result = body(rows);
-    if let Some((call, before)) = rows.calls.iter_mut().find(|call| is_it(call)).zip(before) {
+    let before = state.calls.iter().find(|call| is_it(call)).map(|call| call.evidence.clone());
+    let result = body(state);
+    if let Some((call, before)) = state.calls.iter_mut().find(|call| is_it(call)).zip(before) {
         call.evidence.is_executed = before.is_executed;
         call.evidence.needs_review = before.needs_review;
         call.evidence.provider_id = before.provider_id;
@@ -143,46 +143,54 @@ pub(super) fn without_keeping_what_was_made<T>(
 
 /// Whatever was sent has arrived long ago when a look-up is judged.
 pub(super) fn with_sends_long_ago<T>(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     looked_up: Option<u32>,
-    body: impl FnOnce(&mut Rows) -> T,
+    body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
     let is_it = |call: &ProviderCall| Some(call.call_id) == looked_up && call.state == CallState::Unknown;
-    let call = rows.calls.iter_mut().find(|call| is_it(call));
+    let call = state.calls.iter_mut().find(|call| is_it(call));
     let Some((call_id, sent)) = call.map(|call| (call.call_id, call.last_sent_at_ms.replace(0))) else {
-        return body(rows);
+        return body(state);
     };
-    let result = body(rows);
-    if let Some(call) = rows.calls.iter_mut().find(|call| call.call_id == call_id) {
+    let result = body(state);
+    if let Some(call) = state.calls.iter_mut().find(|call| call.call_id == call_id) {
         call.last_sent_at_ms = sent;
     }
     result
 }
 
 /// Nothing that was authorised was ever executed without an answer.
-pub(super) fn without_executed<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
+pub(super) fn without_executed<T>(
+    state: &mut ObjectState,
+    key_id: u32,
+    body: impl FnOnce(&mut ObjectState) -> T,
+) -> T {
     let is_held = |call: &ProviderCall| {
         call.key_id == key_id
             && call.kind == CallKind::Authorize
             && call.evidence.is_executed
             && matches!(call.state, CallState::Settled(_))
     };
-    let held: Vec<u32> = rows.calls.iter().filter(|call| is_held(call)).map(|call| call.call_id).collect();
-    let mark = |rows: &mut Rows, is_executed| {
-        for call in rows.calls.iter_mut().filter(|call| held.contains(&call.call_id)) {
+    let held: Vec<u32> = state.calls.iter().filter(|call| is_held(call)).map(|call| call.call_id).collect();
+    let mark = |state: &mut ObjectState, is_executed| {
+        for call in state.calls.iter_mut().filter(|call| held.contains(&call.call_id)) {
             call.evidence.is_executed = is_executed;
         }
     };
-    mark(rows, false);
-    let result = body(rows);
-    mark(rows, true);
+    mark(state, false);
+    let result = body(state);
+    mark(state, true);
     result
 }
 
 /// Before the first send of a capture or a refund the payment is as it was when that was admitted.
-pub(super) fn as_when_admitted<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
-    let first = rows.unsettled_call(key_id).filter(|call| call.sends == 0).map(|call| call.name.clone());
-    let Some((payment, name)) = rows.resource.payment.as_mut().zip(first) else { return body(rows) };
+pub(super) fn as_when_admitted<T>(
+    state: &mut ObjectState,
+    key_id: u32,
+    body: impl FnOnce(&mut ObjectState) -> T,
+) -> T {
+    let first = state.unsettled_call(key_id).filter(|call| call.sends == 0).map(|call| call.name.clone());
+    let Some((payment, name)) = state.resource.payment.as_mut().zip(first) else { return body(state) };
     let before = (payment.state.clone(), payment.dispute.clone());
     match name.as_str() {
         "capture" => payment.state = PaymentState::Authorized,
@@ -192,84 +200,97 @@ pub(super) fn as_when_admitted<T>(rows: &mut Rows, key_id: u32, body: impl FnOnc
         }
         _ => {}
     }
-    let result = body(rows);
-    if let Some(payment) = &mut rows.resource.payment {
+    let result = body(state);
+    if let Some(payment) = &mut state.resource.payment {
         (payment.state, payment.dispute) = before;
     }
     result
 }
 
 /// A try that is not frozen yet is the first one of its order.
-pub(super) fn without_earlier_tries<T>(rows: &mut Rows, key_id: u32, body: impl FnOnce(&mut Rows) -> T) -> T {
+pub(super) fn without_earlier_tries<T>(
+    state: &mut ObjectState,
+    key_id: u32,
+    body: impl FnOnce(&mut ObjectState) -> T,
+) -> T {
     let is_payment =
         |lifecycle: &_| matches!(lifecycle, Lifecycle::Open(Open { operation: Operation::Payment(_), .. }));
-    let pays = rows.key(key_id).is_some_and(|key| is_payment(&key.lifecycle));
-    let Some(attempt) = rows.resource.payment.as_ref().filter(|_| pays).map(|payment| payment.attempt) else {
-        return body(rows);
+    let pays = state.key(key_id).is_some_and(|key| is_payment(&key.lifecycle));
+    let Some(attempt) = state.resource.payment.as_ref().filter(|_| pays).map(|payment| payment.attempt)
+    else {
+        return body(state);
     };
     let name = format!("authorize_{attempt}");
-    if rows.calls.iter().any(|call| call.name == name) {
-        return body(rows);
+    if state.calls.iter().any(|call| call.name == name) {
+        return body(state);
     }
-    let mut tries: Vec<Try> = rows.resource.tries.extract_if(.., |row| row.attempt < attempt).collect();
-    let result = body(rows);
-    tries.append(&mut rows.resource.tries);
-    rows.resource.tries = tries;
+    let mut tries: Vec<Try> = state.resource.tries.extract_if(.., |row| row.attempt < attempt).collect();
+    let result = body(state);
+    tries.append(&mut state.resource.tries);
+    state.resource.tries = tries;
     result
 }
 
 /// A refund that the provider has not answered is not there while another one is judged.
 pub(super) fn without_requested_refunds<T>(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     command: &Command,
-    body: impl FnOnce(&mut Rows) -> T,
+    body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
     if !matches!(command.operation, Operation::Refund(_)) {
-        return body(rows);
+        return body(state);
     }
-    let mut before = rows.resource.refunds.clone();
-    rows.resource.refunds.retain(|refund| refund.state != RefundState::Requested);
-    let shown = rows.resource.refunds.len();
-    let result = body(rows);
-    before.extend(rows.resource.refunds.split_off(shown));
-    rows.resource.refunds = before;
+    let mut before = state.resource.refunds.clone();
+    state.resource.refunds.retain(|refund| refund.state != RefundState::Requested);
+    let shown = state.resource.refunds.len();
+    let result = body(state);
+    before.extend(state.resource.refunds.split_off(shown));
+    state.resource.refunds = before;
     result
 }
 
 /// Nothing moves the payment while another move is judged.
 pub(super) fn without_move_under_way<T>(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     command: &Command,
-    body: impl FnOnce(&mut Rows) -> T,
+    body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
     let is_move =
         matches!(command.operation, Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_));
     let pending =
-        rows.resource.payment.as_mut().filter(|_| is_move).and_then(|payment| payment.pending.take());
-    let result = body(rows);
-    if let Some(payment) = &mut rows.resource.payment {
+        state.resource.payment.as_mut().filter(|_| is_move).and_then(|payment| payment.pending.take());
+    let result = body(state);
+    if let Some(payment) = &mut state.resource.payment {
         payment.pending = payment.pending.or(pending);
     }
     result
 }
 
 /// No bank wants anything back while a refund is judged.
-pub(super) fn without_dispute<T>(rows: &mut Rows, command: &Command, body: impl FnOnce(&mut Rows) -> T) -> T {
+pub(super) fn without_dispute<T>(
+    state: &mut ObjectState,
+    command: &Command,
+    body: impl FnOnce(&mut ObjectState) -> T,
+) -> T {
     let is_refund = matches!(command.operation, Operation::Refund(_));
     let dispute =
-        rows.resource.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
-    let result = body(rows);
-    if let Some(payment) = rows.resource.payment.as_mut().filter(|payment| payment.dispute.is_none()) {
+        state.resource.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
+    let result = body(state);
+    if let Some(payment) = state.resource.payment.as_mut().filter(|payment| payment.dispute.is_none()) {
         payment.dispute = dispute;
     }
     result
 }
 
 /// The last try of an order has failed while another one is judged.
-pub(super) fn with_failed_try<T>(rows: &mut Rows, command: &Command, body: impl FnOnce(&mut Rows) -> T) -> T {
-    let is_new = !rows.keys.iter().any(|key| key.key_hash == command.key_hash);
+pub(super) fn with_failed_try<T>(
+    state: &mut ObjectState,
+    command: &Command,
+    body: impl FnOnce(&mut ObjectState) -> T,
+) -> T {
+    let is_new = !state.keys.iter().any(|key| key.key_hash == command.key_hash);
     let is_try = is_new && matches!(command.operation, Operation::Payment(_));
-    let Some(before) = rows.resource.payment.clone().filter(|_| is_try) else { return body(rows) };
+    let Some(before) = state.resource.payment.clone().filter(|_| is_try) else { return body(state) };
     let mut shown = before.clone();
     shown.pending = None;
     shown.state = PaymentState::Failed(Failure {
@@ -278,35 +299,35 @@ pub(super) fn with_failed_try<T>(rows: &mut Rows, command: &Command, body: impl 
         decline_code: None,
         message: String::new(),
     });
-    rows.resource.payment = Some(shown.clone());
-    let result = body(rows);
-    if rows.resource.payment == Some(shown) {
-        rows.resource.payment = Some(before);
+    state.resource.payment = Some(shown.clone());
+    let result = body(state);
+    if state.resource.payment == Some(shown) {
+        state.resource.payment = Some(before);
     }
     result
 }
 
 /// A person was told already of everything that contradicts an operator.
-pub(super) fn as_if_contradicted<T>(rows: &mut Rows, body: impl FnOnce(&mut Rows) -> T) -> T {
-    let mark = |rows: &mut Rows, is_contradicted| {
-        for by_hand in rows.calls.iter_mut().filter_map(|call| call.evidence.by_hand.as_mut()) {
+pub(super) fn as_if_contradicted<T>(state: &mut ObjectState, body: impl FnOnce(&mut ObjectState) -> T) -> T {
+    let mark = |state: &mut ObjectState, is_contradicted| {
+        for by_hand in state.calls.iter_mut().filter_map(|call| call.evidence.by_hand.as_mut()) {
             by_hand.is_contradicted = is_contradicted;
         }
     };
-    mark(rows, true);
-    let result = body(rows);
-    mark(rows, false);
+    mark(state, true);
+    let result = body(state);
+    mark(state, false);
     result
 }
 
 /// No run works on a call that an operator settles.
 pub(super) fn without_lease<T, E>(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     call_id: u32,
-    body: impl FnOnce(&mut Rows) -> Result<Result<(), T>, E>,
+    body: impl FnOnce(&mut ObjectState) -> Result<Result<(), T>, E>,
 ) -> Result<Result<(), T>, E> {
-    let mut shown = rows.clone();
-    let key_id = rows.calls.iter().find(|call| call.call_id == call_id).map(|call| call.key_id);
+    let mut shown = state.clone();
+    let key_id = state.calls.iter().find(|call| call.call_id == call_id).map(|call| call.key_id);
     for key in shown.keys.iter_mut().filter(|key| Some(key.key_id) == key_id) {
         if let Lifecycle::Open(open) = &mut key.lifecycle {
             open.lease = None;
@@ -314,13 +335,13 @@ pub(super) fn without_lease<T, E>(
     }
     let settled = body(&mut shown)?;
     if settled.is_ok() {
-        *rows = shown;
+        *state = shown;
     }
     Ok(settled)
 }
 
 /// Whether news is of a try that is over: an earlier one, or the newest of a payment that is over.
-pub(super) fn is_late(rows: &Rows, news: &EventKind) -> bool {
+pub(super) fn is_late(state: &ObjectState, news: &EventKind) -> bool {
     let (id, key) = match news {
         EventKind::Authorisation(told)
         | EventKind::Capture(told)
@@ -332,12 +353,12 @@ pub(super) fn is_late(rows: &Rows, news: &EventKind) -> bool {
         EventKind::Ask { payment, provider_key, .. } => (payment.as_ref(), provider_key.as_ref()),
         EventKind::Dispute { .. } | EventKind::Other => return false,
     };
-    let call = rows.calls.iter().find(|call| Some(&call.provider_key) == key);
+    let call = state.calls.iter().find(|call| Some(&call.provider_key) == key);
     let is_nearer = |call: &ProviderCall| {
         call.provider == Provider::Adyen
             && (call.name == "give_back" || !matches!(call.state, CallState::Settled(_)))
     };
-    let Some(payment) = rows.resource.payment.as_ref().filter(|_| !call.is_some_and(is_nearer)) else {
+    let Some(payment) = state.resource.payment.as_ref().filter(|_| !call.is_some_and(is_nearer)) else {
         return false;
     };
     let is_it = |row: &&Try| match &row.provider_payment {
@@ -345,5 +366,5 @@ pub(super) fn is_late(rows: &Rows, news: &EventKind) -> bool {
         None => key == Some(&row.provider_key),
     };
     let is_over = payment.is_over() && payment.pending.is_none();
-    rows.resource.tries.iter().find(is_it).is_some_and(|row| row.attempt != payment.attempt || is_over)
+    state.resource.tries.iter().find(is_it).is_some_and(|row| row.attempt != payment.attempt || is_over)
 }

@@ -3,7 +3,7 @@
 use ::payments::payment::records::AuditRecord;
 use once::context::Bug;
 use once::id::Owner;
-use once::rows::TimelineEntry;
+use once::object_state::TimelineEntry;
 use paid_once::object::log;
 
 use crate::disk::{Sqlite, store_of};

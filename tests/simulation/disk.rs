@@ -9,11 +9,11 @@ use std::rc::Rc;
 
 use once::context::Bug;
 use once::id::ObjectId;
-use once::rows::TimelineEntry;
+use once::object_state::TimelineEntry;
 use once_object::storage::{SqlValue, Storage};
 use once_object::store::{Hooks, Store};
 use paid_once::object::{log, old_tables};
-use payments::engine::{Context, Payments, Rows};
+use payments::engine::{Context, ObjectState, Payments};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ToSql, params_from_iter};
 use serde::de::DeserializeOwned;
@@ -176,10 +176,10 @@ impl Storage for Sqlite {
         check(sql, &bindings)?;
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| bug(sql, error))?;
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-        let mut rows =
+        let mut state =
             statement.query(params_from_iter(bindings.iter().map(Bound))).map_err(|error| bug(sql, error))?;
         let mut read = Vec::new();
-        while let Some(row) = rows.next().map_err(|error| bug(sql, error))? {
+        while let Some(row) = state.next().map_err(|error| bug(sql, error))? {
             let mut fields = serde_json::Map::new();
             for (at, column) in columns.iter().enumerate() {
                 let value = match row.get_ref(at).map_err(|error| bug(sql, error))? {
@@ -239,7 +239,7 @@ pub(crate) struct Disks {
 }
 
 /// Sees an object's disk, and what is read from it.
-pub(crate) type Watch = Rc<dyn Fn(&Sqlite, &Rows)>;
+pub(crate) type Watch = Rc<dyn Fn(&Sqlite, &ObjectState)>;
 
 /// One object's rows on SQLite, through the store of the Worker.
 pub(crate) struct Disk {
@@ -258,8 +258,8 @@ pub(crate) struct Disk {
 /// What the simulation has committed, and holds to be true.
 pub(crate) struct Committed<'a> {
     /// As the transaction left them, before a projection was staged.
-    pub(crate) changed: &'a Rows,
-    pub(crate) after: &'a Rows,
+    pub(crate) changed: &'a ObjectState,
+    pub(crate) after: &'a ObjectState,
     pub(crate) set_alarm_ms: Option<u64>,
     pub(crate) events: &'a BTreeSet<EventKey>,
 }
@@ -303,30 +303,30 @@ impl Disk {
     ) -> Result<(), String> {
         self.of_instance(instance);
         self.storage.take_alarm();
-        let written: Result<(), Bug> = self.store.transaction(ctx, |rows| {
+        let written: Result<(), Bug> = self.store.transaction(ctx, |state| {
             let mut changed = it.changed.clone();
             if !self.has_outbox {
                 (changed.resource.version, changed.resource.audit_through) =
-                    (rows.resource.version, rows.resource.audit_through);
-                changed.resource.audit_newest = rows.resource.audit_newest;
-                changed.jobs.clone_from(&rows.jobs);
+                    (state.resource.version, state.resource.audit_through);
+                changed.resource.audit_newest = state.resource.audit_newest;
+                changed.jobs.clone_from(&state.jobs);
             }
-            *rows = changed;
+            *state = changed;
             Ok(())
         });
         written.map_err(|bug| bug.0)?;
         let read = |bug: Bug| bug.0;
         let found = self.store.read().map_err(read)?;
-        if let (Some(watch), Some(rows)) = (&self.watched, &found) {
-            watch(&self.storage, rows);
+        if let (Some(watch), Some(state)) = (&self.watched, &found) {
+            watch(&self.storage, state);
         }
-        let rows = found.map_or_else(|| Rows::empty(self.object), |rows| Rows::clone(&rows));
-        same("rows", self.without_jobs(it.after), self.without_jobs(&rows))?;
+        let state = found.map_or_else(|| ObjectState::empty(self.object), |state| ObjectState::clone(&state));
+        same("rows", self.without_jobs(it.after), self.without_jobs(&state))?;
         if self.has_outbox {
             same("the alarm", it.set_alarm_ms, self.storage.take_alarm())?;
         }
         self.audit_records += it.changed.appended.facts.audit.len() as u64;
-        same("audit records", self.audit_records, rows.resource.audit_newest)?;
+        same("audit records", self.audit_records, state.resource.audit_newest)?;
         // All of an object's lines are read only when there are new ones: what was lost before then is missing now.
         if let Some(record) = it.changed.appended.facts.audit.last() {
             let mut audit = log::audit_after(&self.store, 0, u32::MAX).map_err(read)?;
@@ -370,13 +370,13 @@ impl Disk {
         same("the timeline", &self.timeline, &self.store.timeline().map_err(read)?)
     }
 
-    fn without_jobs(&self, rows: &Rows) -> Rows {
-        let mut rows = rows.clone();
+    fn without_jobs(&self, state: &ObjectState) -> ObjectState {
+        let mut state = state.clone();
         if !self.has_outbox {
-            (rows.jobs, rows.resource.version, rows.resource.audit_through) = (Vec::new(), 0, 0);
-            rows.resource.audit_newest = 0;
+            (state.jobs, state.resource.version, state.resource.audit_through) = (Vec::new(), 0, 0);
+            state.resource.audit_newest = 0;
         }
-        rows
+        state
     }
 }
 

@@ -6,7 +6,7 @@ use once::context::Times;
 use once::record::{FencingToken, StoredResponse};
 use once::run::RunEnd;
 use once::step::StepError;
-use payments::engine::{Action, Begin, Context, Event as Input, LookUp, ProviderCall, Rows, Run};
+use payments::engine::{Action, Begin, Context, Event as Input, LookUp, ObjectState, ProviderCall, Run};
 use payments::providers::HttpAnswer;
 
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, SKEW_MAX_MS};
@@ -84,21 +84,32 @@ impl Active {
     pub(crate) fn advance(
         &mut self,
         saboteur: Saboteur,
-        rows: &mut Rows,
+        state: &mut ObjectState,
         input: Input,
         ctx: &Context,
     ) -> Result<Action, StepError> {
-        let action = saboteur.step(&mut self.run, rows, input, ctx)?;
-        Ok(if self.in_turns { self.go_on(saboteur, action, rows, ctx) } else { action })
+        let action = saboteur.step(&mut self.run, state, input, ctx)?;
+        Ok(if self.in_turns { self.go_on(saboteur, action, state, ctx) } else { action })
     }
 
     /// Its first turn, in the transaction that has begun it.
-    pub(crate) fn first_turn(&mut self, saboteur: Saboteur, rows: &mut Rows, ctx: &Context) -> Action {
-        self.go_on(saboteur, Action::Again, rows, ctx)
+    pub(crate) fn first_turn(
+        &mut self,
+        saboteur: Saboteur,
+        state: &mut ObjectState,
+        ctx: &Context,
+    ) -> Action {
+        self.go_on(saboteur, Action::Again, state, ctx)
     }
 
-    fn go_on(&mut self, saboteur: Saboteur, action: Action, rows: &mut Rows, ctx: &Context) -> Action {
-        self.run.steps_on(action, rows, |run, rows| saboteur.step(run, rows, Input::Go, ctx))
+    fn go_on(
+        &mut self,
+        saboteur: Saboteur,
+        action: Action,
+        state: &mut ObjectState,
+        ctx: &Context,
+    ) -> Action {
+        self.run.steps_on(action, state, |run, state| saboteur.step(run, state, Input::Go, ctx))
     }
 }
 

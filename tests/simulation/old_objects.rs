@@ -15,7 +15,7 @@ use once::fingerprint::Canonical;
 use once::id::{InstanceId, ObjectId, RequestId};
 use once_object::storage::Storage;
 use paid_once::object::log;
-use payments::engine::{Begin, Command, Context, Lifecycle, Rows};
+use payments::engine::{Begin, Command, Context, Lifecycle, ObjectState};
 use serde_json::{Map, Value};
 
 use crate::disk::{Sqlite, store_of};
@@ -35,8 +35,8 @@ const OBJECTS: [&str; 2] = [include_str!("objects/state-1.sql"), include_str!("o
 fn objects(file: &str) -> impl Iterator<Item = (ObjectId, Value, &str)> {
     file.split("-- object ").skip(1).map(|part| {
         let (id, rest) = part.split_once('\n').unwrap();
-        let (shows, rows) = rest.strip_prefix("-- shows ").unwrap().split_once('\n').unwrap();
-        (ObjectId::from_hex(id).unwrap(), serde_json::from_str(shows).unwrap(), rows)
+        let (shows, object_state) = rest.strip_prefix("-- shows ").unwrap().split_once('\n').unwrap();
+        (ObjectId::from_hex(id).unwrap(), serde_json::from_str(shows).unwrap(), object_state)
     })
 }
 
@@ -67,8 +67,8 @@ fn is_part(one: &Value, other: &Value) -> bool {
     }
 }
 
-fn shows(rows: &Rows) -> Value {
-    serde_json::to_value(snapshot(rows, Vec::new(), 0)).unwrap()
+fn shows(object_state: &ObjectState) -> Value {
+    serde_json::to_value(snapshot(object_state, Vec::new(), 0)).unwrap()
 }
 
 /// Nothing is shown of a ride any more but its key; of that not what it was for, and both of its points as the first one.
@@ -94,7 +94,7 @@ fn goes_on(object: ObjectId, shown: &Value, sqlite: Sqlite) {
     // Its alarm rings, a month later.
     let ctx = context(EPOCH_MS + 31 * 24 * HOUR);
     let me = InstanceId("new".to_owned());
-    let gone_on: Result<_, Bug> = store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
+    let gone_on: Result<_, Bug> = store.transaction(&ctx, |object_state| Ok(wake(object_state, &me, &ctx)));
     gone_on.unwrap();
     store.read().unwrap();
 }
@@ -103,9 +103,9 @@ fn goes_on(object: ObjectId, shown: &Value, sqlite: Sqlite) {
 fn objects_of_every_version_load_and_go_on() {
     for (version, file) in OLD_OBJECTS {
         let mut count = 0;
-        for (object, shown, rows) in objects(file) {
+        for (object, shown, object_state) in objects(file) {
             let sqlite = of_version(version);
-            sqlite.connection.execute_batch(rows).unwrap();
+            sqlite.connection.execute_batch(object_state).unwrap();
             goes_on(object, &shown, sqlite);
             count += 1;
         }
@@ -113,9 +113,9 @@ fn objects_of_every_version_load_and_go_on() {
     }
     for file in OBJECTS {
         let mut count = 0;
-        for (object, shown, rows) in objects(file) {
+        for (object, shown, object_state) in objects(file) {
             let sqlite = Sqlite::new();
-            sqlite.connection.execute_batch(rows).unwrap();
+            sqlite.connection.execute_batch(object_state).unwrap();
             goes_on(object, &shown, sqlite);
             count += 1;
         }
@@ -128,9 +128,9 @@ fn objects_of_every_version_load_and_go_on() {
 fn what_older_releases_wrote_down_is_kept() {
     let (version, file) = OLD_OBJECTS[1];
     let (mut audit, mut events, mut lines) = (0, 0, 0);
-    for (object, _, rows) in objects(file) {
+    for (object, _, object_state) in objects(file) {
         let old = of_version(version);
-        old.connection.execute_batch(rows).unwrap();
+        old.connection.execute_batch(object_state).unwrap();
         let query = |sql: &str| old.query::<Value>(sql, vec![]).unwrap();
         let old_audit = query("SELECT * FROM audit_records ORDER BY audit_id");
         let old_events =
@@ -163,12 +163,13 @@ fn what_older_releases_wrote_down_is_kept() {
 /// A release of before that is rolled back to cannot take a converted object for one in which nothing has happened: it fails as it makes its tables.
 #[test]
 fn a_release_of_before_refuses_what_was_converted() {
-    let rows = paid();
+    let object_state = paid();
     let sqlite = Sqlite::new();
-    let put: Result<(), Bug> = store_of(rows.object, sqlite.clone()).transaction(&context(EPOCH_MS), |now| {
-        *now = rows;
-        Ok(())
-    });
+    let put: Result<(), Bug> =
+        store_of(object_state.object, sqlite.clone()).transaction(&context(EPOCH_MS), |now| {
+            *now = object_state;
+            Ok(())
+        });
     put.unwrap();
     let made = MIGRATIONS.iter().flat_map(|statements| statements.iter());
     let failed: Vec<_> =
@@ -182,8 +183,8 @@ fn tables(sqlite: &Sqlite) -> Vec<(String, String)> {
         .connection
         .prepare("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
         .unwrap();
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    rows.map(Result::unwrap).collect()
+    let object_state = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    object_state.map(Result::unwrap).collect()
 }
 
 /// Objects of a file, in the tables of each version before: without what those had not. They are read as they were, but for that.
@@ -191,14 +192,14 @@ fn tables(sqlite: &Sqlite) -> Vec<(String, String)> {
 fn every_older_version_of_the_tables_is_read() {
     let (newest, file) = OLD_OBJECTS[0];
     for version in 1..newest {
-        for (object, _, rows) in objects(file) {
+        for (object, _, object_state) in objects(file) {
             let full = of_version(newest);
-            full.connection.execute_batch(rows).unwrap();
+            full.connection.execute_batch(object_state).unwrap();
             let old = of_version(version);
             copy(&full, &old);
             let read = store_of(object, old.clone()).read().unwrap().unwrap();
             let original = store_of(object, full).read().unwrap().unwrap();
-            assert_eq!(*read, as_of(version, Rows::clone(&original)), "version {version}");
+            assert_eq!(*read, as_of(version, ObjectState::clone(&original)), "version {version}");
             let left: Vec<String> = tables(&old).into_iter().map(|(name, _)| name).collect();
             assert_eq!(left, ["timeline"], "version {version}");
         }
@@ -233,46 +234,53 @@ fn inserts(sqlite: &Sqlite, table: &str, columns: &[String]) -> Vec<String> {
     let quoted: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
     let sql = format!("SELECT {} FROM {table} ORDER BY rowid", quoted.join(" || ',' || "));
     let mut statement = sqlite.connection.prepare(&sql).unwrap();
-    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
-    rows.map(|values| format!("INSERT INTO {table} ({}) VALUES ({values});", columns.join(","))).collect()
+    let object_state = statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
+    object_state
+        .map(|values| format!("INSERT INTO {table} ({}) VALUES ({values});", columns.join(",")))
+        .collect()
 }
 
 /// What the tables of a version cannot say has the value that it is given since.
-fn as_of(version: usize, mut rows: Rows) -> Rows {
+fn as_of(version: usize, mut object_state: ObjectState) -> ObjectState {
     if version < 2 {
-        (rows.resource.payment, rows.resource.refunds, rows.resource.tries, rows.bindings) =
-            (None, Vec::new(), Vec::new(), Vec::new());
-        rows.calls.iter_mut().for_each(|call| call.kind = CallKind::Authorize);
+        (
+            object_state.resource.payment,
+            object_state.resource.refunds,
+            object_state.resource.tries,
+            object_state.bindings,
+        ) = (None, Vec::new(), Vec::new(), Vec::new());
+        object_state.calls.iter_mut().for_each(|call| call.kind = CallKind::Authorize);
     }
     if version < 3 {
-        (rows.resource.version, rows.resource.audit_through) = (0, 0);
-        rows.jobs.iter_mut().for_each(|job| (job.sends, job.next_at_ms) = (0, 0));
+        (object_state.resource.version, object_state.resource.audit_through) = (0, 0);
+        object_state.jobs.iter_mut().for_each(|job| (job.sends, job.next_at_ms) = (0, 0));
     }
     if version < 5 {
-        rows.keys.iter_mut().for_each(|key| key.replays = 0);
+        object_state.keys.iter_mut().for_each(|key| key.replays = 0);
     }
-    rows
+    object_state
 }
 
 /// All objects of before that hold a ride, as they are read now.
-fn rides() -> Vec<(ObjectId, Sqlite, Rows)> {
+fn rides() -> Vec<(ObjectId, Sqlite, ObjectState)> {
     let old =
         OLD_OBJECTS.iter().flat_map(|(version, file)| objects(file).map(|found| (Some(*version), found)));
     let all = old.chain(OBJECTS.iter().flat_map(|file| objects(file)).map(|found| (None, found)));
-    let read =
-        all.filter(|(_, (_, shown, rows))| !shown["ride"].is_null() || rows.contains(r#""kind":"ride""#));
-    read.map(|(version, (object, _, rows))| {
+    let read = all.filter(|(_, (_, shown, object_state))| {
+        !shown["ride"].is_null() || object_state.contains(r#""kind":"ride""#)
+    });
+    read.map(|(version, (object, _, object_state))| {
         let sqlite = version.map_or_else(Sqlite::new, of_version);
-        sqlite.connection.execute_batch(rows).unwrap();
-        let rows = Rows::clone(&store_of(object, sqlite.clone()).read().unwrap().unwrap());
-        (object, sqlite, rows)
+        sqlite.connection.execute_batch(object_state).unwrap();
+        let object_state = ObjectState::clone(&store_of(object, sqlite.clone()).read().unwrap().unwrap());
+        (object, sqlite, object_state)
     })
     .collect()
 }
 
 /// The same request again, as far as a key knows it.
-fn again(rows: &Rows) -> Command {
-    let key = rows.keys.first().unwrap();
+fn again(object_state: &ObjectState) -> Command {
+    let key = object_state.keys.first().unwrap();
     Command {
         owner: key.owner.clone(),
         key_hash: key.key_hash.clone(),
@@ -292,15 +300,15 @@ fn again(rows: &Rows) -> Command {
 #[test]
 fn a_ride_of_before_is_not_taken_up_and_what_was_answered_is_replayed() {
     let (mut open, mut unsettled, mut replayed) = (0, 0, 0);
-    for (object, sqlite, rows) in rides() {
+    for (object, sqlite, object_state) in rides() {
         let store = store_of(object, sqlite.clone());
-        let is_open = matches!(rows.keys[0].lifecycle, Lifecycle::Open(_));
+        let is_open = matches!(object_state.keys[0].lifecycle, Lifecycle::Open(_));
         let me = InstanceId("new".to_owned());
         for at_ms in [EPOCH_MS + HOUR, EPOCH_MS + 31 * 24 * HOUR] {
             let ctx = context(at_ms);
-            let begun = |rows: &mut Rows| begin(rows, &again(rows), &me, &ctx);
+            let begun = |object_state: &mut ObjectState| begin(object_state, &again(object_state), &me, &ctx);
             let begun = store.transaction(&ctx, begun).unwrap();
-            match &rows.keys[0].lifecycle {
+            match &object_state.keys[0].lifecycle {
                 Lifecycle::Open(_) => {
                     assert!(matches!(begun, Begin::NotStarted | Begin::Pending { .. }), "{begun:?}")
                 }
@@ -310,20 +318,25 @@ fn a_ride_of_before_is_not_taken_up_and_what_was_answered_is_replayed() {
                 }
                 Lifecycle::Finished(_) | Lifecycle::Expired(_) => assert_eq!(begun, Begin::Expired),
             }
-            let tokens: Result<_, Bug> = store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
+            let tokens: Result<_, Bug> =
+                store.transaction(&ctx, |object_state| Ok(wake(object_state, &me, &ctx)));
             assert_eq!(tokens.unwrap(), []);
         }
         let now = store.read().unwrap().unwrap();
-        assert_eq!(now.keys[0].attempt, rows.keys[0].attempt);
-        let calls =
-            |rows: &Rows| rows.calls.iter().map(|call| (call.state.clone(), call.sends)).collect::<Vec<_>>();
-        assert_eq!(calls(&now), calls(&rows));
+        assert_eq!(now.keys[0].attempt, object_state.keys[0].attempt);
+        let calls = |object_state: &ObjectState| {
+            object_state.calls.iter().map(|call| (call.state.clone(), call.sends)).collect::<Vec<_>>()
+        };
+        assert_eq!(calls(&now), calls(&object_state));
         if is_open {
             open += 1;
             unsettled += usize::from(now.unsettled_call(1).is_some());
-            assert_eq!((&now.keys, &now.resource.retired), (&rows.keys, &rows.resource.retired));
+            assert_eq!(
+                (&now.keys, &now.resource.retired),
+                (&object_state.keys, &object_state.resource.retired)
+            );
             // What still leaves are its jobs, and in the end its personal data.
-            let mut alone = Rows::clone(&now);
+            let mut alone = ObjectState::clone(&now);
             alone.jobs.clear();
             let ctx = context(EPOCH_MS + 31 * 24 * HOUR);
             let kept_ms = ctx.times.personal_retention_ms;
@@ -340,9 +353,11 @@ fn a_ride_of_before_is_not_taken_up_and_what_was_answered_is_replayed() {
 #[test]
 fn a_ride_of_before_is_kept_for_the_release_that_can_end_it() {
     let mut count = 0;
-    for (object, _, rows) in objects(OBJECTS[0]).filter(|(_, _, rows)| rows.contains(r#""kind":"ride""#)) {
+    for (object, _, object_state) in
+        objects(OBJECTS[0]).filter(|(_, _, object_state)| object_state.contains(r#""kind":"ride""#))
+    {
         let sqlite = Sqlite::new();
-        sqlite.connection.execute_batch(rows).unwrap();
+        sqlite.connection.execute_batch(object_state).unwrap();
         let state = || -> Value {
             let select = "SELECT state FROM timeline WHERE id = 0";
             let text: String = sqlite.connection.query_row(select, [], |row| row.get(0)).unwrap();
@@ -350,8 +365,8 @@ fn a_ride_of_before_is_kept_for_the_release_that_can_end_it() {
         };
         let before = state();
         let ctx = context(EPOCH_MS + HOUR);
-        let changed: Result<_, Bug> = store_of(object, sqlite.clone()).transaction(&ctx, |rows| {
-            projection::stage_anew(rows, &ctx);
+        let changed: Result<_, Bug> = store_of(object, sqlite.clone()).transaction(&ctx, |object_state| {
+            projection::stage_anew(object_state, &ctx);
             Ok(())
         });
         changed.unwrap();
@@ -372,7 +387,7 @@ fn the_personal_data_of_a_ride_of_before_goes_when_it_is_asked_for_and_by_the_cl
         let ctx = Context { times: kept_ms, ..context(EPOCH_MS + 500 * 24 * HOUR) };
         let me = InstanceId("new".to_owned());
         let store = store_of(object, sqlite.clone());
-        let woken: Result<_, Bug> = store.transaction(&ctx, |rows| Ok(wake(rows, &me, &ctx)));
+        let woken: Result<_, Bug> = store.transaction(&ctx, |object_state| Ok(wake(object_state, &me, &ctx)));
         woken.unwrap();
         let select = "SELECT state FROM timeline WHERE id = 0";
         let text: String = sqlite.connection.query_row(select, [], |row| row.get(0)).unwrap();
@@ -389,7 +404,7 @@ fn the_personal_data_of_a_ride_of_before_goes_when_it_is_asked_for_and_by_the_cl
 fn write_objects() {
     let (seen, file) = (RefCell::new(BTreeSet::new()), Rc::new(RefCell::new(String::new())));
     let written = Rc::clone(&file);
-    watch(0..400, move |sqlite, rows| {
+    watch(0..400, move |sqlite, object_state| {
         let text: String = sqlite
             .connection
             .query_row("SELECT state FROM timeline WHERE id = 0", [], |row| row.get(0))
@@ -399,7 +414,8 @@ fn write_objects() {
         let new = features.difference(&seen.borrow()).count();
         if new >= 3 {
             seen.borrow_mut().extend(features);
-            let mut dump = format!("-- object {}\n-- shows {}\n", rows.object.to_hex(), shows(rows));
+            let mut dump =
+                format!("-- object {}\n-- shows {}\n", object_state.object.to_hex(), shows(object_state));
             tables(sqlite).iter().for_each(|(_, sql)| dump += &format!("{sql};\n"));
             let columns = ["id", "state", "lines", "facts"].map(str::to_owned);
             // Of what is only ever added two rows are enough.

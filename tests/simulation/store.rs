@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use once::alarm::{KnownAlarm, alarm_to_set};
 use once::flow::Flow as _;
 use paid_once::object::events::Remembered;
-use payments::engine::{Context, KeyRecord, Lifecycle, NewRows, Payments, Rows};
+use payments::engine::{Context, KeyRecord, Lifecycle, NewRows, ObjectState, Payments};
 use payments::payment::records::AuditRecord;
 use payments::providers::Provider;
 
@@ -19,7 +19,7 @@ pub(crate) const ADYEN_WINDOW_MS: u64 = 6 * 24 * HOUR;
 
 /// What is committed. What is only ever added is not loaded into a transaction.
 pub(crate) struct Store {
-    pub(crate) rows: Rows,
+    pub(crate) object_state: ObjectState,
     saboteur: Saboteur,
     /// The alarm, as the platform would say.
     pub(crate) alarm_at_ms: Option<u64>,
@@ -45,23 +45,23 @@ pub(crate) type EventKey = (&'static str, String);
 /// A transaction that has run and is not committed.
 pub(crate) struct Staged {
     /// Before a projection was staged, for the disk.
-    changed: Option<Rows>,
-    rows: Rows,
+    changed: Option<ObjectState>,
+    object_state: ObjectState,
     ctx: Context,
     set_alarm_ms: Option<u64>,
 }
 
 /// A transaction that was committed.
 pub(crate) struct Kept {
-    pub(crate) before: Rows,
+    pub(crate) before: ObjectState,
     pub(crate) appended: NewRows,
     pub(crate) set_alarm: bool,
 }
 
 impl Store {
-    pub(crate) fn new(rows: Rows, saboteur: Saboteur) -> Self {
+    pub(crate) fn new(object_state: ObjectState, saboteur: Saboteur) -> Self {
         Self {
-            rows,
+            object_state,
             saboteur,
             alarm_at_ms: None,
             known: (0, KnownAlarm::Unknown),
@@ -75,15 +75,15 @@ impl Store {
     }
 
     /// One whose jobs leave through a queue.
-    pub(crate) fn with_outbox(rows: Rows, saboteur: Saboteur) -> Self {
-        let mut store = Self::new(rows, saboteur);
+    pub(crate) fn with_outbox(object_state: ObjectState, saboteur: Saboteur) -> Self {
+        let mut store = Self::new(object_state, saboteur);
         store.has_outbox = true;
         store
     }
 
     /// On a disk. Nothing was committed yet.
     pub(crate) fn on(&mut self, disks: &Disks) {
-        self.disk = Some(Disk::new(self.rows.object, self.has_outbox, disks));
+        self.disk = Some(Disk::new(self.object_state.object, self.has_outbox, disks));
     }
 
     /// The alarm rings in an incarnation: the platform has none any more.
@@ -111,33 +111,33 @@ impl Store {
         &self,
         ctx: &Context,
         instance: usize,
-        body: impl FnOnce(&mut Rows) -> Result<T, E>,
+        body: impl FnOnce(&mut ObjectState) -> Result<T, E>,
     ) -> Result<(T, Staged), E> {
-        let mut rows = self.rows.clone();
-        let value = body(&mut rows)?;
-        self.saboteur.commits(&self.rows, &mut rows);
-        let changed = self.disk.is_some().then(|| rows.clone());
+        let mut object_state = self.object_state.clone();
+        let value = body(&mut object_state)?;
+        self.saboteur.commits(&self.object_state, &mut object_state);
+        let changed = self.disk.is_some().then(|| object_state.clone());
         if self.has_outbox {
-            Payments::on_commit(&self.rows, &mut rows, ctx);
+            Payments::on_commit(&self.object_state, &mut object_state, ctx);
         }
         let known = if self.known.0 == instance { self.known.1 } else { KnownAlarm::Unknown };
-        let set_alarm_ms = alarm_to_set(&self.rows, &self.saboteur.due(&rows), known, ctx);
-        Ok((value, Staged { changed, rows, ctx: *ctx, set_alarm_ms }))
+        let set_alarm_ms = alarm_to_set(&self.object_state, &self.saboteur.due(&object_state), known, ctx);
+        Ok((value, Staged { changed, object_state, ctx: *ctx, set_alarm_ms }))
     }
 
     /// Commits it.
     pub(crate) fn keep(&mut self, staged: Staged, instance: usize) -> Kept {
-        let Staged { changed, mut rows, ctx, set_alarm_ms } = staged;
-        let appended = std::mem::take(&mut rows.appended);
+        let Staged { changed, mut object_state, ctx, set_alarm_ms } = staged;
+        let appended = std::mem::take(&mut object_state.appended);
         if self.has_outbox {
-            rows.jobs.extend(appended.jobs.iter().cloned());
+            object_state.jobs.extend(appended.jobs.iter().cloned());
             self.audit_records += appended.facts.audit.len() as u64;
         }
         self.events.extend(
             appended.facts.events.iter().map(|event| (event.provider.as_str(), event.event_id.clone())),
         );
         self.alerts.extend(appended.facts.audit.iter().filter_map(alert));
-        let before = std::mem::replace(&mut self.rows, rows);
+        let before = std::mem::replace(&mut self.object_state, object_state);
         if self.known.0 != instance {
             self.known = (instance, KnownAlarm::Unknown);
         }
@@ -146,7 +146,7 @@ impl Store {
             self.known = (instance, KnownAlarm::At(at_ms));
         }
         if let (Some(disk), Some(changed)) = (&mut self.disk, &changed) {
-            let (after, events) = (&self.rows, &self.events);
+            let (after, events) = (&self.object_state, &self.events);
             let committed = Committed { changed, after, set_alarm_ms, events };
             self.kept_otherwise = disk.committed(&committed, instance, &ctx).err();
         }
@@ -169,7 +169,12 @@ fn alert(record: &AuditRecord) -> Option<(EventKey, String)> {
 }
 
 /// A key as the auditor sees it.
-pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64, is_refused: IsRefused<'_>) -> KeyView {
+pub(crate) fn key_view(
+    object_state: &ObjectState,
+    key: &KeyRecord,
+    now_ms: u64,
+    is_refused: IsRefused<'_>,
+) -> KeyView {
     let (life, holder, expires_at_ms) = match &key.lifecycle {
         Lifecycle::Open(open) => ("open", open.lease.as_ref().map(|lease| lease.holder.0.clone()), None),
         Lifecycle::Finished(finished) => ("finished", None, Some(finished.expires_at_ms)),
@@ -181,14 +186,14 @@ pub(crate) fn key_view(rows: &Rows, key: &KeyRecord, now_ms: u64, is_refused: Is
         life,
         attempt: key.attempt,
         holder,
-        needs_person: needs_person(rows, key.key_id, now_ms, is_refused),
+        needs_person: needs_person(object_state, key.key_id, now_ms, is_refused),
         expires_at_ms,
     }
 }
 
 /// Adyen has said all that it will, or is not sent to any more, and can't be asked; and money may have moved.
-fn needs_person(rows: &Rows, key_id: u32, now_ms: u64, is_refused: IsRefused<'_>) -> bool {
-    rows.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
+fn needs_person(object_state: &ObjectState, key_id: u32, now_ms: u64, is_refused: IsRefused<'_>) -> bool {
+    object_state.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
         let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
         let is_over = call.answer_is_stored || call.first_sent_at_ms.is_some_and(over);
         is_over && !is_refused(&call.provider_key)
@@ -196,16 +201,20 @@ fn needs_person(rows: &Rows, key_id: u32, now_ms: u64, is_refused: IsRefused<'_>
 }
 
 /// Whether a key is open that does not wait for a person.
-pub(crate) fn has_open_key(rows: &Rows, now_ms: u64, is_refused: IsRefused<'_>) -> bool {
+pub(crate) fn has_open_key(object_state: &ObjectState, now_ms: u64, is_refused: IsRefused<'_>) -> bool {
     let is_open = |key: &&KeyRecord| matches!(key.lifecycle, Lifecycle::Open(_));
-    rows.keys.iter().filter(is_open).any(|key| !needs_person(rows, key.key_id, now_ms, is_refused))
+    object_state
+        .keys
+        .iter()
+        .filter(is_open)
+        .any(|key| !needs_person(object_state, key.key_id, now_ms, is_refused))
 }
 
 /// When the first response is to be dropped, by the clock of who finished it.
-pub(crate) fn first_expiry_ms(rows: &Rows) -> Option<u64> {
+pub(crate) fn first_expiry_ms(object_state: &ObjectState) -> Option<u64> {
     let expires = |key: &KeyRecord| match &key.lifecycle {
         Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
         _ => None,
     };
-    rows.keys.iter().filter_map(expires).min()
+    object_state.keys.iter().filter_map(expires).min()
 }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use ::payments::engine::{self, Context, Limits, Payments, Rows};
+use ::payments::engine::{self, Context, Limits, ObjectState, Payments};
 use ::payments::payment::PaymentState;
 use ::payments::providers::Provider;
 use once::context::{Bug, Times};
@@ -107,7 +107,7 @@ fn every_forgotten_field_is_found() {
 }
 
 /// Plays histories, and looks at every object's disk after each commit.
-pub(crate) fn watch(seeds: std::ops::Range<u64>, watch: impl Fn(&Sqlite, &Rows) + 'static) {
+pub(crate) fn watch(seeds: std::ops::Range<u64>, watch: impl Fn(&Sqlite, &ObjectState) + 'static) {
     let disks = Disks { watched: Some(Rc::new(watch)), ..Disks::default() };
     for seed in seeds {
         let violations = history(seed, &disks, false).violations;
@@ -217,7 +217,7 @@ fn replays_are_written_with_the_next_commit() {
     let rows = paid();
     let sqlite = Sqlite::new();
     let store = || store_of(rows.object, sqlite.clone());
-    let change = |store: &Store<Payments, Sqlite>, change: &dyn Fn(&mut Rows)| {
+    let change = |store: &Store<Payments, Sqlite>, change: &dyn Fn(&mut ObjectState)| {
         let done: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |now| {
             change(now);
             Ok(())
@@ -254,11 +254,11 @@ fn replays_are_written_with_the_next_commit() {
 }
 
 /// A payment in its object, by whatever history: one that a provider has taken money for.
-pub(crate) fn paid() -> Rows {
+pub(crate) fn paid() -> ObjectState {
     let found = Rc::new(RefCell::new(None));
     let keep = Rc::clone(&found);
     watch(0..12, move |_, rows| {
-        let is_paid = |rows: &Rows| {
+        let is_paid = |rows: &ObjectState| {
             rows.resource.payment.as_ref().is_some_and(|payment| {
                 payment.provider == Provider::Adyen
                     && payment.provider_payment.is_some()

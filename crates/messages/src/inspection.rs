@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::snapshot::{AuditRow, Snapshot, snapshot};
-use once::rows::TimelineEntry;
-use payments::engine::{CallState, ProviderCall, Rows, Settlement};
+use once::object_state::TimelineEntry;
+use payments::engine::{CallState, ObjectState, ProviderCall, Settlement};
 use payments::flows::void::is_voidable;
 use payments::payment::card::Card;
 use payments::payment::order_link::OrderLinks;
@@ -125,18 +125,18 @@ pub struct EventView {
 impl Inspection {
     /// Of these rows, with what is not loaded with them.
     pub fn of(
-        rows: &Rows,
+        state: &ObjectState,
         timeline: Vec<TimelineEntry>,
         events: Vec<EventView>,
         audit: Vec<AuditRow>,
         now_ms: u64,
     ) -> Self {
-        let mut snapshot = snapshot(rows, audit, now_ms);
+        let mut snapshot = snapshot(state, audit, now_ms);
         let refunded_minor = snapshot.payment.as_ref().map_or(0, |payment| payment.refunded_minor);
         if let Some(payment) = &mut snapshot.payment {
             payment.shown.clear();
         }
-        let payment = rows.resource.payment.as_ref();
+        let payment = state.resource.payment.as_ref();
         let free = payment.filter(|payment| payment.pending.is_none());
         let refundable_minor = free
             .filter(|payment| !payment.forbids_refunds())
@@ -152,13 +152,13 @@ impl Inspection {
             under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
             next_check_at_ms: payment.and_then(polling::due_at_ms),
             timeline,
-            replays: rows.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
-            tries: rows.resource.tries.clone(),
-            links: rows.resource.links.clone(),
+            replays: state.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
+            tries: state.resource.tries.clone(),
+            links: state.resource.links.clone(),
             link_revision: payment.and_then(|payment| payment.link_revision),
-            given_up_call: by_hand::given_up(rows, now_ms).map(|(call_id, _)| call_id),
-            calls: rows.calls.iter().map(CallView::of).collect(),
-            jobs: rows
+            given_up_call: by_hand::given_up(state, now_ms).map(|(call_id, _)| call_id),
+            calls: state.calls.iter().map(CallView::of).collect(),
+            jobs: state
                 .jobs
                 .iter()
                 .map(|job| JobView {

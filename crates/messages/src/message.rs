@@ -7,9 +7,9 @@ use crate::inspection::{CallView, Inspection};
 use once::fingerprint::Canonical;
 use once::id::Owner;
 use once::key::KeyHash;
-use once::rows::TimelineEntry;
+use once::object_state::TimelineEntry;
 use once::trace::{TraceContext, optional};
-use payments::engine::{Command, KeyRecord, Lifecycle, RecoveryPoint, Rows};
+use payments::engine::{Command, KeyRecord, Lifecycle, ObjectState, RecoveryPoint};
 use payments::flows::tries::NextTry;
 use payments::payment::money::Currency;
 use payments::payment::operation::{Point, Refusal};
@@ -60,7 +60,7 @@ pub struct Finality {
 /// What the edge asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum ObjectRequest {
     /// Run an operation under a key, or answer from what it did.
     Run(Box<Execute>),
     /// Bind a key, in its own object, to the object in which its operation runs.
@@ -146,7 +146,7 @@ pub enum Ask {
     Return,
 }
 
-impl Ask {
+impl ObjectRequest {
     /// Its name in traces.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -174,13 +174,13 @@ impl Ask {
     }
 }
 
-/// What the object answers to [`Ask::Locate`]: the object, as hexadecimal digits.
+/// What the object answers to [`ObjectRequest::Locate`]: the object, as hexadecimal digits.
 pub type Located = Option<String>;
 
-/// What the object answers to [`Ask::Inspect`]: `None` where nothing is.
+/// What the object answers to [`ObjectRequest::Inspect`]: `None` where nothing is.
 pub type Inspected = Option<Inspection>;
 
-/// What the object answers to [`Ask::ShowCall`]: `None` where there is no such call.
+/// What the object answers to [`ObjectRequest::ShowCall`]: `None` where there is no such call.
 pub type ShownCall = Option<CallReport>;
 
 /// What an operator says of a call.
@@ -217,7 +217,7 @@ pub struct ByHandAsk {
     pub reason: String,
 }
 
-/// What the object answers to [`Ask::SettleByHand`] and [`Ask::Hold`].
+/// What the object answers to [`ObjectRequest::SettleByHand`] and [`ObjectRequest::Hold`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum ByHandAnswer {
@@ -284,7 +284,7 @@ pub struct Sighting {
     pub is_found: bool,
 }
 
-/// What the object answers to [`Ask::Return`]: `None` without a payment that leads anywhere.
+/// What the object answers to [`ObjectRequest::Return`]: `None` without a payment that leads anywhere.
 pub type Returned = Option<WayOn>;
 
 /// Where a person goes who has come back from the bank's page, and what the shop is told.
@@ -298,7 +298,7 @@ pub struct WayOn {
     pub currency: Currency,
 }
 
-/// What the object answers to [`Ask::Bind`].
+/// What the object answers to [`ObjectRequest::Bind`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BindVerdict {
@@ -345,13 +345,13 @@ impl Fault {
     pub const AT: [RecoveryPoint; 1] = [RecoveryPoint::At(Point::Reserved)];
 }
 
-/// What the object answers to [`Ask::Run`].
+/// What the object answers to [`ObjectRequest::Run`].
 pub type ExecuteResult = once::execute::ExecuteResult<Refusal>;
 
-/// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
+/// What the object answers to [`ObjectRequest::Show`]: `None` for a stranger, and where nothing is.
 pub type Shown = Option<View>;
 
-/// What the object answers to [`Ask::Order`].
+/// What the object answers to [`ObjectRequest::Order`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OrderView {
     /// The newest try to pay it.
@@ -426,8 +426,8 @@ pub struct KeyView {
 impl KeyView {
     /// From a record, with the timeline of the whole object, as it stands at `now_ms` (since the epoch): a response
     /// has expired at its time, also if the alarm that drops it is late.
-    pub fn of(rows: &Rows, key: &KeyRecord, timeline: Vec<TimelineEntry>, now_ms: u64) -> Self {
-        let in_doubt = rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
+    pub fn of(state: &ObjectState, key: &KeyRecord, timeline: Vec<TimelineEntry>, now_ms: u64) -> Self {
+        let in_doubt = state.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
         let (status, response_code, expires_at_ms) = match &key.lifecycle {
             // In doubt while a send is on its way is simply under way; in doubt while nobody works on it is unknown.
             Lifecycle::Open(open) if in_doubt && open.lease.is_none() => (KeyStatus::Unknown, None, None),

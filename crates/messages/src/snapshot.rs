@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use payments::engine::{CallState, KeyRecord, Lifecycle, ProviderCall, Rows, Settlement};
+use payments::engine::{CallState, KeyRecord, Lifecycle, ObjectState, ProviderCall, Settlement};
 use payments::payment::result::CallKind;
 use payments::payment::{PaymentState, Watch};
 use payments::providers::Provider;
@@ -136,18 +136,21 @@ impl Snapshot {
 }
 
 /// What the object tells at `now_ms` (since the epoch), with the audit records that the read model is not known to have.
-pub fn snapshot(rows: &Rows, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
-    let refunds =
-        newest(&rows.resource.refunds, |refund| refund.version, |refund| refund.status() == "pending");
-    let keys = newest(&rows.keys, changed_at_ms, |key| matches!(key.lifecycle, Lifecycle::Open(_)));
+pub fn snapshot(object_state: &ObjectState, audit: Vec<AuditRow>, now_ms: u64) -> Snapshot {
+    let refunds = newest(
+        &object_state.resource.refunds,
+        |refund| refund.version,
+        |refund| refund.status() == "pending",
+    );
+    let keys = newest(&object_state.keys, changed_at_ms, |key| matches!(key.lifecycle, Lifecycle::Open(_)));
     Snapshot {
-        object: rows.object.to_hex(),
-        version: rows.resource.version,
+        object: object_state.object.to_hex(),
+        version: object_state.resource.version,
         at_ms: now_ms,
-        owner: rows.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
-        payment: payment(rows),
-        refunds: refunds.filter_map(|refund| refund_row(rows, refund)).collect(),
-        keys: keys.map(|key| key_row(rows, key)).collect(),
+        owner: object_state.keys.first().map(|key| key.owner.to_text()).unwrap_or_default(),
+        payment: payment(object_state),
+        refunds: refunds.filter_map(|refund| refund_row(object_state, refund)).collect(),
+        keys: keys.map(|key| key_row(object_state, key)).collect(),
         audit,
     }
 }
@@ -174,14 +177,14 @@ const fn changed_at_ms(key: &KeyRecord) -> u64 {
     }
 }
 
-fn payment(rows: &Rows) -> Option<PaymentRow> {
-    let payment = rows.resource.payment.as_ref()?;
+fn payment(object_state: &ObjectState) -> Option<PaymentRow> {
+    let payment = object_state.resource.payment.as_ref()?;
     Some(PaymentRow {
         payment_id: payment.id.to_string(),
         status: payment.status().to_owned(),
         amount_minor: payment.amount.get(),
         captured_minor: payment.captured_minor(),
-        refunded_minor: payment.refunded_minor(&rows.resource.refunds),
+        refunded_minor: payment.refunded_minor(&object_state.resource.refunds),
         refunded_elsewhere_minor: payment.refunded_elsewhere_minor,
         currency: payment.currency.as_str().to_owned(),
         provider: payment.provider.as_str().to_owned(),
@@ -195,13 +198,13 @@ fn payment(rows: &Rows) -> Option<PaymentRow> {
         attempt: payment.attempt,
         pending_operation: payment.pending.map(|pending| pending.operation().to_owned()),
         wake_at_ms: payment.watch.as_ref().and_then(Watch::due_at_ms),
-        shown: payment.to_json(&rows.resource.refunds, &rows.resource.tries).to_string(),
+        shown: payment.to_json(&object_state.resource.refunds, &object_state.resource.tries).to_string(),
         created_at_ms: payment.created_at_ms,
     })
 }
 
-fn refund_row(rows: &Rows, refund: &payments::payment::Refund) -> Option<RefundRow> {
-    let payment = rows.resource.payment.as_ref()?;
+fn refund_row(object_state: &ObjectState, refund: &payments::payment::Refund) -> Option<RefundRow> {
+    let payment = object_state.resource.payment.as_ref()?;
     Some(RefundRow {
         refund_id: refund.id.to_string(),
         payment_id: payment.id.to_string(),
@@ -216,21 +219,21 @@ fn refund_row(rows: &Rows, refund: &payments::payment::Refund) -> Option<RefundR
 }
 
 /// The operation that makes a call. `None` for a ride of an older release: only those have calls and no payment.
-fn operation(rows: &Rows, call: &ProviderCall) -> Option<&'static str> {
-    rows.resource.payment.as_ref()?;
+fn operation(object_state: &ObjectState, call: &ProviderCall) -> Option<&'static str> {
+    object_state.resource.payment.as_ref()?;
     Some(if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() })
 }
 
-fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
+fn key_row(object_state: &ObjectState, key: &KeyRecord) -> KeyRow {
     let is_flagged_call = |state: &CallState| matches!(state, CallState::Settled(Settlement::NeedsReview));
-    let calls = || rows.calls.iter().filter(|call| call.key_id == key.key_id);
+    let calls = || object_state.calls.iter().filter(|call| call.key_id == key.key_id);
     let flagged_call = calls().any(|call| is_flagged_call(&call.state) || call.needs_review().is_some());
     let mut row = KeyRow {
         key_id: key.key_id,
         key_hash: key.key_hash.0.clone(),
         owner: key.owner.to_text(),
         // What it was asked for is dropped at the end; its call tells.
-        operation: calls().next().and_then(|call| operation(rows, call)).map(str::to_owned),
+        operation: calls().next().and_then(|call| operation(object_state, call)).map(str::to_owned),
         status: key.lifecycle.name().to_owned(),
         recovery_point: key.recovery_point().as_str().to_owned(),
         attempts: key.attempt,
@@ -245,7 +248,7 @@ fn key_row(rows: &Rows, key: &KeyRecord) -> KeyRow {
     };
     match &key.lifecycle {
         Lifecycle::Open(open) => {
-            let call = rows.unsettled_call(key.key_id);
+            let call = object_state.unsettled_call(key.key_id);
             let in_doubt = call.is_some_and(ProviderCall::in_doubt);
             row.operation = Some(open.operation.name().to_owned());
             row.failures = open.failures;

@@ -1,7 +1,7 @@
 //! What stands beside the state in its row: the newest lines of the timeline, and the newest facts.
 
 use once::context::Bug;
-use once::rows::TimelineEntry;
+use once::object_state::TimelineEntry;
 use once::state::parsed;
 use serde::Serialize;
 use serde_json::Value;

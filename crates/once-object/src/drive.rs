@@ -8,13 +8,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use once::alarm::{Forgotten, forget};
-use once::begin::{Begin, Bound, Command, begin, bind, decided};
+use once::begin::{Begin, Command, KeyRoute, begin, bind, decided};
 use once::context::Bug;
 use once::id::{ObjectId, Owner, RequestId};
 use once::key::KeyHash;
+use once::object_state::ObjectState;
 use once::outbox;
 use once::record::FencingToken;
-use once::rows::Rows;
 use once::run::{Action, Event, Run, RunEnd};
 use once::step::StepError;
 use worker::Delay;
@@ -35,19 +35,19 @@ impl<H: Host> Object<H> {
     /// # Errors
     /// Where the storage fails, or the state cannot be. What was committed stands, and the same request may come again.
     pub async fn execute(self: &Rc<Self>, ask: Execute<H::Flow>) -> Result<Executed<H::Flow>, Bug> {
-        let rows = self.store.read()?;
+        let state = self.store.read()?;
         let ctx = self.context();
         let patience_until_ms = ctx.now_ms.saturating_add(ask.wait_ms);
         let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0 });
         let decided =
-            rows.as_ref().and_then(|rows| Some((decided(rows, &ask.command, &self.me, &ctx)?, rows)));
+            state.as_ref().and_then(|state| Some((decided(state, &ask.command, &self.me, &ctx)?, state)));
         let (begun, first_turn) = match decided {
-            Some((begun, rows)) => {
-                self.store.ensure_alarm(rows, &ctx)?;
+            Some((begun, state)) => {
+                self.store.ensure_alarm(state, &ctx)?;
                 (begun, None)
             }
             None => {
-                let is_known = rows.is_some_and(|rows| rows.key_of(&ask.command.key_hash).is_some());
+                let is_known = state.is_some_and(|state| state.key_of(&ask.command.key_hash).is_some());
                 match self.begin(&ask, is_known, patience_until_ms).await? {
                     Some(begun) => begun,
                     None => return at_once(ExecuteResult::RateLimited),
@@ -117,12 +117,12 @@ impl<H: Host> Object<H> {
         takes_turn: bool,
     ) -> Result<Begun<H::Flow>, Bug> {
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| {
-            let begun = begin(rows, command, &self.me, &ctx)?;
+        self.store.transaction(&ctx, |state| {
+            let begun = begin(state, command, &self.me, &ctx)?;
             let first_turn = match &begun {
                 Begin::Run(token) if takes_turn => {
                     let mut run = Run::new(token.clone(), patience_until_ms, &[]);
-                    let action = run.first_turn(rows, &ctx);
+                    let action = run.first_turn(state, &ctx);
                     Some((run, action))
                 }
                 _ => None,
@@ -133,19 +133,21 @@ impl<H: Host> Object<H> {
 
     /// Whether a request would begin something new, as the rows are now. Nothing is written.
     fn would_start(&self, command: &Command<H::Flow>) -> Result<bool, Bug> {
-        let mut rows =
-            self.store.read()?.map_or_else(|| Rows::empty(self.store.object()), |rows| Rows::clone(&rows));
-        let is_known = rows.key_of(&command.key_hash).is_some();
-        Ok(!is_known && matches!(begin(&mut rows, command, &self.me, &self.context())?, Begin::Run(_)))
+        let mut state = self
+            .store
+            .read()?
+            .map_or_else(|| ObjectState::empty(self.store.object()), |state| ObjectState::clone(&state));
+        let is_known = state.key_of(&command.key_hash).is_some();
+        Ok(!is_known && matches!(begin(&mut state, command, &self.me, &self.context())?, Begin::Run(_)))
     }
 
     /// Binds a key, in the key's own object, to the object in which its operation runs.
     ///
     /// # Errors
     /// Where the storage fails.
-    pub fn bind(&self, command: &Command<H::Flow>, object: ObjectId) -> Result<Bound, Bug> {
+    pub fn bind(&self, command: &Command<H::Flow>, object: ObjectId) -> Result<KeyRoute, Bug> {
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| Ok(bind(rows, command, object, &ctx)))
+        self.store.transaction(&ctx, |state| Ok(bind(state, command, object, &ctx)))
     }
 
     /// Drops a finished key's response before its time.
@@ -157,7 +159,7 @@ impl<H: Host> Object<H> {
             return Ok(Forgotten::Unknown);
         }
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| Ok(forget(rows, owner, key_hash, &ctx)))
+        self.store.transaction(&ctx, |state| Ok(forget(state, owner, key_hash, &ctx)))
     }
 
     /// A job is done, or dead: it is forgotten here.
@@ -169,8 +171,8 @@ impl<H: Host> Object<H> {
             return Ok(());
         }
         let ctx = self.context();
-        self.store.transaction(&ctx, |rows| {
-            outbox::confirm(rows, job_id);
+        self.store.transaction(&ctx, |state| {
+            outbox::confirm(state, job_id);
             Ok(())
         })
     }
@@ -215,7 +217,7 @@ impl<H: Host> Object<H> {
                 let first = self
                     .store
                     .read()?
-                    .and_then(|rows| rows.key(key_id).map(|key| key.original_request.clone()));
+                    .and_then(|state| state.key(key_id).map(|key| key.original_request.clone()));
                 let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
                 ExecuteResult::Finished { response, original_request, replayed }
             }
@@ -237,7 +239,7 @@ impl<H: Host> Object<H> {
     ) -> Running {
         let FencingToken { key_id, attempt, .. } = run.token;
         let token = run.token.clone();
-        if let Some(key) = self.store.remembered().as_ref().and_then(|rows| rows.key(key_id)) {
+        if let Some(key) = self.store.remembered().as_ref().and_then(|state| state.key(key_id)) {
             self.host.run_began(key, &token);
         }
         let object = Rc::clone(self);
@@ -324,17 +326,17 @@ impl<H: Host> Object<H> {
         let ctx = self.context();
         if faults.is_none() {
             let (before, again) = (run.clone(), event.clone());
-            match self.store.transaction(&ctx, |rows| run.turn(rows, again, &ctx)) {
+            match self.store.transaction(&ctx, |state| run.turn(state, again, &ctx)) {
                 Err(StepError::Bug(bug)) => self.turn_failed(&bug),
                 done => return done,
             }
             *run = before;
         }
-        self.store.transaction(&ctx, |rows| {
+        self.store.transaction(&ctx, |state| {
             if let Some(faults) = faults {
-                (faults.before_step)(rows, &run.token, &event);
+                (faults.before_step)(state, &run.token, &event);
             }
-            run.step(rows, event, &ctx)
+            run.step(state, event, &ctx)
         })
     }
 
@@ -346,7 +348,7 @@ impl<H: Host> Object<H> {
     fn give_up(&self, run: &Run<H::Flow>, bug: Bug) -> Result<Action<H::Flow>, Bug> {
         self.log_of(run.token.key_id, "error", "step_failed", &[("error", bug.0.as_str().into())]);
         let ctx = self.context();
-        let released = self.store.transaction(&ctx, |rows| run.abandon(rows, "an error of ours", &ctx));
+        let released = self.store.transaction(&ctx, |state| run.abandon(state, "an error of ours", &ctx));
         match released {
             Ok(action) => Ok(action),
             Err(StepError::Fenced) => Ok(Action::End(self.superseded(run))),

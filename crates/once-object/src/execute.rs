@@ -4,8 +4,8 @@ use once::begin::Command;
 use once::domain::Domain;
 pub use once::execute::ExecuteResult;
 use once::flow::Flow;
+use once::object_state::ObjectState;
 use once::record::{FencingToken, RecoveryPoint};
-use once::rows::Rows;
 use once::run::Event;
 
 /// A request.
@@ -25,7 +25,7 @@ pub struct Faults<F: Flow> {
     /// It fails when it has reached one of these points.
     pub fail_at: &'static [RecoveryPoint<F::Point>],
     /// Is called in the transaction of each step, before it.
-    pub before_step: fn(&Rows<F>, &FencingToken, &Event<F::Answer>),
+    pub before_step: fn(&ObjectState<F>, &FencingToken, &Event<F::Answer>),
 }
 
 /// What came of it.

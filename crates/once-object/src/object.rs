@@ -11,9 +11,9 @@ use once::context::{Bug, Context};
 use once::domain::Domain;
 use once::flow::Flow;
 use once::id::{InstanceId, Owner, RequestId};
+use once::object_state::{ObjectState, StagedJob};
 use once::outbox::Handed;
 use once::record::{FencingToken, KeyRecord};
-use once::rows::{Rows, StagedJob};
 use once::run::RunEnd;
 use once::times::Times;
 use serde_json::{Map, Value};
@@ -67,7 +67,7 @@ pub trait Host: Sized + 'static {
     async fn deliver(
         &self,
         object: &Object<Self>,
-        rows: &Rows<Self::Flow>,
+        object_state: &ObjectState<Self::Flow>,
         jobs: Vec<Job<Self>>,
     ) -> Result<Vec<NotTaken>, Bug>;
 
@@ -78,7 +78,7 @@ pub trait Host: Sized + 'static {
     async fn forget_over(
         &self,
         _object: &Object<Self>,
-        _rows: &Rows<Self::Flow>,
+        _rows: &ObjectState<Self::Flow>,
         _jobs: &[Job<Self>],
     ) -> Result<(), Bug> {
         Ok(())
@@ -204,7 +204,7 @@ impl<H: Host> Object<H> {
 
     /// The same, of the work on a key: it also names the trace that this is part of.
     pub(super) fn log_of(&self, key_id: u32, level: &str, event: &str, fields: &[(&str, Value)]) {
-        let trace = self.store.remembered().and_then(|rows| rows.key(key_id)?.trace);
+        let trace = self.store.remembered().and_then(|object_state| object_state.key(key_id)?.trace);
         let trace = trace.map(|trace| ("trace_id", trace.trace_id_hex().into()));
         self.log(level, event, &[fields, trace.as_slice()].concat());
     }

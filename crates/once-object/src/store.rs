@@ -22,8 +22,8 @@ use once::alarm::{KnownAlarm, alarm_to_set};
 use once::context::{Bug, Context};
 use once::flow::Flow;
 use once::id::{ObjectId, RequestId};
+use once::object_state::{ObjectState, TimelineEntry};
 use once::replays::Replays;
-use once::rows::{Rows, TimelineEntry};
 use once::state;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -55,7 +55,7 @@ pub type Adopt<F, S> = fn(&S, ObjectId) -> Result<Option<Adopted<F>>, Bug>;
 #[derive(Debug)]
 pub struct Adopted<F: Flow> {
     /// The state.
-    pub rows: Rows<F>,
+    pub object_state: ObjectState<F>,
     /// The timeline, oldest line first.
     pub lines: Vec<TimelineEntry>,
     /// What the flow had written down, oldest first, as the facts of a commit each.
@@ -70,7 +70,7 @@ pub struct Hooks<F: Flow, S> {
     /// How objects of older releases are read.
     pub adopt: Adopt<F, S>,
     /// A transaction was committed: the rows before it and after.
-    pub committed: fn(&Rows<F>, &Rows<F>),
+    pub committed: fn(&ObjectState<F>, &ObjectState<F>),
 }
 
 impl<F: Flow, S> Default for Hooks<F, S> {
@@ -83,12 +83,12 @@ impl<F: Flow, S> Default for Hooks<F, S> {
 struct Remembered<F: Flow> {
     text: String,
     lines: u32,
-    rows: Rc<Rows<F>>,
+    object_state: Rc<ObjectState<F>>,
 }
 
 impl<F: Flow> Clone for Remembered<F> {
     fn clone(&self) -> Self {
-        Self { text: self.text.clone(), lines: self.lines, rows: Rc::clone(&self.rows) }
+        Self { text: self.text.clone(), lines: self.lines, object_state: Rc::clone(&self.object_state) }
     }
 }
 
@@ -134,45 +134,47 @@ impl<F: Flow, S: Storage> Store<F, S> {
     pub fn transaction<T, E: From<Bug>>(
         &self,
         ctx: &Context<F::Settings>,
-        change: impl FnOnce(&mut Rows<F>) -> Result<T, E>,
+        change: impl FnOnce(&mut ObjectState<F>) -> Result<T, E>,
     ) -> Result<T, E> {
         let before = self.load()?;
-        let rows =
-            before.as_ref().map_or_else(|| Rc::new(Rows::empty(self.object)), |it| Rc::clone(&it.rows));
-        let mut after = Rows::clone(&rows);
+        let object_state = before
+            .as_ref()
+            .map_or_else(|| Rc::new(ObjectState::empty(self.object)), |it| Rc::clone(&it.object_state));
+        let mut after = ObjectState::clone(&object_state);
         let value = change(&mut after)?;
-        self.commit(before.as_deref(), &rows, after, ctx)?;
+        self.commit(before.as_deref(), &object_state, after, ctx)?;
         Ok(value)
     }
 
     /// The rows as they are. `None` if nothing was ever written.
-    pub fn read(&self) -> Result<Option<Rc<Rows<F>>>, Bug> {
-        Ok(self.load()?.map(|it| Rc::clone(&it.rows)))
+    pub fn read(&self) -> Result<Option<Rc<ObjectState<F>>>, Bug> {
+        Ok(self.load()?.map(|it| Rc::clone(&it.object_state)))
     }
 
     /// The same, with the replays that are not written yet: for people.
-    pub fn read_counted(&self) -> Result<Option<Rows<F>>, Bug> {
-        let Some(rows) = self.read()? else { return Ok(None) };
-        let mut rows = Rows::clone(&rows);
-        self.replays.borrow().add_to(&mut rows);
-        Ok(Some(rows))
+    pub fn read_counted(&self) -> Result<Option<ObjectState<F>>, Bug> {
+        let Some(object_state) = self.read()? else { return Ok(None) };
+        let mut object_state = ObjectState::clone(&object_state);
+        self.replays.borrow().add_to(&mut object_state);
+        Ok(Some(object_state))
     }
 
     /// The rows as they were read or written last: enough for what only counts.
-    pub fn remembered(&self) -> Option<Rc<Rows<F>>> {
-        self.remembered.borrow().as_ref().map(|it| Rc::clone(&it.rows))
+    pub fn remembered(&self) -> Option<Rc<ObjectState<F>>> {
+        self.remembered.borrow().as_ref().map(|it| Rc::clone(&it.object_state))
     }
 
     /// A request was given the response of another one: that is counted, and most often nothing is written.
     pub fn replayed(&self, key_id: u32, request: &RequestId, ctx: &Context<F::Settings>) -> Result<(), Bug> {
-        let Some(rows) = self.remembered() else { return Ok(()) };
-        self.replays.borrow_mut().count(&rows, key_id, request, ctx.now_ms);
+        let Some(object_state) = self.remembered() else { return Ok(()) };
+        self.replays.borrow_mut().count(&object_state, key_id, request, ctx.now_ms);
         if self.replays.borrow().is_due() { self.transaction(ctx, |_| Ok(())) } else { Ok(()) }
     }
 
     /// What a request that changes nothing owes the alarm: an incarnation that does not know of it sets it, if something is due.
-    pub fn ensure_alarm(&self, rows: &Rows<F>, ctx: &Context<F::Settings>) -> Result<(), Bug> {
-        alarm_to_set(rows, rows, self.alarm.get(), ctx).map_or(Ok(()), |at_ms| self.set_alarm(at_ms))
+    pub fn ensure_alarm(&self, object_state: &ObjectState<F>, ctx: &Context<F::Settings>) -> Result<(), Bug> {
+        alarm_to_set(object_state, object_state, self.alarm.get(), ctx)
+            .map_or(Ok(()), |at_ms| self.set_alarm(at_ms))
     }
 
     /// The timeline of all keys, oldest line first.
@@ -188,7 +190,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         Ok(timeline)
     }
 
-    /// Rows of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
+    /// ObjectState of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
     /// of some commits as JSON; the newest are in the row 0. Empty if nothing was ever written.
     pub fn facts<T: DeserializeOwned>(&self, select: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug> {
         if !self.is_ready()? {
@@ -227,9 +229,9 @@ impl<F: Flow, S: Storage> Store<F, S> {
         if let Some(it) = remembered.as_ref().filter(|it| it.text == text) {
             return Ok(Some(Rc::clone(it)));
         }
-        let (rows, lines) = state::from_text(self.object, &text)?;
-        F::verify(&rows)?;
-        let it = Rc::new(Remembered { text, lines, rows: Rc::new(rows) });
+        let (object_state, lines) = state::from_text(self.object, &text)?;
+        F::verify(&object_state)?;
+        let it = Rc::new(Remembered { text, lines, object_state: Rc::new(object_state) });
         *remembered = Some(Rc::clone(&it));
         Ok(Some(it))
     }
@@ -252,14 +254,15 @@ impl<F: Flow, S: Storage> Store<F, S> {
     }
 
     fn adopt(&self) -> Result<bool, Bug> {
-        let Some(Adopted { rows, lines, facts, tables }) = (self.hooks.adopt)(&self.storage, self.object)?
+        let Some(Adopted { object_state, lines, facts, tables }) =
+            (self.hooks.adopt)(&self.storage, self.object)?
         else {
             return Ok(false);
         };
-        rows.verify()?;
-        F::verify(&rows)?;
+        object_state.verify()?;
+        F::verify(&object_state)?;
         let kept = lines.len().min(LINES_MAX);
-        let state = state::to_text(&rows, u32::try_from(kept).unwrap_or(u32::MAX))?;
+        let state = state::to_text(&object_state, u32::try_from(kept).unwrap_or(u32::MAX))?;
         let kept: Vec<&TimelineEntry> = first_and_newest(&lines).collect();
         let lines = to_json(&kept)?;
         self.storage.atomically(|| {
@@ -281,16 +284,16 @@ impl<F: Flow, S: Storage> Store<F, S> {
     fn commit(
         &self,
         before: Option<&Remembered<F>>,
-        rows: &Rows<F>,
-        mut after: Rows<F>,
+        object_state: &ObjectState<F>,
+        mut after: ObjectState<F>,
         ctx: &Context<F::Settings>,
     ) -> Result<(), Bug> {
-        F::on_commit(rows, &mut after, ctx);
-        let alarm_at_ms = alarm_to_set(rows, &after, self.alarm.get(), ctx);
+        F::on_commit(object_state, &mut after, ctx);
+        let alarm_at_ms = alarm_to_set(object_state, &after, self.alarm.get(), ctx);
         let appended = std::mem::take(&mut after.appended);
         after.jobs.extend(appended.jobs);
         let has_facts = appended.facts != F::Facts::default();
-        let is_changed = has_facts || !appended.timeline.is_empty() || *rows != after;
+        let is_changed = has_facts || !appended.timeline.is_empty() || *object_state != after;
         if !is_changed && !self.replays.borrow().is_due() {
             // Nothing is written but the alarm, if that must move.
             return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
@@ -330,8 +333,8 @@ impl<F: Flow, S: Storage> Store<F, S> {
         if let Some(at_ms) = alarm_at_ms {
             self.alarm.set(KnownAlarm::At(at_ms));
         }
-        (self.hooks.committed)(rows, &after);
-        self.remembered.replace(Some(Rc::new(Remembered { text, lines, rows: Rc::new(after) })));
+        (self.hooks.committed)(object_state, &after);
+        self.remembered.replace(Some(Rc::new(Remembered { text, lines, object_state: Rc::new(after) })));
         Ok(())
     }
 
@@ -349,13 +352,13 @@ impl<F: Flow, S: Storage> Store<F, S> {
 
     /// Drops the lines in the middle of the timeline.
     fn drop_lines(&self) -> Result<(), Bug> {
-        let mut rows = Vec::new();
+        let mut object_state = Vec::new();
         for row in self.lines()? {
-            rows.push((row.id, state::parsed::<Vec<serde_json::Value>>(&row.lines)?));
+            object_state.push((row.id, state::parsed::<Vec<serde_json::Value>>(&row.lines)?));
         }
-        let all: usize = rows.iter().map(|(_, lines)| lines.len()).sum();
+        let all: usize = object_state.iter().map(|(_, lines)| lines.len()).sum();
         let mut at = 0;
-        for (id, lines) in rows {
+        for (id, lines) in object_state {
             let numbered = lines.iter().zip(at..);
             let kept: Vec<_> = numbered.filter(|(_, at)| is_kept(*at, all)).map(|(line, _)| line).collect();
             at = at.saturating_add(lines.len());

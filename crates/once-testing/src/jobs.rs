@@ -12,8 +12,8 @@ impl<S: Scenario> World<'_, S> {
     pub(crate) fn drain(&mut self) -> Result<(), String> {
         let ours = self.instance;
         let ctx = self.context();
-        self.handed.keep_staged(&self.rows);
-        let due = outbox::due(&self.rows, &self.handed, &ctx);
+        self.handed.keep_staged(&self.object_state);
+        let due = outbox::due(&self.object_state, &self.handed, &ctx);
         if due.is_empty() {
             return Ok(());
         }
@@ -39,10 +39,10 @@ impl<S: Scenario> World<'_, S> {
         let mut handed = std::mem::take(&mut self.handed);
         let written = if is_taken { outbox::handed(&mut handed, leaving, &ctx) } else { leaving };
         if !(written.is_empty() && waiting.is_empty() && forgotten.is_empty()) {
-            self.transaction(|rows, ctx| {
-                outbox::sent(rows, &written, is_taken, ctx);
-                outbox::put_off(rows, &mut handed, &waiting, ctx);
-                forgotten.iter().for_each(|job_id| outbox::confirm(rows, job_id));
+            self.transaction(|state, ctx| {
+                outbox::sent(state, &written, is_taken, ctx);
+                outbox::put_off(state, &mut handed, &waiting, ctx);
+                forgotten.iter().for_each(|job_id| outbox::confirm(state, job_id));
                 Ok(())
             })?;
         }
@@ -56,8 +56,8 @@ impl<S: Scenario> World<'_, S> {
     /// A job is done.
     pub(crate) fn confirm(&mut self, job_id: &str) -> Result<(), String> {
         if self.site(Site::Confirm) != Some(Fault::ConfirmLost) {
-            self.transaction(|rows, _| {
-                outbox::confirm(rows, job_id);
+            self.transaction(|state, _| {
+                outbox::confirm(state, job_id);
                 Ok(())
             })?;
         }

@@ -7,7 +7,7 @@ use once::call::ProviderCall;
 use once::domain::Domain;
 use once::flow::Flow;
 use once::id::ObjectId;
-use once::rows::Rows;
+use once::object_state::ObjectState;
 use once::times::Times;
 
 use crate::plan::Plan;
@@ -43,7 +43,7 @@ pub trait Scenario {
 #[derive(Debug)]
 pub struct End<'a, F: Flow> {
     /// The object's rows.
-    pub rows: &'a Rows<F>,
+    pub object_state: &'a ObjectState<F>,
     /// What the provider has executed, in order.
     pub executions: &'a [Execution<F>],
     /// The ids of the jobs that were handed out, each as often as it was.

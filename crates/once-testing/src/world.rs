@@ -10,9 +10,9 @@ use once::call::{LookUp, ProviderCall};
 use once::context::{Bug, Context};
 use once::domain::Domain;
 use once::id::InstanceId;
+use once::object_state::ObjectState;
 use once::outbox::Handed;
 use once::record::{FencingToken, Lifecycle, StoredResponse};
-use once::rows::Rows;
 use once::run::{Action, Event as Input, Run, RunEnd};
 use once::step::StepError;
 use once::times::Times;
@@ -92,7 +92,7 @@ pub(crate) struct World<'a, S: Scenario> {
     pub(crate) now_ms: u64,
     events: BTreeMap<(u64, u64), Event<S>>,
     pub(crate) events_made: u64,
-    pub(crate) rows: Rows<Flow<S>>,
+    pub(crate) object_state: ObjectState<Flow<S>>,
     /// Only the newest setting of the alarm counts.
     alarms_set: u64,
     /// The incarnation that lives, and what it knows about the alarm.
@@ -122,7 +122,7 @@ impl<'a, S: Scenario> World<'a, S> {
             now_ms: BEGIN_MS,
             events: BTreeMap::new(),
             events_made: 0,
-            rows: Rows::empty(scenario.object()),
+            object_state: ObjectState::empty(scenario.object()),
             alarms_set: 0,
             instance: 0,
             known: KnownAlarm::Unknown,
@@ -188,21 +188,21 @@ impl<'a, S: Scenario> World<'a, S> {
         let me = self.me();
         let forgets = self.saboteur == Some(Saboteur::Tombstone);
         let patience_until_ms = self.now_ms + self.times.wait_ms;
-        let (in_turns, before) = (self.plan.is_in_turns(), self.rows.clone());
-        let begun = self.transaction(|rows, ctx| {
+        let (in_turns, before) = (self.plan.is_in_turns(), self.object_state.clone());
+        let begun = self.transaction(|object_state, ctx| {
             if forgets {
                 let is_expired =
                     |key: &once::record::KeyRecord<_>| matches!(key.lifecycle, Lifecycle::Expired(_));
                 let gone: Vec<u32> =
-                    rows.keys.iter().filter(|key| is_expired(key)).map(|key| key.key_id).collect();
-                rows.calls.retain(|call| !gone.contains(&call.key_id));
-                rows.keys.retain(|key| !gone.contains(&key.key_id));
+                    object_state.keys.iter().filter(|key| is_expired(key)).map(|key| key.key_id).collect();
+                object_state.calls.retain(|call| !gone.contains(&call.key_id));
+                object_state.keys.retain(|key| !gone.contains(&key.key_id));
             }
-            let begun = begin(rows, &request, &me, ctx)?;
+            let begun = begin(object_state, &request, &me, ctx)?;
             let first_turn = match &begun {
                 Begin::Run(token) if in_turns => {
                     let mut run = Run::new(token.clone(), patience_until_ms, &[]);
-                    let action = run.first_turn(rows, ctx);
+                    let action = run.first_turn(object_state, ctx);
                     Some((run, action))
                 }
                 _ => None,
@@ -274,11 +274,11 @@ impl<'a, S: Scenario> World<'a, S> {
     fn step(&mut self, id: u32, input: Input<Answer<S>>) -> Result<(), String> {
         let Some(mut running) = self.runs.remove(&id) else { return Ok(()) };
         self.forge(&mut running.run.token);
-        let before = self.rows.clone();
+        let before = self.object_state.clone();
         let in_turns = self.plan.is_in_turns();
-        let stepped = self.transaction(|rows, ctx| match in_turns {
-            true => running.run.turn(rows, input, ctx),
-            false => running.run.step(rows, input, ctx),
+        let stepped = self.transaction(|object_state, ctx| match in_turns {
+            true => running.run.turn(object_state, input, ctx),
+            false => running.run.step(object_state, input, ctx),
         })?;
         // Another run took over, or the incarnation died.
         let Some(Committed { value: Some(action), stalls }) = stepped else {
@@ -294,7 +294,7 @@ impl<'a, S: Scenario> World<'a, S> {
         id: u32,
         running: Running<S>,
         (action, stalls): (Action<Flow<S>>, bool),
-        before: Rows<Flow<S>>,
+        before: ObjectState<Flow<S>>,
     ) -> Result<(), String> {
         let stall_ms = if stalls { self.times.lease_ms + 1_000 } else { 0 };
         let instance = self.instance;
@@ -304,7 +304,7 @@ impl<'a, S: Scenario> World<'a, S> {
             Action::SleepUntil(at_ms) => self.after(at_ms.saturating_sub(self.now_ms), go(Input::Go)),
             Action::Send(call) => {
                 if self.saboteur == Some(Saboteur::WriteAhead) {
-                    self.rows = before;
+                    self.object_state = before;
                 }
                 self.must_be_written(&call)?;
                 self.runs.insert(id, running);
@@ -337,7 +337,7 @@ impl<'a, S: Scenario> World<'a, S> {
 
     /// With fencing off a run that is stale goes on as the one that took over.
     fn forge(&self, token: &mut FencingToken) {
-        let key = self.rows.key(token.key_id).filter(|_| self.saboteur == Some(Saboteur::Fencing));
+        let key = self.object_state.key(token.key_id).filter(|_| self.saboteur == Some(Saboteur::Fencing));
         if let Some((key, Lifecycle::Open(open))) = key.map(|key| (key, &key.lifecycle)) {
             token.attempt = key.attempt;
             token.holder = open.lease.as_ref().map_or_else(|| self.me(), |lease| lease.holder.clone());
@@ -348,7 +348,7 @@ impl<'a, S: Scenario> World<'a, S> {
     fn ring(&mut self) -> Result<(), String> {
         self.known = KnownAlarm::Gone;
         let me = self.me();
-        let woken = self.transaction(|rows, ctx| Ok(wake(rows, &me, ctx)))?;
+        let woken = self.transaction(|object_state, ctx| Ok(wake(object_state, &me, ctx)))?;
         let Some(tokens) = woken.and_then(|committed| committed.value) else {
             // The platform repeats an alarm whose handler has failed.
             self.set_alarm(self.now_ms + ALARM_AGAIN_MS);
@@ -361,11 +361,11 @@ impl<'a, S: Scenario> World<'a, S> {
     /// One transaction. `None` where the run has lost its lease; an error is a bug.
     pub(crate) fn transaction<T>(
         &mut self,
-        body: impl FnOnce(&mut Rows<Flow<S>>, &Context<()>) -> Result<T, StepError>,
+        body: impl FnOnce(&mut ObjectState<Flow<S>>, &Context<()>) -> Result<T, StepError>,
     ) -> Result<Option<Committed<T>>, String> {
         let ctx = self.context();
-        let mut rows = self.rows.clone();
-        let value = match body(&mut rows, &ctx) {
+        let mut object_state = self.object_state.clone();
+        let value = match body(&mut object_state, &ctx) {
             Ok(value) => value,
             Err(StepError::Fenced) => return Ok(None),
             Err(StepError::Bug(Bug(bug))) => return Err(format!("a bug: {bug}")),
@@ -375,14 +375,14 @@ impl<'a, S: Scenario> World<'a, S> {
             self.crash();
             return Ok(Some(Committed { value: None, stalls: false }));
         }
-        let alarm_ms = alarm_to_set(&self.rows, &rows, self.known, &ctx);
-        let appended = std::mem::take(&mut rows.appended);
+        let alarm_ms = alarm_to_set(&self.object_state, &object_state, self.known, &ctx);
+        let appended = std::mem::take(&mut object_state.appended);
         self.staged.extend(appended.jobs.iter().map(|job| job.job_id.clone()));
-        rows.jobs.extend(appended.jobs);
+        object_state.jobs.extend(appended.jobs);
         for line in appended.timeline {
             self.tell(&format!("key {}: {} {}", line.key_id, line.event, line.detail));
         }
-        self.rows = rows;
+        self.object_state = object_state;
         if let Some(at_ms) = alarm_ms.filter(|_| self.saboteur != Some(Saboteur::Alarm)) {
             self.set_alarm(at_ms);
             self.known = KnownAlarm::At(at_ms);
@@ -447,16 +447,19 @@ impl<'a, S: Scenario> World<'a, S> {
 
     /// What must be true at the end of every history.
     fn judge(&self) -> Result<(), String> {
-        if let Some(key) = self.rows.keys.iter().find(|key| matches!(key.lifecycle, Lifecycle::Open(_))) {
+        if let Some(key) =
+            self.object_state.keys.iter().find(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
+        {
             return Err(format!("key {} was never finished", key.key_id));
         }
         if let Some(lost) = self.staged.iter().find(|job_id| !self.jobs.contains(job_id)) {
             return Err(format!("the job {lost} was lost"));
         }
-        if let Some(left) = self.rows.jobs.first() {
+        if let Some(left) = self.object_state.jobs.first() {
             return Err(format!("the job {} never left", left.job_id));
         }
-        let end = End { rows: &self.rows, executions: &self.provider.executions, jobs: &self.jobs };
+        let end =
+            End { object_state: &self.object_state, executions: &self.provider.executions, jobs: &self.jobs };
         self.scenario.judge(&end)
     }
 }

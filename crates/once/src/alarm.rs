@@ -10,15 +10,15 @@ use super::context::Context;
 use super::flow::Flow;
 use super::id::{InstanceId, Owner};
 use super::key::KeyHash;
+use super::object_state::ObjectState;
 use super::outbox;
 use super::record::{Binding, FencingToken, KeyRecord, Lifecycle, Tombstone};
-use super::rows::Rows;
 
 /// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
-pub fn wake_at<F: Flow>(rows: &Rows<F>, ctx: &Context<F::Settings>) -> Option<u64> {
-    let keys = rows.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
-    let bindings = rows.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
-    keys.chain(bindings).chain(outbox::wakes_at(rows)).chain(F::due_at_ms(rows, ctx)).min()
+pub fn wake_at<F: Flow>(state: &ObjectState<F>, ctx: &Context<F::Settings>) -> Option<u64> {
+    let keys = state.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
+    let bindings = state.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
+    keys.chain(bindings).chain(outbox::wakes_at(state)).chain(F::due_at_ms(state, ctx)).min()
 }
 
 /// When the parameters are dropped that an older release has kept of a key that runs elsewhere.
@@ -59,8 +59,8 @@ pub enum KnownAlarm {
 /// It stands at or before the time at which something is due. While a run renews its lease at every step an alarm that
 /// comes too early is cheaper than moving it each time: it finds nothing due and is set anew.
 pub fn alarm_to_set<F: Flow>(
-    before: &Rows<F>,
-    after: &Rows<F>,
+    before: &ObjectState<F>,
+    after: &ObjectState<F>,
     known: KnownAlarm,
     ctx: &Context<F::Settings>,
 ) -> Option<u64> {
@@ -76,33 +76,37 @@ pub fn alarm_to_set<F: Flow>(
     }
 }
 
-fn is_awaited<F: Flow>(rows: &Rows<F>) -> bool {
-    !rows.jobs.is_empty() || F::is_awaiting(rows)
+fn is_awaited<F: Flow>(state: &ObjectState<F>) -> bool {
+    !state.jobs.is_empty() || F::is_awaiting(state)
 }
 
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops
 /// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
 /// Gives the runs to drive.
-pub fn wake<F: Flow>(rows: &mut Rows<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> Vec<FencingToken> {
-    let due: Vec<u32> = rows.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
-    for binding in &mut rows.bindings {
+pub fn wake<F: Flow>(
+    state: &mut ObjectState<F>,
+    me: &InstanceId,
+    ctx: &Context<F::Settings>,
+) -> Vec<FencingToken> {
+    let due: Vec<u32> = state.keys.iter().filter(|key| is_due(key, me, ctx)).map(|key| key.key_id).collect();
+    for binding in &mut state.bindings {
         if binding_wakes_at(binding, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
             binding.parameters = None;
         }
     }
     let mut tokens = Vec::new();
     for key_id in due {
-        expire(rows, key_id, ctx);
-        tokens.extend(take_over(rows, key_id, me, ctx));
+        expire(state, key_id, ctx);
+        tokens.extend(take_over(state, key_id, me, ctx));
     }
-    F::on_alarm(rows, ctx);
+    F::on_alarm(state, ctx);
     tokens
 }
 
 /// Whether the alarm has rung for jobs alone: nothing is to be taken up, to expire, or to be dropped.
-pub fn is_for_jobs<F: Flow>(rows: &Rows<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> bool {
-    let mut after = rows.clone();
-    wake(&mut after, me, ctx).is_empty() && after == *rows
+pub fn is_for_jobs<F: Flow>(state: &ObjectState<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> bool {
+    let mut after = state.clone();
+    wake(&mut after, me, ctx).is_empty() && after == *state
 }
 
 fn is_due<F: Flow>(key: &KeyRecord<F>, me: &InstanceId, ctx: &Context<F::Settings>) -> bool {
@@ -117,8 +121,8 @@ fn is_due<F: Flow>(key: &KeyRecord<F>, me: &InstanceId, ctx: &Context<F::Setting
 }
 
 /// Drops a finished key's response; what is left refuses a late retry. Nothing happens to any other key.
-pub fn expire<F: Flow>(rows: &mut Rows<F>, key_id: u32, ctx: &Context<F::Settings>) {
-    let Some(key) = rows.key_mut(key_id) else { return };
+pub fn expire<F: Flow>(state: &mut ObjectState<F>, key_id: u32, ctx: &Context<F::Settings>) {
+    let Some(key) = state.key_mut(key_id) else { return };
     let Lifecycle::Finished(finished) = &key.lifecycle else {
         return;
     };
@@ -129,11 +133,11 @@ pub fn expire<F: Flow>(rows: &mut Rows<F>, key_id: u32, ctx: &Context<F::Setting
     });
     key.parameters = None;
     key.trace = None;
-    let calls = rows.calls.iter_mut().filter(|call| call.key_id == key_id);
+    let calls = state.calls.iter_mut().filter(|call| call.key_id == key_id);
     for call in calls.filter(|call| matches!(call.state, CallState::Settled(_))) {
         call.request.body.clear();
     }
-    rows.note(key_id, ctx.now_ms, "expired", "");
+    state.append_timeline(key_id, ctx.now_ms, "expired", "");
 }
 
 /// What came of dropping a response before its time.
@@ -150,18 +154,18 @@ pub enum Forgotten {
 
 /// Drops the response of a finished key, if it is the owner's.
 pub fn forget<F: Flow>(
-    rows: &mut Rows<F>,
+    state: &mut ObjectState<F>,
     owner: &Owner,
     key_hash: &KeyHash,
     ctx: &Context<F::Settings>,
 ) -> Forgotten {
-    let key = rows.keys.iter().find(|key| key.key_hash == *key_hash && key.owner == *owner);
+    let key = state.keys.iter().find(|key| key.key_hash == *key_hash && key.owner == *owner);
     let Some((key_id, lifecycle)) = key.map(|key| (key.key_id, &key.lifecycle)) else {
         return Forgotten::Unknown;
     };
     if matches!(lifecycle, Lifecycle::Open(_)) {
         return Forgotten::Unfinished;
     }
-    expire(rows, key_id, ctx);
+    expire(state, key_id, ctx);
     Forgotten::Gone
 }

@@ -20,10 +20,10 @@ use super::fingerprint::{Canonical, Fingerprint};
 use super::flow::{Flow, Phase};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
+use super::object_state::ObjectState;
 use super::record::{
     Binding, Channel, FencingToken, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse,
 };
-use super::rows::Rows;
 use super::trace::TraceContext;
 
 /// A request as it reaches the object: authenticated, parsed and valid.
@@ -99,33 +99,33 @@ pub enum Begin<F: Domain> {
 
 /// Decides, and takes the lease where the decision is to run. On an error nothing may be committed.
 pub fn begin<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
-    if let Some(begun) = decided(rows, command, me, ctx) {
+    if let Some(begun) = decided(object_state, command, me, ctx) {
         return Ok(begun);
     }
-    if let Some(key) = rows.key_of(&command.key_hash) {
+    if let Some(key) = object_state.key_of(&command.key_hash) {
         // A key that was found open can be taken over.
         let key_id = key.key_id;
-        return Ok(take_over(rows, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run));
+        return Ok(take_over(object_state, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run));
     }
     // An object belongs to whoever used its first key.
-    if rows.keys.first().is_some_and(|first| first.owner != command.owner) {
+    if object_state.keys.first().is_some_and(|first| first.owner != command.owner) {
         return Ok(Begin::NotOwner);
     }
-    if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
+    if let Some(bound) = object_state.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
         return Ok(mismatch(bound.parameters.as_ref(), command));
     }
     if !command.may_start {
         return Ok(Begin::NotStarted);
     }
-    if rows.keys.len() >= ctx.keys_max as usize {
+    if object_state.keys.len() >= ctx.keys_max as usize {
         return Ok(Begin::Refused(F::too_many_keys(ctx.keys_max)));
     }
-    start(rows, command, me, ctx)
+    start(object_state, command, me, ctx)
 }
 
 fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F> {
@@ -135,12 +135,12 @@ fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F>
 
 /// What a request under a key that is known is told, unless it has to run: most often the stored response.
 pub fn decided<F: Flow>(
-    rows: &Rows<F>,
+    object_state: &ObjectState<F>,
     command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Option<Begin<F>> {
-    let key = rows.key_of(&command.key_hash)?;
+    let key = object_state.key_of(&command.key_hash)?;
     if key.owner != command.owner {
         return Some(Begin::NotOwner);
     }
@@ -161,15 +161,19 @@ pub fn decided<F: Flow>(
                 Some(Begin::InProgress { key_id: key.key_id, lease_left_ms: lease.until_ms - ctx.now_ms })
             }
             Some(_) => None,
-            None => pending(rows, key.key_id, ctx),
+            None => pending(object_state, key.key_id, ctx),
         },
     }
 }
 
 /// A run that could do nothing but wait for the provider, longer than its client would, is not worth an attempt: the
 /// alarm is set.
-fn pending<F: Flow>(rows: &Rows<F>, key_id: u32, ctx: &Context<F::Settings>) -> Option<Begin<F>> {
-    let call = rows.unsettled_call(key_id)?;
+fn pending<F: Flow>(
+    object_state: &ObjectState<F>,
+    key_id: u32,
+    ctx: &Context<F::Settings>,
+) -> Option<Begin<F>> {
+    let call = object_state.unsettled_call(key_id)?;
     match call.plan(ctx) {
         Plan::WaitUntil(retry_at_ms) if retry_at_ms > ctx.now_ms.saturating_add(ctx.times.wait_ms) => {
             Some(Begin::Pending { retry_at_ms, in_doubt: call.in_doubt() })
@@ -180,15 +184,15 @@ fn pending<F: Flow>(rows: &Rows<F>, key_id: u32, ctx: &Context<F::Settings>) -> 
 
 /// A new key: its record, and what its flow reserves. A refusal leaves neither.
 fn start<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     command: &Command<F>,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
-    let before = rows.clone();
-    let key_id = rows.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
+    let before = object_state.clone();
+    let key_id = object_state.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
     let attempt = 1;
-    rows.keys.push(KeyRecord {
+    object_state.keys.push(KeyRecord {
         key_id,
         key_hash: command.key_hash.clone(),
         owner: command.owner.clone(),
@@ -209,17 +213,17 @@ fn start<F: Flow>(
             failures: 0,
         }),
     });
-    rows.note(key_id, ctx.now_ms, "key_created", F::name(&command.operation));
+    object_state.append_timeline(key_id, ctx.now_ms, "key_created", F::name(&command.operation));
     let by = command.by.as_deref();
-    match F::admit(&command.operation, &mut Phase { rows, key_id, ctx, by })? {
+    match F::admit(&command.operation, &mut Phase { object_state, key_id, ctx, by })? {
         Ok(point) => {
             if let Some(point) = point {
-                rows.reach(key_id, point, ctx.now_ms)?;
+                object_state.reach(key_id, point, ctx.now_ms)?;
             }
             Ok(Begin::Run(FencingToken { key_id, attempt, holder: me.clone() }))
         }
         Err(refusal) => {
-            *rows = before;
+            *object_state = before;
             Ok(Begin::Refused(refusal))
         }
     }
@@ -227,7 +231,7 @@ fn start<F: Flow>(
 
 /// Where the operation of a key runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum KeyRoute {
     /// There, now and at every retry.
     To(ObjectId),
     /// The key was used for something else.
@@ -242,25 +246,25 @@ pub enum Bound {
 /// leaves no record, and may come again under the same key with other parameters. So these are not kept here, and nothing here has a time: a key is
 /// bound for good, and no alarm is set for it.
 pub fn bind<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     command: &Command<F>,
     object: ObjectId,
     ctx: &Context<F::Settings>,
-) -> Bound {
-    let differs = |kept: Option<&Canonical>| Bound::Mismatch {
+) -> KeyRoute {
+    let differs = |kept: Option<&Canonical>| KeyRoute::Mismatch {
         fields: kept.map(|kept| kept.differing_fields(&command.parameters)).unwrap_or_default(),
     };
-    if let Some(bound) = rows.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
+    if let Some(bound) = object_state.bindings.iter().find(|binding| binding.key_hash == command.key_hash) {
         let is_same = bound.fingerprint == command.fingerprint
             && bound.owner == command.owner
             && bound.object == object;
-        return if is_same { Bound::To(bound.object) } else { differs(bound.parameters.as_ref()) };
+        return if is_same { KeyRoute::To(bound.object) } else { differs(bound.parameters.as_ref()) };
     }
     // Used in this object itself: whatever it was, it was another request, which lives here.
-    if let Some(key) = rows.keys.iter().find(|key| key.key_hash == command.key_hash) {
+    if let Some(key) = object_state.keys.iter().find(|key| key.key_hash == command.key_hash) {
         return differs(key.parameters.as_ref());
     }
-    rows.bindings.push(Binding {
+    object_state.bindings.push(Binding {
         key_hash: command.key_hash.clone(),
         owner: command.owner.clone(),
         fingerprint: command.fingerprint.clone(),
@@ -268,18 +272,18 @@ pub fn bind<F: Flow>(
         object,
         bound_at_ms: ctx.now_ms,
     });
-    Bound::To(object)
+    KeyRoute::To(object)
 }
 
 /// Takes the lease of an open key under a new attempt number: from now on whoever held it before is stale. `None` if
 /// the key is not open, or its operation is retired.
 pub fn take_over<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     key_id: u32,
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Option<FencingToken> {
-    let key = rows.key_mut(key_id)?;
+    let key = object_state.key_mut(key_id)?;
     let Lifecycle::Open(open) = &mut key.lifecycle else {
         return None;
     };
@@ -294,6 +298,6 @@ pub fn take_over<F: Flow>(
     open.last_run_at_ms = ctx.now_ms;
     key.attempt = key.attempt.saturating_add(1);
     let attempt = key.attempt;
-    rows.note(key_id, ctx.now_ms, "resumed", detail);
+    object_state.append_timeline(key_id, ctx.now_ms, "resumed", detail);
     Some(FencingToken { key_id, attempt, holder: me.clone() })
 }

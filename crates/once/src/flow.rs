@@ -6,8 +6,8 @@
 use super::call::{CallSpec, CallState, ProviderCall, Settlement};
 use super::context::{Bug, Context};
 use super::domain::Domain;
+use super::object_state::ObjectState;
 use super::record::{KeyRecord, StoredResponse};
-use super::rows::Rows;
 
 /// What operations do.
 pub trait Flow: Domain {
@@ -30,30 +30,35 @@ pub trait Flow: Domain {
     fn too_many_keys(keys_max: u32) -> Self::Refusal;
 
     /// Whether a call that was never sent has lost its point: what it moves has changed since it was admitted.
-    fn is_overtaken(_call: &ProviderCall<Self>, _rows: &Rows<Self>) -> bool {
+    fn is_overtaken(_call: &ProviderCall<Self>, _rows: &ObjectState<Self>) -> bool {
         false
     }
 
     /// When the flow itself has something to do although nobody calls, in ms since the epoch.
-    fn due_at_ms(_rows: &Rows<Self>, _ctx: &Context<Self::Settings>) -> Option<u64> {
+    fn due_at_ms(_rows: &ObjectState<Self>, _ctx: &Context<Self::Settings>) -> Option<u64> {
         None
     }
 
     /// A transaction is about to be committed that makes `after` of `before`: adds what goes with it.
-    fn on_commit(_before: &Rows<Self>, _after: &mut Rows<Self>, _ctx: &Context<Self::Settings>) {}
+    fn on_commit(
+        _before: &ObjectState<Self>,
+        _after: &mut ObjectState<Self>,
+        _ctx: &Context<Self::Settings>,
+    ) {
+    }
 
     /// Refuses a resource that cannot be: it is neither written nor read.
-    fn verify(_rows: &Rows<Self>) -> Result<(), Bug> {
+    fn verify(_rows: &ObjectState<Self>) -> Result<(), Bug> {
         Ok(())
     }
 
     /// Whether a provider is to be asked something soon.
-    fn is_awaiting(_rows: &Rows<Self>) -> bool {
+    fn is_awaiting(_rows: &ObjectState<Self>) -> bool {
         false
     }
 
     /// The alarm has come: does what is due.
-    fn on_alarm(_rows: &mut Rows<Self>, _ctx: &Context<Self::Settings>) {}
+    fn on_alarm(_rows: &mut ObjectState<Self>, _ctx: &Context<Self::Settings>) {}
 }
 
 /// Whether an operation may begin: the point to which what it has reserved brings it, if to any; or why not.
@@ -73,7 +78,7 @@ pub enum End<F: Domain> {
 /// A phase at work: the rows, and on whose behalf.
 pub struct Phase<'a, F: Domain> {
     /// The rows of the object.
-    pub rows: &'a mut Rows<F>,
+    pub object_state: &'a mut ObjectState<F>,
     /// The key whose operation it is.
     pub key_id: u32,
     /// When, and with which configuration.
@@ -85,12 +90,12 @@ pub struct Phase<'a, F: Domain> {
 impl<F: Domain> Phase<'_, F> {
     /// The record of its key.
     pub fn key(&self) -> Result<&KeyRecord<F>, Bug> {
-        self.rows.key(self.key_id).ok_or_else(|| Bug(format!("no key {}", self.key_id)))
+        self.object_state.key(self.key_id).ok_or_else(|| Bug(format!("no key {}", self.key_id)))
     }
 
     /// How the call of this name ended; `None` if it was not made yet.
     pub fn settlement(&self, name: &str) -> Result<Option<Settlement<F::Answer>>, Bug> {
-        match self.rows.call(self.key_id, name).map(|call| &call.state) {
+        match self.object_state.call(self.key_id, name).map(|call| &call.state) {
             None => Ok(None),
             Some(CallState::Settled(settlement)) => Ok(Some(settlement.clone())),
             Some(other) => Err(Bug(format!("a phase ran while call {name} was {}", other.name()))),

@@ -5,7 +5,7 @@
 //! - [`begin`](begin::begin) decides what a request may do under its key: start, resume, replay, wait, or be refused.
 //! - [`Run::turn`](run::Run::turn) takes a run to the next thing to wait for, and says what that is: send a call,
 //!   look one up, sleep, or answer.
-//! - [`arm`](step::arm), inside it, comes right before every foreign send; it is where a stale run learns that it is
+//! - [`mark_sending`](step::mark_sending), inside it, comes right before every foreign send; it is where a stale run learns that it is
 //!   stale.
 //! - [`wake_at`](alarm::wake_at) says when the object must wake although nobody calls,
 //!   [`alarm_to_set`](alarm::alarm_to_set) whether its alarm must be moved for that, [`wake`](alarm::wake) what it then does.
@@ -25,12 +25,12 @@ pub mod fingerprint;
 pub mod flow;
 pub mod id;
 pub mod key;
+pub mod object_state;
 pub mod outbox;
 pub mod record;
 pub mod replays;
 pub mod request;
 mod resource_id;
-pub mod rows;
 pub mod run;
 pub mod state;
 pub mod step;

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use super::context::Context;
 use super::domain::Domain;
-use super::rows::{Rows, StagedJob};
+use super::object_state::{ObjectState, StagedJob};
 use super::times::OUTBOX_MS;
 
 /// How long a queue that did not take a job is left alone at least, in ms.
@@ -57,7 +57,11 @@ pub fn job<K, S>(kind: K, job_id: String, payload: serde_json::Value, ctx: &Cont
 
 /// What is staged now is looked at together with what has been staged before and waits to leave, unless that is too soon: then the alarm
 /// stays where it is.
-pub fn join_earlier<F: Domain>(before: &Rows<F>, after: &mut Rows<F>, ctx: &Context<F::Settings>) {
+pub fn join_earlier<F: Domain>(
+    before: &ObjectState<F>,
+    after: &mut ObjectState<F>,
+    ctx: &Context<F::Settings>,
+) {
     let soon_ms = ctx.now_ms.saturating_add(look_ms(ctx) / 2);
     let earlier = before.jobs.iter().filter(|job| job.sends == 0).map(|job| job.next_at_ms);
     let Some(earlier_ms) = earlier.min().filter(|at_ms| *at_ms >= soon_ms) else { return };
@@ -71,22 +75,26 @@ fn look_ms<S>(ctx: &Context<S>) -> u64 {
 }
 
 /// When the next job is looked at, in ms since the epoch.
-pub(crate) fn wakes_at<F: Domain>(rows: &Rows<F>) -> Option<u64> {
-    rows.jobs.iter().chain(&rows.appended.jobs).map(|job| job.next_at_ms).min()
+pub(crate) fn wakes_at<F: Domain>(state: &ObjectState<F>) -> Option<u64> {
+    state.jobs.iter().chain(&state.appended.jobs).map(|job| job.next_at_ms).min()
 }
 
 /// The jobs that are to be looked at: those of them that are over are to be [forgotten](confirm) before it is asked what is [due].
-pub fn late<F: Domain>(rows: &Rows<F>, ctx: &Context<F::Settings>) -> Vec<StagedJob<F::JobKind>> {
-    rows.jobs.iter().filter(|job| job.next_at_ms <= ctx.now_ms).cloned().collect()
+pub fn late<F: Domain>(state: &ObjectState<F>, ctx: &Context<F::Settings>) -> Vec<StagedJob<F::JobKind>> {
+    state.jobs.iter().filter(|job| job.next_at_ms <= ctx.now_ms).cloned().collect()
 }
 
 /// What is to be done about the jobs that are not over: those leave that have not left yet, as far as is known here, and those that were
 /// given their time.
-pub fn due<F: Domain>(rows: &Rows<F>, handed: &Handed, ctx: &Context<F::Settings>) -> Due<F::JobKind> {
+pub fn due<F: Domain>(
+    state: &ObjectState<F>,
+    handed: &Handed,
+    ctx: &Context<F::Settings>,
+) -> Due<F::JobKind> {
     let is_late = |job: &StagedJob<F::JobKind>| job.next_at_ms <= ctx.now_ms;
     let is_handed = |job: &StagedJob<F::JobKind>| handed.0.contains(&job.job_id);
-    let leaving = rows.jobs.iter().filter(|job| !is_handed(job) && (job.sends == 0 || is_late(job)));
-    let waiting = rows.jobs.iter().filter(|job| is_handed(job) && is_late(job));
+    let leaving = state.jobs.iter().filter(|job| !is_handed(job) && (job.sends == 0 || is_late(job)));
+    let waiting = state.jobs.iter().filter(|job| is_handed(job) && is_late(job));
     Due { leaving: leaving.take(BATCH_MAX).cloned().collect(), waiting: waiting.cloned().collect() }
 }
 
@@ -98,12 +106,12 @@ pub fn handed<K, S>(handed: &mut Handed, taken: Vec<StagedJob<K>>, ctx: &Context
 
 /// The queue has these, or could not take them (`taken`): when they are looked at again.
 pub fn sent<F: Domain>(
-    rows: &mut Rows<F>,
+    state: &mut ObjectState<F>,
     jobs: &[StagedJob<F::JobKind>],
     taken: bool,
     ctx: &Context<F::Settings>,
 ) {
-    for job in rows.jobs.iter_mut().filter(|job| jobs.iter().any(|sent| sent.job_id == job.job_id)) {
+    for job in state.jobs.iter_mut().filter(|job| jobs.iter().any(|sent| sent.job_id == job.job_id)) {
         job.sends = job.sends.saturating_add(1);
         let pause_ms = if taken { look_ms(ctx) } else { ctx.backoff_ms(job.sends).max(REFUSED_MS) };
         job.next_at_ms = ctx.now_ms.saturating_add(pause_ms);
@@ -112,12 +120,12 @@ pub fn sent<F: Domain>(
 
 /// The queue has had these for a while, and they are not over: when they leave again.
 pub fn put_off<F: Domain>(
-    rows: &mut Rows<F>,
+    state: &mut ObjectState<F>,
     handed: &mut Handed,
     jobs: &[StagedJob<F::JobKind>],
     ctx: &Context<F::Settings>,
 ) {
-    for job in rows.jobs.iter_mut().filter(|job| jobs.iter().any(|waiting| waiting.job_id == job.job_id)) {
+    for job in state.jobs.iter_mut().filter(|job| jobs.iter().any(|waiting| waiting.job_id == job.job_id)) {
         job.sends = job.sends.max(1);
         job.next_at_ms = ctx.now_ms.saturating_add(ctx.times.confirm_ms);
         handed.0.remove(&job.job_id);
@@ -125,13 +133,13 @@ pub fn put_off<F: Domain>(
 }
 
 /// A job is done, or lies in the dead letters: nothing more is to be done about it here.
-pub fn confirm<F: Domain>(rows: &mut Rows<F>, job_id: &str) {
-    rows.jobs.retain(|job| job.job_id != job_id);
+pub fn confirm<F: Domain>(state: &mut ObjectState<F>, job_id: &str) {
+    state.jobs.retain(|job| job.job_id != job_id);
 }
 
 impl Handed {
     /// Drops what is not staged any more.
-    pub fn keep_staged<F: Domain>(&mut self, rows: &Rows<F>) {
-        self.0.retain(|job_id| rows.jobs.iter().any(|job| job.job_id == *job_id));
+    pub fn keep_staged<F: Domain>(&mut self, state: &ObjectState<F>) {
+        self.0.retain(|job_id| state.jobs.iter().any(|job| job.job_id == *job_id));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::domain::Domain;
 use super::id::RequestId;
-use super::rows::{Rows, TimelineEntry};
+use super::object_state::{ObjectState, TimelineEntry};
 
 /// The event of a timeline's line about a replay.
 pub const REPLAYED: &str = "replayed";
@@ -25,8 +25,14 @@ pub struct Replays {
 
 impl Replays {
     /// A request was given the response of another one: the stored one, or that of a run whose end it has waited for.
-    pub fn count<F: Domain>(&mut self, rows: &Rows<F>, key_id: u32, request: &RequestId, now_ms: u64) {
-        let Some(key) = rows.key(key_id) else { return };
+    pub fn count<F: Domain>(
+        &mut self,
+        state: &ObjectState<F>,
+        key_id: u32,
+        request: &RequestId,
+        now_ms: u64,
+    ) {
+        let Some(key) = state.key(key_id) else { return };
         let unwritten = self.counts.entry(key_id).or_default();
         *unwritten = unwritten.saturating_add(1);
         let replays = key.replays.saturating_add(*unwritten);
@@ -48,9 +54,9 @@ impl Replays {
     }
 
     /// Adds the counts to those that are written.
-    pub fn add_to<F: Domain>(&self, rows: &mut Rows<F>) {
+    pub fn add_to<F: Domain>(&self, state: &mut ObjectState<F>) {
         for (key_id, count) in &self.counts {
-            if let Some(key) = rows.key_mut(*key_id) {
+            if let Some(key) = state.key_mut(*key_id) {
                 key.replays = key.replays.saturating_add(*count);
             }
         }

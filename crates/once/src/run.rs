@@ -11,8 +11,8 @@ use super::call::{LookUp, Outcome, ProviderCall};
 use super::context::Context;
 use super::domain::Domain;
 use super::flow::Flow;
+use super::object_state::ObjectState;
 use super::record::{FencingToken, Lifecycle, RecoveryPoint, StoredResponse};
-use super::rows::Rows;
 use super::step::{self, Next, StepError};
 
 /// Pages of the provider's list that one run reads at most; then the alarm goes on where it stopped. The platform limits
@@ -95,20 +95,20 @@ impl<F: Flow> Run<F> {
     }
 
     /// The first turn, in the transaction that has given the token. What fails is left to the next one.
-    pub fn first_turn(&mut self, rows: &mut Rows<F>, ctx: &Context<F::Settings>) -> Action<F> {
-        self.steps_on(Action::Again, rows, |run, rows| run.step(rows, Event::Go, ctx))
+    pub fn first_turn(&mut self, state: &mut ObjectState<F>, ctx: &Context<F::Settings>) -> Action<F> {
+        self.steps_on(Action::Again, state, |run, state| run.step(state, Event::Go, ctx))
     }
 
     /// One transaction: all steps up to the next thing that has to be waited for. On an error nothing may be committed: the driver
     /// rolls back, and for a bug calls [`abandon`](Self::abandon).
     pub fn turn(
         &mut self,
-        rows: &mut Rows<F>,
+        state: &mut ObjectState<F>,
         event: Event<F::Answer>,
         ctx: &Context<F::Settings>,
     ) -> Result<Action<F>, StepError> {
-        let action = self.step(rows, event, ctx)?;
-        Ok(self.steps_on(action, rows, |run, rows| run.step(rows, Event::Go, ctx)))
+        let action = self.step(state, event, ctx)?;
+        Ok(self.steps_on(action, state, |run, state| run.step(state, Event::Go, ctx)))
     }
 
     /// Goes on by `step` while there is nothing to wait for: the rest of a turn. A step that fails leaves the rows and the run as they
@@ -116,18 +116,18 @@ impl<F: Flow> Run<F> {
     pub fn steps_on(
         &mut self,
         mut action: Action<F>,
-        rows: &mut Rows<F>,
-        mut step: impl FnMut(&mut Self, &mut Rows<F>) -> Result<Action<F>, StepError>,
+        state: &mut ObjectState<F>,
+        mut step: impl FnMut(&mut Self, &mut ObjectState<F>) -> Result<Action<F>, StepError>,
     ) -> Action<F> {
         for _ in 0..STEPS_MAX {
             if action != Action::Again {
                 break;
             }
-            let before = (self.clone(), rows.clone());
-            match step(self, rows) {
+            let before = (self.clone(), state.clone());
+            match step(self, state) {
                 Ok(next) => action = next,
                 Err(_) => {
-                    (*self, *rows) = before;
+                    (*self, *state) = before;
                     break;
                 }
             }
@@ -138,31 +138,31 @@ impl<F: Flow> Run<F> {
     /// One step: one phase, or what goes before a call and after it. On an error nothing of it may be kept.
     pub fn step(
         &mut self,
-        rows: &mut Rows<F>,
+        state: &mut ObjectState<F>,
         event: Event<F::Answer>,
         ctx: &Context<F::Settings>,
     ) -> Result<Action<F>, StepError> {
         match event {
             Event::Outcome(call_id, outcome) => {
-                step::record(rows, &self.token, call_id, outcome, ctx)?;
+                step::record(state, &self.token, call_id, outcome, ctx)?;
                 return Ok(Action::Again);
             }
             Event::LookedUp(call_id, look_up) => {
                 // Without a time, a look-up that was never asked for proves nothing.
                 let asked_at_ms = self.asked_at_ms.take().unwrap_or(0);
-                step::record_look_up(rows, &self.token, call_id, look_up, asked_at_ms, ctx)?;
+                step::record_look_up(state, &self.token, call_id, look_up, asked_at_ms, ctx)?;
                 return Ok(Action::Again);
             }
             Event::Go => {}
         }
         if let Some(call_id) = self.to_send.take() {
-            let armed = step::arm(rows, &self.token, call_id, ctx)?;
-            return Ok(armed.map_or(Action::Again, Action::Send));
+            let marked = step::mark_sending(state, &self.token, call_id, ctx)?;
+            return Ok(marked.map_or(Action::Again, Action::Send));
         }
-        if self.fail_at.iter().any(|point| reached(rows, &self.token, *point)) {
-            return self.interrupt(rows, "an error was asked for", ctx);
+        if self.fail_at.iter().any(|point| reached(state, &self.token, *point)) {
+            return self.interrupt(state, "an error was asked for", ctx);
         }
-        match step::advance(rows, &self.token, ctx)? {
+        match step::advance(state, &self.token, ctx)? {
             Next::Again => Ok(Action::Again),
             Next::Send(call_id) => {
                 self.to_send = Some(call_id);
@@ -170,13 +170,13 @@ impl<F: Flow> Run<F> {
             }
             Next::LookUp(_) if self.pages_left == 0 => {
                 let retry_at_ms = ctx.now_ms.saturating_add(1);
-                step::release(rows, &self.token, retry_at_ms, "has more pages to read", ctx)?;
+                step::release(state, &self.token, retry_at_ms, "has more pages to read", ctx)?;
                 Ok(Action::End(RunEnd::Pending { retry_at_ms, in_doubt: true }))
             }
             Next::LookUp(call_id) => {
                 self.pages_left -= 1;
                 self.asked_at_ms = Some(ctx.now_ms);
-                let call = rows.calls.iter().find(|call| call.call_id == call_id).cloned();
+                let call = state.calls.iter().find(|call| call.call_id == call_id).cloned();
                 Ok(call.map_or(Action::Again, Action::LookUp))
             }
             // Never longer than its lease, which it has just renewed.
@@ -186,7 +186,7 @@ impl<F: Flow> Run<F> {
                 Ok(Action::SleepUntil(until_ms))
             }
             Next::Sleep { until_ms, in_doubt } => {
-                step::release(rows, &self.token, until_ms, "waits for the provider", ctx)?;
+                step::release(state, &self.token, until_ms, "waits for the provider", ctx)?;
                 Ok(Action::End(RunEnd::Pending { retry_at_ms: until_ms, in_doubt }))
             }
             Next::Finished(response) => Ok(Action::End(RunEnd::Finished(response))),
@@ -196,31 +196,31 @@ impl<F: Flow> Run<F> {
     /// Ends the run after an error: the lease is released at once, the record stays at its recovery point.
     pub fn abandon(
         &self,
-        rows: &mut Rows<F>,
+        state: &mut ObjectState<F>,
         reason: &str,
         ctx: &Context<F::Settings>,
     ) -> Result<Action<F>, StepError> {
-        self.interrupt(rows, reason, ctx)
+        self.interrupt(state, reason, ctx)
     }
 
     fn interrupt(
         &self,
-        rows: &mut Rows<F>,
+        state: &mut ObjectState<F>,
         reason: &str,
         ctx: &Context<F::Settings>,
     ) -> Result<Action<F>, StepError> {
-        let failures = match rows.key(self.token.key_id).map(|key| &key.lifecycle) {
+        let failures = match state.key(self.token.key_id).map(|key| &key.lifecycle) {
             Some(Lifecycle::Open(open)) => open.failures,
             _ => 0,
         };
         // Young keys are left alone for their client; what keeps failing waits longer each time.
         let retry_at_ms =
             ctx.now_ms.saturating_add(ctx.times.completer_ms).saturating_add(ctx.backoff_ms(failures));
-        step::release(rows, &self.token, retry_at_ms, reason, ctx)?;
+        step::release(state, &self.token, retry_at_ms, reason, ctx)?;
         Ok(Action::End(RunEnd::Interrupted { retry_at_ms }))
     }
 }
 
-fn reached<F: Domain>(rows: &Rows<F>, token: &FencingToken, point: RecoveryPoint<F::Point>) -> bool {
-    rows.key(token.key_id).is_some_and(|key| key.recovery_point() == point)
+fn reached<F: Domain>(state: &ObjectState<F>, token: &FencingToken, point: RecoveryPoint<F::Point>) -> bool {
+    state.key(token.key_id).is_some_and(|key| key.recovery_point() == point)
 }

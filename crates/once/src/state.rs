@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::context::Bug;
 use super::domain::Domain;
 use super::id::ObjectId;
-use super::rows::Rows;
+use super::object_state::ObjectState;
 
 /// The version of the text. One that is newer than this is an error, never an object in which nothing has happened.
 /// A release that knows version 1 alone would drop what stands beside the state.
@@ -31,21 +31,21 @@ struct Header {
 }
 
 /// The rows as text, with the number of the timeline's lines that are kept beside them. What a transaction has appended is not part of it.
-pub fn to_text<F: Domain>(rows: &Rows<F>, lines: u32) -> Result<String, Bug> {
-    let written = Written { version: VERSION, lines, state: rows };
+pub fn to_text<F: Domain>(object_state: &ObjectState<F>, lines: u32) -> Result<String, Bug> {
+    let written = Written { version: VERSION, lines, state: object_state };
     serde_json::to_string(&written).map_err(|error| Bug(format!("a state that cannot be written: {error}")))
 }
 
 /// The rows of an object and the number of its timeline's lines, from that text.
-pub fn from_text<F: Domain>(object: ObjectId, text: &str) -> Result<(Rows<F>, u32), Bug> {
+pub fn from_text<F: Domain>(object: ObjectId, text: &str) -> Result<(ObjectState<F>, u32), Bug> {
     let Header { version } = parsed(text)?;
     if version > VERSION {
         return Err(Bug(format!("a state of version {version}, written by a newer release")));
     }
-    let Read { lines, state } = parsed::<Read<Rows<F>>>(text)?;
-    let rows = Rows { object, ..state };
-    rows.verify()?;
-    Ok((rows, lines))
+    let Read { lines, state } = parsed::<Read<ObjectState<F>>>(text)?;
+    let object_state = ObjectState { object, ..state };
+    object_state.verify()?;
+    Ok((object_state, lines))
 }
 
 /// From JSON. The error quotes no value.

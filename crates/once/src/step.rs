@@ -10,15 +10,15 @@ use super::call::{CallState, LookUp, Outcome, Plan, ProviderCall, Settlement, Un
 use super::context::{Bug, Context};
 use super::domain::Provider;
 use super::flow::{End, Flow, Phase};
+use super::object_state::ObjectState;
 use super::record::{BODY_MAX_BYTES, FencingToken, Finished, Lease, Lifecycle, Open, StoredResponse};
-use super::rows::Rows;
 
 /// What a run does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A phase was committed; come again.
     Again,
-    /// Send this call: [`arm`] it first.
+    /// Send this call: [`mark_sending`] it first.
     Send(u32),
     /// Ask the provider whether this call was executed: one page.
     LookUp(u32),
@@ -59,34 +59,34 @@ impl fmt::Display for StepError {
 
 /// The next step: settles what needs no call, runs the next phase of the flow, or says what to call.
 pub fn advance<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<Next, StepError> {
-    if let Some(Lifecycle::Finished(finished)) = rows.key(token.key_id).map(|key| &key.lifecycle) {
+    if let Some(Lifecycle::Finished(finished)) = object_state.key(token.key_id).map(|key| &key.lifecycle) {
         return Ok(Next::Finished(finished.response.clone()));
     }
-    held(rows, token, ctx)?;
-    if let Some(call) = rows.unsettled_call(token.key_id) {
+    held(object_state, token, ctx)?;
+    if let Some(call) = object_state.unsettled_call(token.key_id) {
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
-            Plan::Send if F::is_overtaken(call, rows) => {
-                rows.note(
+            Plan::Send if F::is_overtaken(call, object_state) => {
+                object_state.append_timeline(
                     token.key_id,
                     ctx.now_ms,
                     "call_settled",
                     "not sent: what it moves has changed since",
                 );
-                call_mut(rows, call_id)?.state = CallState::Settled(Settlement::NotExecuted);
+                call_mut(object_state, call_id)?.state = CallState::Settled(Settlement::NotExecuted);
                 Next::Again
             }
             Plan::Send => Next::Send(call_id),
             Plan::LookUp => {
-                call_mut(rows, call_id)?.ask_identity(false);
+                call_mut(object_state, call_id)?.ask_identity(false);
                 Next::LookUp(call_id)
             }
             Plan::Identify => {
-                let call = call_mut(rows, call_id)?;
+                let call = call_mut(object_state, call_id)?;
                 call.ask_identity(true);
                 if call.provider.answers_questions() {
                     Next::LookUp(call_id)
@@ -101,44 +101,44 @@ pub fn advance<F: Flow>(
                     Settlement::NotExecuted => "not executed: the provider refused every send",
                     Settlement::NeedsReview | Settlement::Answered(_) => "flagged for a person",
                 };
-                rows.note(token.key_id, ctx.now_ms, "call_settled", detail);
-                call_mut(rows, call_id)?.state = CallState::Settled(settlement);
+                object_state.append_timeline(token.key_id, ctx.now_ms, "call_settled", detail);
+                call_mut(object_state, call_id)?.state = CallState::Settled(settlement);
                 Next::Again
             }
         });
     }
-    run_phase(rows, token, ctx)
+    run_phase(object_state, token, ctx)
 }
 
 fn run_phase<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<Next, StepError> {
     let key_id = token.key_id;
-    let operation = open(rows, key_id)?.operation.clone();
-    let end = F::run(&operation, &mut Phase { rows, key_id, ctx, by: None })?;
+    let operation = open(object_state, key_id)?.operation.clone();
+    let end = F::run(&operation, &mut Phase { object_state, key_id, ctx, by: None })?;
     match end {
         End::Call(spec) => {
-            rows.note(key_id, ctx.now_ms, "call_frozen", spec.provider_key.clone());
-            rows.freeze(key_id, spec);
+            object_state.append_timeline(key_id, ctx.now_ms, "call_frozen", spec.provider_key.clone());
+            object_state.freeze(key_id, spec);
             Ok(Next::Again)
         }
         End::At(point) => {
-            rows.reach(key_id, point, ctx.now_ms)?;
+            object_state.reach(key_id, point, ctx.now_ms)?;
             Ok(Next::Again)
         }
         End::Response(response) => {
             if response.body.len() > BODY_MAX_BYTES {
                 return Err(Bug(format!("a response of {} bytes", response.body.len())).into());
             }
-            let key = rows.key_mut(key_id).ok_or_else(|| Bug(format!("no key {key_id}")))?;
+            let key = object_state.key_mut(key_id).ok_or_else(|| Bug(format!("no key {key_id}")))?;
             key.lifecycle = Lifecycle::Finished(Finished {
                 response: response.clone(),
                 finished_at_ms: ctx.now_ms,
                 expires_at_ms: ctx.now_ms.saturating_add(ctx.times.retention_ms),
             });
-            rows.note(key_id, ctx.now_ms, "finished", response.status.to_string());
+            object_state.append_timeline(key_id, ctx.now_ms, "finished", response.status.to_string());
             Ok(Next::Finished(response))
         }
     }
@@ -146,36 +146,41 @@ fn run_phase<F: Flow>(
 
 /// Right before a send: checks the lease and the plan once more, and writes that a send has begun. Gives what to send;
 /// `None` if the time that passed since the plan has changed it, for example past the provider's window.
-pub fn arm<F: Flow>(
-    rows: &mut Rows<F>,
+pub fn mark_sending<F: Flow>(
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     call_id: u32,
     ctx: &Context<F::Settings>,
 ) -> Result<Option<ProviderCall<F>>, StepError> {
-    held(rows, token, ctx)?;
-    if rows.calls.iter().any(|call| call.call_id == call_id && F::is_overtaken(call, rows)) {
+    held(object_state, token, ctx)?;
+    if object_state.calls.iter().any(|call| call.call_id == call_id && F::is_overtaken(call, object_state)) {
         return Ok(None);
     }
-    let call = call_mut(rows, call_id)?;
+    let call = call_mut(object_state, call_id)?;
     // What the provider has told by itself meanwhile is the answer, and no send may overwrite it.
     if matches!(call.state, CallState::Settled(_)) || call.plan(ctx) != Plan::Send {
         return Ok(None);
     }
     call.begin_send(ctx);
     let call = call.clone();
-    rows.note(token.key_id, ctx.now_ms, "call_sent", format!("{} send {}", call.name, call.sends));
+    object_state.append_timeline(
+        token.key_id,
+        ctx.now_ms,
+        "call_sent",
+        format!("{} send {}", call.name, call.sends),
+    );
     Ok(Some(call))
 }
 
 /// Commits what came of a send, under the attempt that made it.
 pub fn record<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     call_id: u32,
     outcome: Outcome<F::Answer>,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    held(rows, token, ctx)?;
+    held(object_state, token, ctx)?;
     let detail = match &outcome {
         Outcome::Definitive(reply) => format!("answered {}", reply.status),
         Outcome::NotExecuted { reason, .. } => format!("not executed: {reason}"),
@@ -184,26 +189,26 @@ pub fn record<F: Flow>(
         Outcome::Unconfirmed(Unconfirmed { reason, .. }) => format!("unconfirmed: {reason}"),
         Outcome::LeftOpen(reply) => format!("answered {}, and left open: it is canceled", reply.status),
     };
-    let call = call_mut(rows, call_id)?;
+    let call = call_mut(object_state, call_id)?;
     if call.state != CallState::InFlight {
         return Err(Bug(format!("an outcome for call {call_id}, which is {}", call.state.name())).into());
     }
     call.take(outcome, ctx);
-    rows.note(token.key_id, ctx.now_ms, "call_outcome", detail);
+    object_state.append_timeline(token.key_id, ctx.now_ms, "call_outcome", detail);
     Ok(())
 }
 
 /// Commits what came of a look-up's page that was asked for at `asked_at_ms`.
 pub fn record_look_up<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     call_id: u32,
     look_up: LookUp<F::Answer>,
     asked_at_ms: u64,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    held(rows, token, ctx)?;
-    let call = call_mut(rows, call_id)?;
+    held(object_state, token, ctx)?;
+    let call = call_mut(object_state, call_id)?;
     // The provider has told by itself meanwhile, or a person has.
     if matches!(call.state, CallState::Settled(_)) {
         return Ok(());
@@ -222,7 +227,7 @@ pub fn record_look_up<F: Flow>(
     };
     call.take_look_up(look_up, asked_at_ms, ctx);
     if let Some(detail) = detail {
-        rows.note(token.key_id, ctx.now_ms, "look_up", detail);
+        object_state.append_timeline(token.key_id, ctx.now_ms, "look_up", detail);
     }
     Ok(())
 }
@@ -245,28 +250,28 @@ fn told(identity: &Identity) -> String {
 /// Ends a run without a result: the key stays at its recovery point, free for whoever comes next. `resume_at_ms` is
 /// when the alarm takes it up if nobody comes.
 pub fn release<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     resume_at_ms: u64,
     reason: &str,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    held(rows, token, ctx)?;
-    let open = open(rows, token.key_id)?;
+    held(object_state, token, ctx)?;
+    let open = open(object_state, token.key_id)?;
     open.lease = None;
     open.failures = open.failures.saturating_add(1);
     open.resume_at_ms = resume_at_ms;
-    rows.note(token.key_id, ctx.now_ms, "released", reason);
+    object_state.append_timeline(token.key_id, ctx.now_ms, "released", reason);
     Ok(())
 }
 
 /// Checks the token and renews the lease.
 fn held<F: Flow>(
-    rows: &mut Rows<F>,
+    object_state: &mut ObjectState<F>,
     token: &FencingToken,
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
-    let key = rows.key_mut(token.key_id).ok_or(StepError::Fenced)?;
+    let key = object_state.key_mut(token.key_id).ok_or(StepError::Fenced)?;
     let attempt = key.attempt;
     let Lifecycle::Open(open) = &mut key.lifecycle else {
         return Err(StepError::Fenced);
@@ -280,14 +285,14 @@ fn held<F: Flow>(
     Ok(())
 }
 
-fn open<F: Flow>(rows: &mut Rows<F>, key_id: u32) -> Result<&mut Open<F>, Bug> {
-    match rows.key_mut(key_id).map(|key| &mut key.lifecycle) {
+fn open<F: Flow>(object_state: &mut ObjectState<F>, key_id: u32) -> Result<&mut Open<F>, Bug> {
+    match object_state.key_mut(key_id).map(|key| &mut key.lifecycle) {
         Some(Lifecycle::Open(open)) => Ok(open),
         Some(other) => Err(Bug(format!("key {key_id} should be open and is {}", other.name()))),
         None => Err(Bug(format!("no key {key_id}"))),
     }
 }
 
-fn call_mut<F: Flow>(rows: &mut Rows<F>, call_id: u32) -> Result<&mut ProviderCall<F>, Bug> {
-    rows.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))
+fn call_mut<F: Flow>(object_state: &mut ObjectState<F>, call_id: u32) -> Result<&mut ProviderCall<F>, Bug> {
+    object_state.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))
 }

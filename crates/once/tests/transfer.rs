@@ -32,7 +32,7 @@ impl Scenario for Morning {
     }
 
     fn judge(&self, end: &End<'_, Transfers>) -> Result<(), String> {
-        let Account { balance_cents, sent } = &end.rows.resource;
+        let Account { balance_cents, sent } = &end.object_state.resource;
         let booked =
             end.executions.iter().filter(|made| matches!(made.answer, Receipt::Booked { .. })).count();
         if sent.len() != booked {

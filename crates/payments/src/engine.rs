@@ -9,7 +9,7 @@ use crate::payment::result::ProviderResult;
 use once::account::Credential;
 use once::context::{self, Times};
 use once::domain::{self, Domain};
-use once::{begin, call, flow, record, rows, run};
+use once::{begin, call, flow, object_state, record, run};
 
 /// The flows of payments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,12 +17,12 @@ pub struct Payments;
 
 /// See [`context::Context`].
 pub type Context = context::Context<Settings>;
-/// See [`rows::Rows`].
-pub type Rows = rows::Rows<Payments>;
-/// See [`rows::NewRows`].
-pub type NewRows = rows::NewRows<Payments>;
-/// See [`rows::StagedJob`].
-pub type StagedJob = rows::StagedJob<JobKind>;
+/// See [`object_state::ObjectState`].
+pub type ObjectState = object_state::ObjectState<Payments>;
+/// See [`object_state::NewRows`].
+pub type NewRows = object_state::NewRows<Payments>;
+/// See [`object_state::StagedJob`].
+pub type StagedJob = object_state::StagedJob<JobKind>;
 /// See [`record::KeyRecord`].
 pub type KeyRecord = record::KeyRecord<Payments>;
 /// See [`record::Lifecycle`].

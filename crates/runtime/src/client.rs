@@ -12,7 +12,7 @@ use worker::worker_sys::web_sys;
 use worker::{Env, Error, Method, RequestInit, Response, Result, Stub};
 
 use crate::http_client::within;
-use messages::message::{Answered, Ask, Envelope, VERSION};
+use messages::message::{Answered, Envelope, ObjectRequest, VERSION};
 use once::id::ObjectId;
 use once::trace::TraceContext;
 
@@ -20,7 +20,7 @@ use once::trace::TraceContext;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks an object. An exception, or no answer in time, says nothing about what was done: what is asked must be safe to ask again.
-pub async fn ask<T: DeserializeOwned>(env: &Env, object: ObjectId, ask: &Ask) -> Result<T> {
+pub async fn ask<T: DeserializeOwned>(env: &Env, object: ObjectId, ask: &ObjectRequest) -> Result<T> {
     let stub = env.durable_object("KEYS")?.id_from_string(&object.to_hex())?.get_stub()?;
     within(PATIENCE, "the object's answer", ask_stub(stub, ask, None)).await.map(|answered| answered.message)
 }

@@ -11,7 +11,7 @@ use crate::client;
 use crate::http_client::{TOO_LONG, within};
 use crate::{now_ms, trace};
 use messages::gate::GateAsk;
-use messages::message::{Answered, Ask};
+use messages::message::{Answered, ObjectRequest};
 use once::id::ObjectId;
 use once::trace::TraceContext;
 use web::http::{Answer, Request};
@@ -35,7 +35,7 @@ pub trait Question: Serialize {
     }
 }
 
-impl Question for Ask {
+impl Question for ObjectRequest {
     fn again(&mut self) {
         if let Self::Run(run) = self {
             run.fault = None;

@@ -4,8 +4,8 @@ use once::begin::Command;
 use once::fingerprint::Canonical;
 use once::id::Owner;
 use once::key::KeyHash;
+use once::object_state::ObjectState;
 use once::record::{KeyRecord, Lifecycle};
-use once::rows::Rows;
 use serde::{Deserialize, Serialize};
 
 use super::flow::Rides;
@@ -14,7 +14,7 @@ use super::ride::Ride;
 /// What it is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum ObjectRequest {
     /// Book a ride under a key, or answer from what that did.
     Run {
         /// The request.
@@ -31,12 +31,12 @@ pub enum Ask {
     },
 }
 
-impl runtime::objects::Question for Ask {}
+impl runtime::objects::Question for ObjectRequest {}
 
-/// What the object answers to [`Ask::Run`].
+/// What the object answers to [`ObjectRequest::Run`].
 pub type ExecuteResult = once::execute::ExecuteResult<String>;
 
-/// What the object answers to [`Ask::Show`]: `None` for a stranger, and where nothing is.
+/// What the object answers to [`ObjectRequest::Show`]: `None` for a stranger, and where nothing is.
 pub type Shown = Option<View>;
 
 /// A ride, as its owner sees it.
@@ -56,13 +56,13 @@ pub struct View {
 
 impl View {
     /// What is shown of the rows.
-    pub fn of(rows: &Rows<Rides>, owner: &Owner, key_hash: Option<&KeyHash>) -> Shown {
+    pub fn of(state: &ObjectState<Rides>, owner: &Owner, key_hash: Option<&KeyHash>) -> Shown {
         let wanted = |key: &&KeyRecord<Rides>| key_hash.is_none_or(|hash| key.key_hash == *hash);
-        let key = rows.keys.iter().rfind(wanted).filter(|key| key.owner == *owner)?;
+        let key = state.keys.iter().rfind(wanted).filter(|key| key.owner == *owner)?;
         let is_waiting = matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_none());
-        let in_doubt = rows.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
+        let in_doubt = state.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
         Some(Self {
-            ride: rows.resource.clone(),
+            ride: state.resource.clone(),
             parameters: key.parameters.clone(),
             since_ms: key.created_at_ms,
             is_over: !matches!(key.lifecycle, Lifecycle::Open(_)),

@@ -8,7 +8,7 @@ use web::key_source;
 use web::problem::{Kind, Problem};
 use web::reply::{self, ResponseOptions};
 
-use super::ask::{Ask, ExecuteResult};
+use super::ask::{ExecuteResult, ObjectRequest};
 use super::flow::Rides;
 use crate::app::App;
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
     command: &Command<Rides>,
 ) -> worker::Result<ExecuteResult> {
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-    let ask = Ask::Run { command: Box::new(command.clone()), wait_ms };
+    let ask = ObjectRequest::Run { command: Box::new(command.clone()), wait_ms };
     let verdict = app.rides.ask(place, ask).await;
     if let Err(error) = &verdict {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);

@@ -89,8 +89,8 @@ impl Flow for Rides {
 
 /// Phase 1: the ride.
 fn create_ride(request: &RideRequest, phase: &mut Phase<'_, Rides>) -> End<Rides> {
-    phase.rows.resource = Some(Ride {
-        id: RideId::in_object(phase.rows.object),
+    phase.object_state.resource = Some(Ride {
+        id: RideId::in_object(phase.object_state.object),
         origin: request.origin,
         target: request.target,
         state: RideState::Created,
@@ -143,13 +143,13 @@ fn dispatch(phase: &mut Phase<'_, Rides>) -> Result<End<Rides>, Bug> {
     let (lat, lon) = (place(ride.origin.lat), place(ride.origin.lon));
     let message =
         json!({ "body": format!("A ride is paid and yours: pick up at {lat}, {lon}. {}", ride.id) });
-    phase.rows.appended.jobs.push(job((), format!("{}_dispatch", ride.id), message, phase.ctx));
+    phase.object_state.appended.jobs.push(job((), format!("{}_dispatch", ride.id), message, phase.ctx));
     let body = json!({ "message": "Payment accepted. Your pilot is on their way!", "ride": ride.to_json() });
     respond(phase, 201, ride.id.path(), &body)
 }
 
 fn ride<'a>(phase: &'a mut Phase<'_, Rides>) -> Result<&'a mut Ride, Bug> {
-    phase.rows.resource.as_mut().ok_or_else(|| Bug("no ride after ride_created".into()))
+    phase.object_state.resource.as_mut().ok_or_else(|| Bug("no ride after ride_created".into()))
 }
 
 fn not_paid(code: &str) -> Unpaid {

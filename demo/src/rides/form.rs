@@ -20,7 +20,7 @@ use web::session::{OpenForm, Session};
 use web::signing::Purpose;
 use web::token::FormToken;
 
-use super::ask::{Ask, ExecuteResult, Shown};
+use super::ask::{ExecuteResult, ObjectRequest, Shown};
 use super::booking::{TRANSPORT_FIELDS, answer, run};
 use super::entries::{COORDINATES, form_request};
 use super::pages;
@@ -102,7 +102,7 @@ async fn open_key(
         return None;
     }
     let key_hash = IdempotencyKey::parse(text).ok().map(|key| key.hash(owner));
-    let ask = Ask::Show { owner: owner.clone(), key_hash };
+    let ask = ObjectRequest::Show { owner: owner.clone(), key_hash };
     Some((text.to_owned(), token, app.rides.ask(&ObjectRef::Id(token.object), ask).await))
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn used(app: &App, request: &Request, encoded: &str) -> Result<
     let key = IdempotencyKey::parse(&text).map_err(|_| not_found())?;
     let token = FormToken::open(key.as_str(), Purpose::Ride, &owner, &app.config.signing_keys);
     let object = token.map_err(|_| not_found())?.object;
-    let ask = Ask::Show { key_hash: Some(key.hash(&owner)), owner };
+    let ask = ObjectRequest::Show { key_hash: Some(key.hash(&owner)), owner };
     let shown = app.rides.ask::<Shown>(&ObjectRef::Id(object), ask).await.map_err(unreadable)?;
     shown.ok_or_else(not_found)?;
     let body = json!({ "resource": RideId::in_object(object).path() });
@@ -168,7 +168,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
         Ok(operation) => operation,
         Err(errors) => {
             // Whoever spoils a form that was sent before is shown what it booked: "nothing was charged" may be wrong.
-            let used = Ask::Show { key_hash: Some(key.hash(&owner)), owner };
+            let used = ObjectRequest::Show { key_hash: Some(key.hash(&owner)), owner };
             let place = ObjectRef::Id(token.object);
             if app.rides.ask::<Shown>(&place, used).await.map_err(unreadable)?.is_some() {
                 let ride = RideId::in_object(token.object).path();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use once::call::{LookUp, Outcome, ProviderCall};
 use once::context::Bug;
-use once::rows::{Rows, StagedJob};
+use once::object_state::{ObjectState, StagedJob};
 use once::times::Times;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::execute::{Execute, Executed};
@@ -18,7 +18,7 @@ use worker::wasm_bindgen::JsValue;
 use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{DurableObject, Env, Error, Request, Response, Result, State, durable_object};
 
-use super::ask::{Ask, View};
+use super::ask::{ObjectRequest, View};
 use super::flow::Rides;
 use super::payments_api::{Charge, found, outcome, resource};
 use super::pilot::{Sent, tell};
@@ -102,7 +102,7 @@ impl Host for RideHost {
     async fn deliver(
         &self,
         object: &Object<Self>,
-        _: &Rows<Rides>,
+        _: &ObjectState<Rides>,
         jobs: Vec<StagedJob<()>>,
     ) -> std::result::Result<Vec<NotTaken>, Bug> {
         let mut left = Vec::new();
@@ -134,7 +134,7 @@ struct Parts {
 
 #[wasm_bindgen::prelude::wasm_bindgen]
 impl RideObject {
-    /// Answers a question: both are JSON, see [`Ask`].
+    /// Answers a question: both are JSON, see [`ObjectRequest`].
     pub fn ask(&self, question: String) -> Promise {
         let parts = Rc::clone(&self.0);
         future_to_promise(async move {
@@ -172,16 +172,19 @@ impl Parts {
     async fn answer(&self, question: &str) -> Result<String> {
         let failed = |bug: &Bug| Error::RustError(bug.0.clone());
         let object = self.object.as_ref().map_err(failed)?;
-        match serde_json::from_str::<Envelope<Ask>>(question)?.message {
-            Ask::Run { command, wait_ms } => {
+        match serde_json::from_str::<Envelope<ObjectRequest>>(question)?.message {
+            ObjectRequest::Run { command, wait_ms } => {
                 let ask = Execute { command: *command, wait_ms, is_counted: true, faults: None };
                 let Executed { result, provider_ms, .. } =
                     object.execute(ask).await.map_err(|bug| failed(&bug))?;
                 answered(provider_ms, result)
             }
-            Ask::Show { owner, key_hash } => {
-                let rows = object.store().read().map_err(|bug| failed(&bug))?;
-                answered(0, rows.and_then(|rows| View::of(&rows, &owner, key_hash.as_ref())))
+            ObjectRequest::Show { owner, key_hash } => {
+                let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+                answered(
+                    0,
+                    object_state.and_then(|object_state| View::of(&object_state, &owner, key_hash.as_ref())),
+                )
             }
         }
     }

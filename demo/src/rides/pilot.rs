@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use once::rows::StagedJob;
+use once::object_state::StagedJob;
 use runtime::http_client::{OutboundRequest, fetch};
 use serde::Deserialize;
 use serde_json::json;

@@ -17,7 +17,7 @@ use web::reply;
 use web::route::Parameter;
 
 use super::Account;
-use super::ask::{Ask, Shown, View};
+use super::ask::{ObjectRequest, Shown, View};
 use super::booking::{TRANSPORT_FIELDS, answer, run};
 use super::entries::api_request;
 use super::form::{self, FormState};
@@ -102,7 +102,7 @@ pub(crate) async fn show(
     if !app.rides.exists(&place) {
         return Err(Problem::new(Kind::NotFound));
     }
-    let ask = Ask::Show { owner: owner.clone(), key_hash: None };
+    let ask = ObjectRequest::Show { owner: owner.clone(), key_hash: None };
     let shown = app.rides.ask::<Shown>(&place, ask).await.map_err(unreadable)?;
     let view = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
     if !request.wants_html() {

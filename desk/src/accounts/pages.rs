@@ -11,7 +11,7 @@ use crate::operator::{form_key, is_form_key};
 use crate::operator_log::{self, Action};
 use crate::queries::PAGE;
 use crate::route::{OperatorAction, Target};
-use crate::status::Thing;
+use crate::status::Entity;
 use crate::view_models::{Button, Cell, Fact, List, Row};
 use messages::account::{Account, is_id};
 use once::fingerprint::Parameters;
@@ -37,7 +37,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let named = known.into_iter().filter(|id| id.starts_with(&search)).take(PAGE);
         rows.extend(named.map(|id| {
             let path = Target::Account(id.clone()).path();
-            let state = Thing::Account.chip("configured");
+            let state = Entity::Account.chip("configured");
             let empty = || Cell::text("");
             Row { cells: vec![Cell::link(id, path), empty(), state, empty(), empty()], buttons: Vec::new() }
         }));
@@ -56,7 +56,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let cells = vec![
             Cell::link(row.id.clone(), path),
             Cell::text(shop),
-            Thing::Account.chip(&row.state),
+            Entity::Account.chip(&row.state),
             pays_with,
             changed,
         ];
@@ -82,7 +82,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         newer,
         older,
         site: desk.site(),
-        legend: Thing::Account.legend(),
+        legend: Entity::Account.legend(),
         chrome: desk.chrome(PATH).await?,
     };
     Ok(reply::html(200, &page, "desk"))
@@ -163,7 +163,7 @@ async fn show(desk: &Desk<'_>, known: Known, made: Option<Made>) -> Result<Answe
         (Some(row), false) => row.state.as_str(),
     };
     let page = AccountPage {
-        status: Thing::Account.chip(state),
+        status: Entity::Account.chip(state),
         facts,
         edit,
         buttons,

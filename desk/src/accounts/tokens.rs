@@ -11,7 +11,7 @@ use crate::format;
 use crate::operator::is_form_key;
 use crate::operator_log::{self, Action};
 use crate::route::{OperatorAction, Target};
-use crate::status::Thing;
+use crate::status::Entity;
 use crate::view_models::Cell;
 use runtime::serve::unreadable;
 use web::problem::{Kind, Problem};
@@ -59,7 +59,7 @@ pub(super) fn line(desk: &Desk<'_>, row: TokenRow) -> Result<TokenLine, Problem>
     Ok(TokenLine {
         cells: vec![
             Cell::text(row.name).with(format!("SHA-256 {hash}…")),
-            Thing::Token.chip(state).with(ends),
+            Entity::Token.chip(state).with(ends),
             Cell::moment(row.created_at_ms).with(format::from_now(row.created_at_ms, now_ms)),
         ],
         buttons,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use super::compare::Break;
-use messages::message::Ask;
+use messages::message::ObjectRequest;
 use once::id::ObjectId;
 use payments::payment::id::object_of;
 use payments::providers::Provider;
@@ -101,9 +101,9 @@ pub(super) async fn ask_objects(env: &Env, db: &Db, provider: Provider, now_ms: 
 
 /// Returns whether the object exists.
 async fn ask_object(env: &Env, object: ObjectId) -> Result<bool> {
-    let is_there: bool = client::ask(env, object, &Ask::Settle).await?;
+    let is_there: bool = client::ask(env, object, &ObjectRequest::Settle).await?;
     if is_there {
-        client::ask::<()>(env, object, &Ask::Project).await?;
+        client::ask::<()>(env, object, &ObjectRequest::Project).await?;
     }
     Ok(is_there)
 }

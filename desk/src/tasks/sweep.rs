@@ -15,7 +15,7 @@ use worker::{Date, Env, Result};
 use crate::tasks::late::{
     CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
-use messages::message::Ask;
+use messages::message::ObjectRequest;
 use once::id::ObjectId;
 use payments::payment::id::PaymentId;
 use payments::transitions::by_hand::RECAPTURES_END_MS;
@@ -70,5 +70,5 @@ async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {
         db.statement(payments, vec![payment.into(), now_ms.into(), WAIT_MIN_MS.into()])?,
     ])
     .await?;
-    client::ask::<()>(env, id, &Ask::Wake).await
+    client::ask::<()>(env, id, &ObjectRequest::Wake).await
 }

@@ -11,7 +11,7 @@ use crate::edge::api::{account, invalid_parameters, unavailable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::payment_params::{ORDER_MAX, visible};
 use messages::account::NotCharged;
-use messages::message::Ask;
+use messages::message::ObjectRequest;
 use once::id::Owner;
 use payments::payment::id::PaymentId;
 use payments::payment::money::Currency;
@@ -55,7 +55,8 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     };
     // A link that cannot be made must not replace one that is there.
     order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
-    let made = app.ask::<MadeLink>(&place, Ask::MakeLink { revision, content: order.content() }).await;
+    let made =
+        app.ask::<MadeLink>(&place, ObjectRequest::MakeLink { revision, content: order.content() }).await;
     order.revision = match made.map_err(unavailable)? {
         MadeLink::Revision(revision) => revision,
         MadeLink::Conflict(newest) => {
@@ -80,7 +81,7 @@ pub(in crate::edge) async fn expire_links(
     let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
     let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let place = ObjectRef::Named(order_object_name(&owner, &id));
-    match app.ask::<EndedLinks>(&place, Ask::EndLinks).await.map_err(unavailable)? {
+    match app.ask::<EndedLinks>(&place, ObjectRequest::EndLinks).await.map_err(unavailable)? {
         EndedLinks::Through(revision) => {
             Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
         }

@@ -12,7 +12,7 @@ use payments::flows::tries::NextTry;
 use payments::payment::card::Card;
 use payments::payment::id::reference;
 use payments::payment::money::Currency;
-use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
+use payments::payment::{InFlight, Payment, PaymentState, Refund, RefundState};
 use payments::timestamp;
 use web::entries::{email_entry, kept};
 use web::http::with_query;
@@ -78,7 +78,7 @@ impl OrderState {
             PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
                 Self::Paid(Paid::of(payment, &view.refunds))
             }
-            PaymentState::RequiresAction { .. } if matches!(payment.pending, Some(Pending::Void { .. })) => {
+            PaymentState::RequiresAction { .. } if matches!(payment.pending, Some(InFlight::Void { .. })) => {
                 Self::Confirming { in_doubt: true, since_ms }
             }
             PaymentState::RequiresAction { url } => {

@@ -12,7 +12,7 @@ use crate::edge::assets::CHECKOUT_SCRIPT;
 use crate::edge::reply::CARD_PAGE_POLICY;
 use askama::Template;
 use messages::account::{Account, Shop};
-use messages::message::{Ask, OrderView, Shown, View};
+use messages::message::{ObjectRequest, OrderView, Shown, View};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use payments::payment::natural_key::order_object_name;
@@ -105,7 +105,7 @@ impl<'a> Till<'a> {
     /// What the order's object has, by the provider's latest word; or the page of a link that was replaced or ended. Such a
     /// link still shows the payment that was made through it, while that is under way or paid.
     pub(super) async fn shown(&self) -> Result<Result<Shown, Answer>, Problem> {
-        let ask = Ask::Order { owner: self.owner.clone() };
+        let ask = ObjectRequest::Order { owner: self.owner.clone() };
         let order = self.app.ask::<OrderView>(&ObjectRef::Id(self.object), ask).await.map_err(unreadable)?;
         let OrderView { view, links } = order;
         let state = order_link::state(links.as_ref(), self.order.revision);

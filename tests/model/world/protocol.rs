@@ -35,7 +35,7 @@ impl Protocol {
         let room = w.live.len() < RUNS_MAX;
         if w.left.calls > 0 && room {
             out.push(H::Call);
-            if w.left.upsets > 0 && !w.rows.keys.is_empty() {
+            if w.left.upsets > 0 && !w.object_state.keys.is_empty() {
                 out.push(H::CallForOther);
             }
         }
@@ -91,7 +91,7 @@ impl Protocol {
         }
         if w.left.ticks > 0
             && completes_before.is_none_or(|tick| w.now + 1 < tick)
-            && !w.rows.keys.is_empty()
+            && !w.object_state.keys.is_empty()
             && (!w.is_busy() || w.left.crashes > 0)
             && !w.is_overdue()
         {
@@ -178,11 +178,11 @@ impl Protocol {
     }
 
     fn call(&self, w: &mut World, command: &Command) {
-        let mut rows = (*w.rows).clone();
-        let Ok(decision) = self.saboteur.begin(&mut rows, command, &me(), &self.context(w.now)) else {
+        let mut state = (*w.object_state).clone();
+        let Ok(decision) = self.saboteur.begin(&mut state, command, &me(), &self.context(w.now)) else {
             return w.break_rule(Broken::Bug);
         };
-        self.commit(w, rows);
+        self.commit(w, state);
         match decision {
             Begin::Run(token) => {
                 if token.attempt > 1 {
@@ -204,9 +204,11 @@ impl Protocol {
     }
 
     fn call_for_other(&self, w: &mut World) {
-        let mut rows = (*w.rows).clone();
-        match self.saboteur.begin(&mut rows, &command(r#"{"other":1}"#), &me(), &self.context(w.now)) {
-            Ok(Begin::Mismatch { .. }) if rows == *w.rows => self.coverage.note(Seen::MismatchRefused),
+        let mut state = (*w.object_state).clone();
+        match self.saboteur.begin(&mut state, &command(r#"{"other":1}"#), &me(), &self.context(w.now)) {
+            Ok(Begin::Mismatch { .. }) if state == *w.object_state => {
+                self.coverage.note(Seen::MismatchRefused)
+            }
             _ => w.break_rule(Broken::OtherPayloadAnswered),
         }
     }
@@ -222,11 +224,11 @@ impl Protocol {
             Doing::AwaitingAnswer => return None,
         };
         live.doing = Doing::Ready;
-        let stale = w.rows.keys.first().is_none_or(|key| {
+        let stale = w.object_state.keys.first().is_none_or(|key| {
             key.attempt != live.run.token.attempt || !matches!(key.lifecycle, Lifecycle::Open(_))
         });
-        let mut rows = (*w.rows).clone();
-        let action = match self.saboteur.step(&mut live.run, &mut rows, event, &self.context(w.now)) {
+        let mut state = (*w.object_state).clone();
+        let action = match self.saboteur.step(&mut live.run, &mut state, event, &self.context(w.now)) {
             Ok(action) => action,
             Err(StepError::Fenced) => {
                 self.coverage.note(Seen::Fenced);
@@ -239,10 +241,10 @@ impl Protocol {
                 return None;
             }
         };
-        if stale && rows != *w.rows {
+        if stale && state != *w.object_state {
             w.break_rule(Broken::StaleRunWrote);
         }
-        self.commit(w, rows);
+        self.commit(w, state);
         match action {
             Action::Again => {}
             Action::SleepUntil(until_ms) => live.doing = Doing::SleepingUntil(tick(until_ms)),
@@ -325,23 +327,23 @@ impl Protocol {
         }
         if let Some(number) = flight.run.filter(|_| answered) {
             let live = &mut w.live[usize::from(number)];
-            live.doing = Doing::Answered(read(&w.rows, live.call_id, &answer));
+            live.doing = Doing::Answered(read(&w.object_state, live.call_id, &answer));
         }
     }
 
     fn fail(&self, w: &mut World, number: u8) {
         let live = w.end_run(number);
-        let mut rows = (*w.rows).clone();
-        if self.saboteur.abandon(&live.run, &mut rows, "an error", &self.context(w.now)).is_ok() {
+        let mut state = (*w.object_state).clone();
+        if self.saboteur.abandon(&live.run, &mut state, "an error", &self.context(w.now)).is_ok() {
             self.coverage.note(Seen::Interrupted);
-            self.commit(w, rows);
+            self.commit(w, state);
         }
     }
 
     fn fire_alarm(&self, w: &mut World) {
-        let mut rows = (*w.rows).clone();
-        let tokens = wake(&mut rows, &me(), &self.context(w.now));
-        self.commit(w, rows);
+        let mut state = (*w.object_state).clone();
+        let tokens = wake(&mut state, &me(), &self.context(w.now));
+        self.commit(w, state);
         for token in tokens {
             self.coverage.note(Seen::TakenOverByAlarm);
             w.start_run(token, false);
@@ -349,11 +351,11 @@ impl Protocol {
     }
 
     /// Commits the rows and the alarm, as the shell does, and keeps count of what was appended.
-    fn commit(&self, w: &mut World, mut rows: Rows) {
-        let appended = std::mem::take(&mut rows.appended);
-        round_times(&mut rows);
+    fn commit(&self, w: &mut World, mut state: ObjectState) {
+        let appended = std::mem::take(&mut state.appended);
+        round_times(&mut state);
         // What it asks its provider days later is past the end of this world.
-        if let Some(payment) = &mut rows.resource.payment {
+        if let Some(payment) = &mut state.resource.payment {
             payment.watch = None;
         }
         for (count, action) in w.effects.iter_mut().zip(EFFECTS) {
@@ -362,18 +364,18 @@ impl Protocol {
         }
         let receipts = appended.jobs.iter().filter(|job| job.kind == JobKind::SendReceipt).count();
         w.effects[RECEIPTS] += u8::try_from(receipts).unwrap_or(u8::MAX);
-        if went_back(&w.rows, &rows) {
+        if went_back(&w.object_state, &state) {
             w.break_rule(Broken::WentBack);
         }
-        w.alarm = wake_at(&self.saboteur.due(&rows), &self.context(w.now)).map(tick);
-        w.rows = Arc::new(rows);
+        w.alarm = wake_at(&self.saboteur.due(&state), &self.context(w.now)).map(tick);
+        w.object_state = Arc::new(state);
     }
 
     /// Whether the alarm alone brings every key to its end, if everything in memory and on the wire is lost now and no
     /// fault comes after.
     pub fn settles(&self, from: &World) -> bool {
         let mut hasher = DefaultHasher::new();
-        (from.now, &from.rows, from.alarm, &from.provider).hash(&mut hasher);
+        (from.now, &from.object_state, from.alarm, &from.provider).hash(&mut hasher);
         let known = &self.settles[usize::from(hasher.finish() as u8)];
         if let Some(settles) = known.lock().unwrap().get(&hasher.finish()) {
             return *settles;

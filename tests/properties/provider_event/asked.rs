@@ -11,11 +11,20 @@ use payments::transitions::{answers, ingest, polling};
 pub(super) fn refunded() -> Harness {
     let books = Books { payment_lost: false, refunds: vec![(false, Ending::Succeeded)] };
     let mut bench = Harness::new(Provider::Stripe, &books);
-    let [question] = &polling::questions(&bench.rows)[..] else { panic!("one refund is pending") };
+    let [question] = &polling::questions(&bench.object_state)[..] else { panic!("one refund is pending") };
     let question = question.clone();
-    answers::take(&mut bench.rows, &question, StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS))
-        .unwrap();
-    assert_eq!(bench.rows.resource.payment.as_ref().unwrap().check, None, "nothing is asked for any more");
+    answers::take(
+        &mut bench.object_state,
+        &question,
+        StatusReply::Refund(RefundState::Succeeded),
+        &at(NOW_MS),
+    )
+    .unwrap();
+    assert_eq!(
+        bench.object_state.resource.payment.as_ref().unwrap().check,
+        None,
+        "nothing is asked for any more"
+    );
     bench
 }
 
@@ -29,37 +38,37 @@ fn what_stripe_has_told_of_is_asked_for_until_it_answers() {
     bench.hear(&ask("evt_1", Some("psp_0")));
     let (mut now_ms, mut pauses) = (NOW_MS + 1, Vec::new());
     for tries in 0..60 {
-        let mut questions = polling::begin(&mut bench.rows, false, &at(now_ms));
+        let mut questions = polling::begin(&mut bench.object_state, false, &at(now_ms));
         // After two days the payment is asked for as well.
         questions.retain(|question| is_about(question, "psp_0"));
         assert_eq!(questions.len(), 1);
-        let told = std::mem::take(&mut bench.rows.appended).facts.audit;
+        let told = std::mem::take(&mut bench.object_state.appended).facts.audit;
         assert_eq!(told.iter().any(|record| record.action == "provider.silent"), tries == 44, "{tries}");
         assert!(
             tries != 44 || (86_400_000..10 * 86_400_000).contains(&(now_ms - NOW_MS)),
             "{}",
             now_ms - NOW_MS
         );
-        answers::take(&mut bench.rows, &questions[0], StatusReply::NoAnswer, &at(now_ms)).unwrap();
-        let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+        answers::take(&mut bench.object_state, &questions[0], StatusReply::NoAnswer, &at(now_ms)).unwrap();
+        let next_at_ms = bench.object_state.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
         pauses.push(next_at_ms - now_ms);
         now_ms = next_at_ms;
     }
     assert!(pauses.is_sorted() && pauses[0] < 10_000 && pauses[59] > 36_000_000, "{pauses:?}");
-    let mut questions = polling::begin(&mut bench.rows, false, &at(now_ms));
+    let mut questions = polling::begin(&mut bench.object_state, false, &at(now_ms));
     questions.retain(|question| is_about(question, "psp_0"));
-    answers::take(&mut bench.rows, &questions[0], came_back(), &at(now_ms)).unwrap();
+    answers::take(&mut bench.object_state, &questions[0], came_back(), &at(now_ms)).unwrap();
     assert_eq!(bench.refund(0).status(), "failed");
-    assert!(!polling::questions(&bench.rows).iter().any(|question| is_about(question, "psp_0")));
+    assert!(!polling::questions(&bench.object_state).iter().any(|question| is_about(question, "psp_0")));
 }
 
 #[test]
 fn an_old_payment_of_which_stripe_tells_is_asked_for_soon() {
     let mut bench = refunded();
-    bench.rows.resource.payment.as_mut().unwrap().created_at_ms -= 100 * 86_400_000;
+    bench.object_state.resource.payment.as_mut().unwrap().created_at_ms -= 100 * 86_400_000;
     bench.hear(&ask("evt_1", Some("psp_0")));
-    polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
-    let next_at_ms = bench.rows.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
+    polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
+    let next_at_ms = bench.object_state.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
     assert!(next_at_ms < NOW_MS + 10_000);
 }
 
@@ -67,20 +76,25 @@ fn an_old_payment_of_which_stripe_tells_is_asked_for_soon() {
 fn an_answer_that_was_asked_for_before_an_event_does_not_answer_it() {
     let mut bench = refunded();
     bench.hear(&ask("evt_1", Some("psp_0")));
-    let first = polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    let first = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
     bench.hear(&ask("evt_2", Some("psp_0")));
-    answers::take(&mut bench.rows, &first[0], StatusReply::Refund(RefundState::Succeeded), &at(NOW_MS + 2))
-        .unwrap();
-    let second = polling::begin(&mut bench.rows, false, &at(NOW_MS + 2));
+    answers::take(
+        &mut bench.object_state,
+        &first[0],
+        StatusReply::Refund(RefundState::Succeeded),
+        &at(NOW_MS + 2),
+    )
+    .unwrap();
+    let second = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 2));
     assert_eq!(second.len(), 1, "the second event has a question of its own");
-    answers::take(&mut bench.rows, &second[0], came_back(), &at(NOW_MS + 3)).unwrap();
+    answers::take(&mut bench.object_state, &second[0], came_back(), &at(NOW_MS + 3)).unwrap();
     assert_eq!(bench.refund(0).status(), "failed");
 }
 
 #[test]
 fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
     let mut bench = refunded();
-    ingest::ask_all(&mut bench.rows, &at(NOW_MS + 1));
-    let questions = polling::begin(&mut bench.rows, false, &at(NOW_MS + 1));
+    ingest::ask_all(&mut bench.object_state, &at(NOW_MS + 1));
+    let questions = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
     assert!(matches!(&questions[..], [StatusQuery::Payment { .. }]), "{questions:?}");
 }

@@ -6,7 +6,7 @@ use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::run::RunEnd;
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
-use payments::engine::{Action, Begin, Event as Input, Lifecycle, Outcome, ProviderReply, Rows, Run};
+use payments::engine::{Action, Begin, Event as Input, Lifecycle, ObjectState, Outcome, ProviderReply, Run};
 use payments::payment::DisputeStatus;
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{CaptureRequest, Operation, PaymentRequest, Refusal, VoidRequest};
@@ -17,8 +17,9 @@ use std::collections::BTreeSet;
 
 /// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
 pub(super) fn received(operation: Operation) -> (Harness, String) {
-    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench = Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+    let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench =
+        Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
     let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
     let order_id = Some("order-1".into());
     let request = PaymentRequest { capture: false, order_id, ..*request };
@@ -69,12 +70,13 @@ impl Harness {
     }
 
     fn status(&self) -> (&'static str, Option<&'static str>) {
-        let payment = self.rows.resource.payment.as_ref().unwrap();
+        let payment = self.object_state.resource.payment.as_ref().unwrap();
         (payment.status(), payment.pending.map(|pending| pending.operation()))
     }
 
     fn is_refused(&mut self, key: &str, operation: Operation) -> Option<String> {
-        let begun = begin(&mut self.rows, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS));
+        let begun =
+            begin(&mut self.object_state, &command(key, operation), &InstanceId("me".into()), &at(NOW_MS));
         match begun.unwrap() {
             Begin::Refused(Refusal::State { state, .. }) => Some(state),
             _ => None,
@@ -91,7 +93,7 @@ fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
         let (mut bench, derived) = received(operation.clone());
         let name = if kind == "CAPTURE" { "capture" } else { "void" };
         assert_eq!(bench.status(), ("requires_capture", Some(name)));
-        let answer = bench.rows.keys.last().map(|key| key.lifecycle.clone());
+        let answer = bench.object_state.keys.last().map(|key| key.lifecycle.clone());
         assert!(matches!(answer, Some(Lifecycle::Finished(it)) if it.response.status == 202));
         for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
             assert_eq!(bench.is_refused("another", another).as_deref(), Some(under_way));
@@ -103,7 +105,7 @@ fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
         let (mut bench, derived) = received(operation.clone());
         bench.hear(&bench.dated(kind, &derived, false, 1));
         assert_eq!(bench.status(), ("requires_capture", None));
-        let failed = bench.rows.resource.payment.as_ref().unwrap().failed_operation.clone().unwrap();
+        let failed = bench.object_state.resource.payment.as_ref().unwrap().failed_operation.clone().unwrap();
         assert_eq!(failed.operation, name);
         let second = bench.modify("second", operation);
         assert_ne!(second, derived);
@@ -174,11 +176,11 @@ fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
         let (mut bench, derived) = received(capture(None));
         bench.hear(&bench.dated("CAPTURE", &derived, false, 1));
         let me = InstanceId("me".into());
-        let begun = begin(&mut bench.rows, &command("void", void()), &me, &at(NOW_MS)).unwrap();
+        let begun = begin(&mut bench.object_state, &command("void", void()), &me, &at(NOW_MS)).unwrap();
         let Begin::Run(token) = begun else { panic!("{begun:?}") };
         let mut run = Run::new(token, 0, &[]);
         let call = loop {
-            if let Action::Send(call) = run.step(&mut bench.rows, Input::Go, &at(NOW_MS)).unwrap() {
+            if let Action::Send(call) = run.step(&mut bench.object_state, Input::Go, &at(NOW_MS)).unwrap() {
                 break call;
             }
         };
@@ -187,7 +189,7 @@ fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
         let reply = ProviderReply { status: 201, result, request_id: None };
         let mut event = Input::Outcome(call.call_id, Outcome::Definitive(reply));
         let end = loop {
-            match run.step(&mut bench.rows, event, &at(NOW_MS)).unwrap() {
+            match run.step(&mut bench.object_state, event, &at(NOW_MS)).unwrap() {
                 Action::End(end) => break end,
                 _ => event = Input::Go,
             }
@@ -215,9 +217,9 @@ fn what_a_bank_takes_back_is_not_refunded_as_well() {
 #[test]
 fn money_for_a_payment_that_is_canceled_is_never_silent() {
     for (minute, is_seen) in [(1, false), (3, true)] {
-        let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
+        let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
         let mut bench =
-            Harness { provider: Provider::Adyen, rows, known: BTreeSet::new(), events: Vec::new() };
+            Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
         let processing = ProviderResult::Processing { payment: "psp_pay".into() };
         let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
         let derived = bench.modify("void", void());
@@ -227,7 +229,7 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
         if let EventKind::Authorisation(told) = &mut event.news {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
-        let taken = ingest::take(&mut bench.rows, &event, &at(NOW_MS)).unwrap();
+        let taken = ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap();
         assert_eq!(matches!(taken, Ingested::Alert { .. }), is_seen, "minute {minute}");
     }
 }

@@ -5,7 +5,7 @@ use crate::support::NOW_MS;
 use once::alarm::wake;
 use once::id::{InstanceId, ObjectId};
 use paid_once::webhooks::{Event, EventKind, Ingested};
-use payments::engine::{Rows, Run};
+use payments::engine::{ObjectState, Run};
 use payments::payment::operation::{Operation, PaymentRequest};
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 
 /// An order whose first try was refused, and whose second one was paid. With the first one's derived key.
 fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
-    let rows = Rows::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench = Harness { provider, rows, known: BTreeSet::new(), events: Vec::new() };
+    let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench = Harness { provider, object_state, known: BTreeSet::new(), events: Vec::new() };
     let ask = || {
         let Operation::Payment(request) = pay(provider) else { panic!("it is a payment") };
         Operation::Payment(Box::new(PaymentRequest { capture, order_id: Some("order-1".into()), ..*request }))
@@ -51,30 +51,30 @@ impl Harness {
     }
 
     fn takes(&mut self, event: &Event) -> Ingested {
-        let taken = ingest::take(&mut self.rows, event, &at(NOW_MS + 1)).unwrap();
-        self.rows.appended = Default::default();
+        let taken = ingest::take(&mut self.object_state, event, &at(NOW_MS + 1)).unwrap();
+        self.object_state.appended = Default::default();
         taken
     }
 
     /// The alarm drives what was begun to its call, which is answered so.
     fn drive_on(&mut self, result: ProviderResult) -> (CallKind, String, String) {
-        for token in wake(&mut self.rows, &InstanceId("me".into()), &at(NOW_MS + 1)) {
+        for token in wake(&mut self.object_state, &InstanceId("me".into()), &at(NOW_MS + 1)) {
             self.drive(Run::new(token, 0, &[]), Some(result.clone()), NOW_MS + 1);
         }
-        let call = self.rows.calls.last().unwrap();
+        let call = self.object_state.calls.last().unwrap();
         (call.kind, call.request.path.clone(), call.provider_key.clone())
     }
 
     fn late(&self) -> &'static str {
-        self.rows.resource.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
+        self.object_state.resource.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
     }
 }
 
 #[test]
 fn each_try_has_a_row_that_says_how_it_ended() {
     let (bench, first) = tried_twice(Provider::Adyen, true);
-    let rows: Vec<_> = bench
-        .rows
+    let object_state: Vec<_> = bench
+        .object_state
         .resource
         .tries
         .iter()
@@ -82,20 +82,20 @@ fn each_try_has_a_row_that_says_how_it_ended() {
         .collect();
     let expected =
         [(1, Some("psp_first"), "declined", Some(true)), (2, Some("psp_pay"), "succeeded", Some(true))];
-    assert_eq!(rows, expected);
-    assert_eq!(bench.rows.resource.tries[0].provider_key, first);
+    assert_eq!(object_state, expected);
+    assert_eq!(bench.object_state.resource.tries[0].provider_key, first);
     // Objects of before have no rows: they are made from the calls.
-    let mut before = bench.rows.clone();
+    let mut before = bench.object_state.clone();
     before.resource.tries.clear();
     try_rows::complete(&mut before);
-    assert_eq!(before.resource.tries, bench.rows.resource.tries);
+    assert_eq!(before.resource.tries, bench.object_state.resource.tries);
 }
 
 #[test]
 fn money_on_a_try_that_is_over_is_seen_and_given_back() {
     for capture in [false, true] {
         let (mut bench, first) = tried_twice(Provider::Adyen, capture);
-        let before = bench.rows.resource.payment.clone();
+        let before = bench.object_state.resource.payment.clone();
         let late = bench.of_first("AUTHORISATION", &first, true);
         assert_eq!(bench.late(), "none", "nobody has heard of it yet");
         assert!(matches!(bench.takes(&late), Ingested::Alert { .. }));
@@ -117,8 +117,8 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
             bench.takes(&bench.of_first("REFUND", &derived, true));
         }
         assert_eq!(bench.late(), "given_back");
-        assert_eq!(bench.rows.resource.payment, before, "the try that was paid is as it was");
-        assert!(bench.rows.resource.refunds.is_empty());
+        assert_eq!(bench.object_state.resource.payment, before, "the try that was paid is as it was");
+        assert!(bench.object_state.resource.refunds.is_empty());
     }
 }
 
@@ -129,16 +129,16 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let kind = "payment_intent.succeeded".to_owned();
     let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
     assert_eq!(bench.takes(&event), Ingested::Applied);
-    let [question] = &polling::begin(&mut bench.rows, false, &at(NOW_MS + 1))[..] else {
+    let [question] = &polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1))[..] else {
         panic!("one is asked")
     };
     assert!(matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first"));
     let truth = StatusReply::Payment(RemoteState::Captured { amount_minor: AMOUNT }, Beside::default());
-    answers::take(&mut bench.rows, question, truth, &at(NOW_MS + 1)).unwrap();
-    assert!(bench.rows.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
+    answers::take(&mut bench.object_state, question, truth, &at(NOW_MS + 1)).unwrap();
+    assert!(bench.object_state.appended.facts.audit.iter().any(|record| record.action == "webhook.alert"));
     let done = ProviderResult::Refunded { refund: "re_1".into(), settled: true };
     let (kind, path, _) = bench.drive_on(done);
     assert_eq!((kind, path.as_str()), (CallKind::Refund, "/v1/refunds"));
     assert_eq!(bench.late(), "given_back");
-    assert_eq!(polling::questions(&bench.rows), []);
+    assert_eq!(polling::questions(&bench.object_state), []);
 }

@@ -162,5 +162,5 @@ pub(crate) fn is_away(object: &Object) -> bool {
             sent_to.credential == Secret::OTHER.credentials().stripe || (sent_to.away.is_some() && is_open)
         })
     };
-    object.store.rows.calls.iter().any(is_others)
+    object.store.object_state.calls.iter().any(is_others)
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::outbox::{self, Due, Handed};
-use payments::engine::{Context, Lifecycle, Rows, StagedJob};
+use payments::engine::{Context, Lifecycle, ObjectState, StagedJob};
 use payments::payment::records::JobKind;
 use payments::transitions::projection::{self, Heard};
 
@@ -97,13 +97,13 @@ impl World {
         }
         let object = it.object;
         let ctx = self.context(instance);
-        if !outbox::late(&self.objects[object].store.rows, &ctx).is_empty() {
+        if !outbox::late(&self.objects[object].store.object_state, &ctx).is_empty() {
             self.look(instance, &ctx);
         }
-        let rows = &self.objects[object].store.rows;
+        let state = &self.objects[object].store.object_state;
         let it = &mut self.instances[instance];
-        it.handed.keep_staged(rows);
-        let due = outbox::due(rows, &it.handed, &ctx);
+        it.handed.keep_staged(state);
+        let due = outbox::due(state, &it.handed, &ctx);
         if !it.alive || due.is_empty() {
             return;
         }
@@ -129,10 +129,10 @@ impl World {
         if !waiting.is_empty() {
             self.counters.count("jobs: given more time");
         }
-        let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            outbox::sent(rows, &written, taken, ctx);
-            outbox::put_off(rows, &mut handed, &waiting, ctx);
-            forgotten.iter().for_each(|job_id| projection::confirm(rows, job_id, None, ctx));
+        let body = |state: &mut ObjectState, ctx: &_, _: &_| {
+            outbox::sent(state, &written, taken, ctx);
+            outbox::put_off(state, &mut handed, &waiting, ctx);
+            forgotten.iter().for_each(|job_id| projection::confirm(state, job_id, None, ctx));
             Ok(())
         };
         self.transact(instance, None, Writer::Outbox, body, |_, _, _| {});
@@ -148,26 +148,26 @@ impl World {
             return;
         }
         let object = self.instances[instance].object;
-        let rows = &self.objects[object].store.rows;
-        let late = outbox::late(rows, ctx).into_iter().map(|job| job.job_id);
+        let state = &self.objects[object].store.object_state;
+        let late = outbox::late(state, ctx).into_iter().map(|job| job.job_id);
         let believes = self.off == Some(Off::Look);
         let over: Vec<String> = late.filter(|job_id| believes || self.jobs.done.contains(job_id)).collect();
         let audit = self.jobs.audit.get(&object);
         let is_told = |audit_id: &u64| audit.is_some_and(|told| told.contains(audit_id));
-        let from = rows.resource.audit_through;
+        let from = state.resource.audit_through;
         let audit_through = (from + 1..).take_while(is_told).last().unwrap_or(from);
         let version = self.jobs.model.get(&object).map_or(0, |known| known.version);
         let heard = Heard { over, version, audit_through };
-        let staged = rows.jobs.len();
+        let staged = state.jobs.len();
         let forgets_rest = self.off == Some(Off::AuditRest);
-        let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            let audit_newest = rows.resource.audit_newest;
+        let body = |state: &mut ObjectState, ctx: &_, _: &_| {
+            let audit_newest = state.resource.audit_newest;
             if forgets_rest {
-                rows.resource.audit_newest = 0;
+                state.resource.audit_newest = 0;
             }
-            projection::hear(rows, &heard, ctx);
-            rows.resource.audit_newest = audit_newest;
-            Ok(staged > rows.jobs.len())
+            projection::hear(state, &heard, ctx);
+            state.resource.audit_newest = audit_newest;
+            Ok(staged > state.jobs.len())
         };
         if let Transacted::Done(true, _) = self.transact(instance, None, Writer::Outbox, body, |_, _, _| {}) {
             self.counters.count("jobs: over, forgotten");
@@ -177,9 +177,9 @@ impl World {
     fn message(&self, object: usize, jobs: &[StagedJob]) -> Message {
         let store = &self.objects[object].store;
         let snapshot = || {
-            let from = store.rows.resource.audit_through + 1;
+            let from = store.object_state.resource.audit_through + 1;
             let audit = (from..=store.audit_records).take(AUDIT_MAX).map(record);
-            snapshot(&store.rows, audit.collect(), self.now_ms)
+            snapshot(&store.object_state, audit.collect(), self.now_ms)
         };
         let jobs = jobs.iter().map(|job| match job.kind {
             JobKind::Project => Work::Project(Box::new(snapshot())),
@@ -247,15 +247,15 @@ impl World {
     /// model has not heard of it, somebody calls.
     pub(crate) fn sweep(&mut self, object: usize) {
         let late_ms = self.now_ms.saturating_sub(GRACE_MS);
-        let rows = &self.objects[object].store.rows;
-        let is_late = rows.keys.iter().any(|key| match &key.lifecycle {
+        let state = &self.objects[object].store.object_state;
+        let is_late = state.keys.iter().any(|key| match &key.lifecycle {
             Lifecycle::Open(open) => {
                 open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms) < late_ms
             }
             _ => false,
         });
         let model = self.jobs.model.get(&object);
-        let is_told = model.is_some_and(|known| known.version == rows.resource.version);
+        let is_told = model.is_some_and(|known| known.version == state.resource.version);
         let finds = model.is_some_and(|known| {
             let late = |wake_at_ms: Option<u64>| wake_at_ms.is_some_and(|at_ms| at_ms < late_ms);
             known.keys.iter().any(|key| key.status == "open" && late(key.wake_at_ms))
@@ -273,14 +273,14 @@ impl World {
     /// Nothing more will happen: what the read model says, and what is left.
     pub(crate) fn judge_jobs(&mut self) {
         for (number, object) in self.objects.iter().enumerate() {
-            let rows = &object.store.rows;
+            let state = &object.store.object_state;
             let rest_ms = self.now_ms.saturating_sub(AT_REST_MS);
-            if object.dark_until_ms > rest_ms || object.told_at_ms > rest_ms || rows.resource.version == 0 {
+            if object.dark_until_ms > rest_ms || object.told_at_ms > rest_ms || state.resource.version == 0 {
                 continue;
             }
             self.counters.count("jobs: objects at rest");
-            let left: Vec<&str> = rows.jobs.iter().map(|job| job.job_id.as_str()).collect();
-            let expected = plain(snapshot(rows, Vec::new(), 0));
+            let left: Vec<&str> = state.jobs.iter().map(|job| job.job_id.as_str()).collect();
+            let expected = plain(snapshot(state, Vec::new(), 0));
             let shown = self.jobs.model.get(&number).cloned().map(plain);
             let has_audit = self.jobs.audit.get(&number).map_or(0, BTreeSet::len) as u64;
             if shown.as_ref() != Some(&expected) {

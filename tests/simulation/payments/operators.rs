@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use once::call::ByHand;
-use payments::engine::{CallState, ProviderCall, ProviderReply, Rows, Settlement};
+use payments::engine::{CallState, ObjectState, ProviderCall, ProviderReply, Settlement};
 use payments::payment::result::CallKind;
 use payments::providers::Provider;
 use payments::transitions::by_hand::{self, HOLD_MS, Refusal, Word};
@@ -68,7 +68,7 @@ impl World {
         if audit.iter().any(|action| TOLD.contains(action)) {
             self.operators.told.insert(object);
         }
-        let doubtful = self.objects[object].store.rows.calls.iter().filter(|call| call.in_doubt());
+        let doubtful = self.objects[object].store.object_state.calls.iter().filter(|call| call.in_doubt());
         for call_id in doubtful.map(|call| call.call_id).collect::<Vec<_>>() {
             let it = &mut self.operators;
             if it.met.insert((object, call_id)) && it.dice.permille(600) {
@@ -85,7 +85,7 @@ impl World {
         let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
             return self.counters.count("by hand: not reached");
         };
-        let known = self.objects[object].store.rows.calls.iter().find(|call| call.call_id == call_id);
+        let known = self.objects[object].store.object_state.calls.iter().find(|call| call.call_id == call_id);
         let Some(call) = known.filter(|call| !matches!(call.state, CallState::Settled(_))).cloned() else {
             return self.counters.count("by hand: settled meanwhile");
         };
@@ -104,7 +104,7 @@ impl World {
         let is_absent = settlement == Settlement::NotExecuted;
         self.tell(|| format!("  an operator settles call {call_id} in object {object}: {settlement:?}"));
         let saboteur = self.saboteur;
-        let body = |rows: &mut Rows, ctx: &_, me: &_| {
+        let body = |state: &mut ObjectState, ctx: &_, me: &_| {
             let by_hand = ByHand {
                 by: "ada".to_owned(),
                 reason: "the dashboard says so".to_owned(),
@@ -113,9 +113,9 @@ impl World {
                 is_contradicted: false,
             };
             let word = Word { call_id, sends: call.sends, settlement: settlement.clone(), by_hand };
-            let settled = saboteur.settle(rows, &word, me, ctx)?;
+            let settled = saboteur.settle(state, &word, me, ctx)?;
             if matches!(settled, Err(Refusal::TooEarly { .. })) {
-                let _ = by_hand::hold(rows, call_id, me, ctx);
+                let _ = by_hand::hold(state, call_id, me, ctx);
             }
             Ok(settled)
         };

@@ -1,7 +1,7 @@
 //! Clients and the objects: requests, what becomes of them, and answers.
 
 use once::alarm::expire;
-use once::begin::{Bound, bind};
+use once::begin::{KeyRoute, bind};
 use once::replays::REPLAYED;
 use payments::engine::{Begin, Lifecycle, Run};
 
@@ -65,12 +65,12 @@ impl World {
             |_, _, _| {},
         );
         match bound {
-            Transacted::Done(Bound::To(_), _) => {
+            Transacted::Done(KeyRoute::To(_), _) => {
                 self.counters.count("bind: bound");
                 let transit_ms = self.dice.between(1, 10);
                 self.after(transit_ms, Event::Request { from, to: None });
             }
-            Transacted::Done(Bound::Mismatch { .. }, _) => {
+            Transacted::Done(KeyRoute::Mismatch { .. }, _) => {
                 self.counters.count("bind: used for something else, refused");
                 self.reply(from, Answer::plain("mismatch"));
             }
@@ -112,7 +112,7 @@ impl World {
             |rows, ctx, me| {
                 let decision = saboteur.begin(rows, &command, me, ctx)?;
                 if let (Begin::Replay { key_id, .. }, true) = (&decision, counts_at_once) {
-                    rows.note(*key_id, ctx.now_ms, REPLAYED, "");
+                    rows.append_timeline(*key_id, ctx.now_ms, REPLAYED, "");
                 }
                 let known = rows.keys.iter().find(|key| key.key_hash == command.key_hash);
                 let key = known.map(|key| key.key_id);

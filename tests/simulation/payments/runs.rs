@@ -49,7 +49,7 @@ impl World {
         };
         let instance = active.instance;
         let object = self.instances[instance].object;
-        if has_open_key(&self.objects[object].store.rows, self.now_ms, &|call| {
+        if has_open_key(&self.objects[object].store.object_state, self.now_ms, &|call| {
             self.auditor.is_refused_for_certain(call)
         }) {
             self.is_busy();
@@ -70,11 +70,11 @@ impl World {
         let writer = Writer::Run { key: key_id, attempt, holder: holder.0.clone() };
         self.tell(|| format!("  key {key_id}, attempt {attempt} in {}: {input:?}", holder.0));
         let saboteur = self.saboteur;
-        let body = |rows: &mut _, ctx: &_, _: &_| active.advance(saboteur, rows, input.clone(), ctx);
+        let body = |state: &mut _, ctx: &_, _: &_| active.advance(saboteur, state, input.clone(), ctx);
         let mut result = self.transact(instance, fault, writer.clone(), body, |_, _, _| {});
         if let Transacted::Failed(StepError::Bug(bug)) = &result {
             self.auditor.bug(&bug.to_string());
-            let body = |rows: &mut _, ctx: &_, _: &_| saboteur.abandon(&active.run, rows, "a bug", ctx);
+            let body = |state: &mut _, ctx: &_, _: &_| saboteur.abandon(&active.run, state, "a bug", ctx);
             result = self.transact(instance, None, writer, body, |_, _, _| {});
         }
         match result {
@@ -133,7 +133,7 @@ impl World {
             return self.after(it.dark_until_ms - self.now_ms, Event::Alarm { object, set });
         }
         let lead_ms = it.alarm_lead_ms;
-        let is_over = !has_open_key(&it.store.rows, self.now_ms, &|_| false);
+        let is_over = !has_open_key(&it.store.object_state, self.now_ms, &|_| false);
         match self.fault(Boundary::Alarm) {
             Some(Fault::AlarmEarly) => {
                 self.counters.count("alarms early");
@@ -198,7 +198,7 @@ impl World {
     /// Takes up what is due. `false`: the incarnation has died of it.
     fn take_up(&mut self, object: usize, instance: usize, fault: Option<Fault>) -> bool {
         self.counters.count("wakes");
-        let body = |rows: &mut _, ctx: &_, me: &_| Ok(wake(rows, me, ctx));
+        let body = |state: &mut _, ctx: &_, me: &_| Ok(wake(state, me, ctx));
         let tokens = match self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {
             Transacted::Done(tokens, _) => tokens,
             Transacted::Crashed => return false,
@@ -215,7 +215,15 @@ impl World {
         for token in tokens {
             self.start(token, instance, 0, false, Vec::new());
         }
-        if self.objects[object].store.rows.resource.payment.as_ref().and_then(polling::due_at_ms).is_some() {
+        if self.objects[object]
+            .store
+            .object_state
+            .resource
+            .payment
+            .as_ref()
+            .and_then(polling::due_at_ms)
+            .is_some()
+        {
             self.after(0, Event::Check { object, to: Some(instance), looking: false });
         }
         true
@@ -227,7 +235,7 @@ impl World {
         let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
             return;
         };
-        let body = |rows: &mut _, ctx: &_, _: &_| Ok(polling::begin(rows, looking, ctx));
+        let body = |state: &mut _, ctx: &_, _: &_| Ok(polling::begin(state, looking, ctx));
         let begun = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
         if let Transacted::Done(questions, _) = begun {
             self.counters.count(if looking { "looks" } else { "looks by the alarm" });
@@ -268,11 +276,11 @@ impl World {
             answer.map_or(StatusReply::NoAnswer, |answer| question.provider().read_truth(&question, &answer));
         self.tell(|| format!("  told about {question:?}: {truth:?}"));
         let saboteur = self.saboteur;
-        let body = |rows: &mut _, ctx: &_, _: &_| Ok(saboteur.take(rows, &question, truth.clone(), ctx)?);
-        let keys = self.objects[object].store.rows.keys.len();
+        let body = |state: &mut _, ctx: &_, _: &_| Ok(saboteur.take(state, &question, truth.clone(), ctx)?);
+        let keys = self.objects[object].store.object_state.keys.len();
         let transacted = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
         // What was found is given back from now on.
-        if self.objects[object].store.rows.keys.len() > keys {
+        if self.objects[object].store.object_state.keys.len() > keys {
             self.is_busy();
             self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
         }

@@ -1,8 +1,8 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
-use payments::engine::{Lifecycle, Rows, StagedJob};
+use payments::engine::{Lifecycle, ObjectState, StagedJob};
 use payments::payment::records::JobKind;
-use payments::payment::{Payment, PaymentState, Pending, Refund, RefundState};
+use payments::payment::{InFlight, Payment, PaymentState, Refund, RefundState};
 
 use super::auditor::{Commit, PaymentView, RefundView, thousandths};
 use crate::invariants::Writer;
@@ -12,7 +12,7 @@ use crate::store::{IsRefused, Kept, key_view};
 pub(crate) fn commit(
     object: usize,
     kept: &Kept,
-    rows: &Rows,
+    object_state: &ObjectState,
     alarm_at_ms: Option<u64>,
     writer: Writer,
     (object_now_ms, now_ms): (u64, u64),
@@ -21,7 +21,7 @@ pub(crate) fn commit(
     let Kept { before, appended, .. } = kept;
     let added =
         !(appended.facts.audit.is_empty() && appended.jobs.is_empty() && appended.timeline.is_empty());
-    let finished = rows.keys.iter().filter_map(|key| {
+    let finished = object_state.keys.iter().filter_map(|key| {
         let Lifecycle::Finished(finished) = &key.lifecycle else { return None };
         let Some(Lifecycle::Open(open)) = before.key(key.key_id).map(|key| &key.lifecycle) else {
             return None;
@@ -33,14 +33,14 @@ pub(crate) fn commit(
         object,
         now_ms: object_now_ms,
         writer,
-        changed: before != rows || added,
-        keys: rows.keys.iter().map(|key| key_view(rows, key, now_ms, is_refused)).collect(),
-        payment: rows.resource.payment.as_ref().map(payment_view),
-        refunds: rows
+        changed: before != object_state || added,
+        keys: object_state.keys.iter().map(|key| key_view(object_state, key, now_ms, is_refused)).collect(),
+        payment: object_state.resource.payment.as_ref().map(payment_view),
+        refunds: object_state
             .resource
             .refunds
             .iter()
-            .filter_map(|refund| Some(refund_view(refund, rows.resource.payment.as_ref()?)))
+            .filter_map(|refund| Some(refund_view(refund, object_state.resource.payment.as_ref()?)))
             .collect(),
         finished: finished.collect(),
         audit: appended.facts.audit.iter().map(|record| record.action).collect(),
@@ -51,7 +51,7 @@ pub(crate) fn commit(
             .map(|event| format!("{}:{}", event.provider.as_str(), event.event_id))
             .collect(),
         jobs: appended.jobs.iter().filter(is_of_capture).map(|job| job.job_id.clone()).collect(),
-        staged_until_ms: rows.jobs.iter().map(|job| job.next_at_ms).min(),
+        staged_until_ms: object_state.jobs.iter().map(|job| job.next_at_ms).min(),
         alarm_at_ms,
     }
 }
@@ -79,11 +79,11 @@ fn payment_view(payment: &Payment) -> PaymentView {
         provider: payment.provider.as_str(),
         provider_payment: payment.provider_payment.clone(),
         pending: payment.pending.map(|pending| match pending {
-            Pending::Capture { .. } => "capture",
-            Pending::Void { .. } => "void",
+            InFlight::Capture { .. } => "capture",
+            InFlight::Void { .. } => "void",
         }),
         is_received: payment.pending.is_some_and(|pending| match pending {
-            Pending::Capture { received, .. } | Pending::Void { received, .. } => received,
+            InFlight::Capture { received, .. } | InFlight::Void { received, .. } => received,
         }),
         has_check: payment.check.is_some(),
         is_personal: payment.receipt_email.is_some()

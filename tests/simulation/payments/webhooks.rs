@@ -10,7 +10,7 @@ use messages::inbox::Attempt;
 use once::id::ObjectId;
 use paid_once::object::events;
 use paid_once::webhooks::{Event as Notice, EventKind, Ingested, adyen, stripe};
-use payments::engine::{CallState, Rows};
+use payments::engine::{CallState, ObjectState};
 use payments::payment::PaymentState;
 use payments::payment::id::PaymentId;
 use serde_json::{Value, json};
@@ -284,16 +284,16 @@ impl World {
         }
         let (goes_back, forgets_busy) = (self.off == Some(Off::Forward), self.off == Some(Off::ComeAgain));
         let saboteur = self.saboteur;
-        let body = |rows: &mut Rows, ctx: &_, _: &_| {
-            let unknown = unknown_calls(rows);
-            let taken = saboteur.take_in(rows, &notice, &remembered, ctx)?;
+        let body = |state: &mut ObjectState, ctx: &_, _: &_| {
+            let unknown = unknown_calls(state);
+            let taken = saboteur.take_in(state, &notice, &remembered, ctx)?;
             if goes_back {
-                believe(rows, &notice);
+                believe(state, &notice);
             }
             if forgets_busy && matches!(taken, Ingested::RetryLater | Ingested::UnknownResource) {
-                events::remember(rows, &notice, ctx);
+                events::remember(state, &notice, ctx);
             }
-            Ok((taken, unknown_calls(rows) < unknown))
+            Ok((taken, unknown_calls(state) < unknown))
         };
         let taken = match self.transact(instance, fault, Writer::Check, body, |_, _, _| {}) {
             Transacted::Done(taken, _) => taken,
@@ -346,13 +346,13 @@ impl World {
     }
 }
 
-fn unknown_calls(rows: &Rows) -> usize {
-    rows.calls.iter().filter(|call| call.state == CallState::Unknown).count()
+fn unknown_calls(state: &ObjectState) -> usize {
+    state.calls.iter().filter(|call| call.state == CallState::Unknown).count()
 }
 
 /// The last word wins, whatever was decided: without the core's check.
-fn believe(rows: &mut Rows, notice: &Notice) {
-    let (Some(payment), EventKind::Authorisation(told)) = (&mut rows.resource.payment, &notice.news) else {
+fn believe(state: &mut ObjectState, notice: &Notice) {
+    let (Some(payment), EventKind::Authorisation(told)) = (&mut state.resource.payment, &notice.news) else {
         return;
     };
     if told.success && payment.provider_payment.as_ref() == Some(&told.payment) && !payment.capture {

@@ -16,7 +16,7 @@ use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::outbox::Handed;
 use once::step::StepError;
-use payments::engine::{Context, Event as Input, Lifecycle, Limits, Rows, context, with_credentials};
+use payments::engine::{Context, Event as Input, Lifecycle, Limits, ObjectState, context, with_credentials};
 use payments::payment::id::PaymentId;
 use payments::payment::records::JobKind;
 use payments::payment::status_query::StatusQuery;
@@ -384,14 +384,14 @@ impl World {
         let bound_ms = 2 * ends_within_ms(&self.times);
         for object in self.objects.iter().filter(|object| !is_away(object)) {
             let calm_from_ms = self.calm_from_ms.max(object.dark_until_ms) + self.owed_ms;
-            let rows = &object.store.rows;
+            let state = &object.store.object_state;
             if self.now_ms > calm_from_ms + bound_ms
-                && has_open_key(rows, self.now_ms, &|call| self.auditor.is_refused_for_certain(call))
+                && has_open_key(state, self.now_ms, &|call| self.auditor.is_refused_for_certain(call))
             {
                 self.auditor.overdue("a key", self.now_ms - calm_from_ms);
             }
             // A finished key is dropped at its time, by the clocks of who finished it and of who drops it.
-            let expires_at_ms = first_expiry_ms(rows).unwrap_or(u64::MAX / 2).max(calm_from_ms);
+            let expires_at_ms = first_expiry_ms(state).unwrap_or(u64::MAX / 2).max(calm_from_ms);
             if self.now_ms > expires_at_ms + 4 * SKEW_MAX_MS + 2 * MINUTE {
                 self.auditor.kept(self.now_ms - expires_at_ms);
             }
@@ -454,5 +454,5 @@ impl World {
 }
 
 fn waits_for_a_person(object: &Object) -> bool {
-    object.store.rows.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
+    object.store.object_state.keys.iter().any(|key| matches!(key.lifecycle, Lifecycle::Open(_)))
 }

@@ -89,7 +89,7 @@ impl Flow for Transfers {
 
     /// Phase 1, in the transaction that makes the key: the money leaves the account, or nothing is written.
     fn admit(transfer: &Transfer, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug> {
-        let account = &mut phase.rows.resource;
+        let account = &mut phase.object_state.resource;
         let Some(left) = account.balance_cents.checked_sub(transfer.cents) else {
             return Ok(Err(format!("only {} cents are left", account.balance_cents)));
         };
@@ -99,7 +99,7 @@ impl Flow for Transfers {
 
     /// The call; and phase 2, once the bank has answered.
     fn run(transfer: &Transfer, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug> {
-        let id = format!("{}_{}", phase.rows.object.to_hex(), phase.key_id);
+        let id = format!("{}_{}", phase.object_state.object.to_hex(), phase.key_id);
         let rejected = match phase.settlement("send")? {
             None => {
                 return Ok(End::Call(CallSpec {
@@ -112,9 +112,9 @@ impl Flow for Transfers {
                 }));
             }
             Some(Settlement::Answered(ProviderReply { result: Receipt::Booked { reference }, .. })) => {
-                phase.rows.resource.sent.push(reference);
+                phase.object_state.resource.sent.push(reference);
                 let job = outbox::job((), format!("{id}_notify"), serde_json::json!(transfer), phase.ctx);
-                phase.rows.appended.jobs.push(job);
+                phase.object_state.appended.jobs.push(job);
                 None
             }
             Some(Settlement::Answered(ProviderReply { result: Receipt::Rejected { reason }, .. })) => {
@@ -124,7 +124,7 @@ impl Flow for Transfers {
             Some(Settlement::NeedsReview) => return Err(Bug("the bank executes a key once".into())),
         };
         if rejected.is_some() {
-            phase.rows.resource.balance_cents += transfer.cents;
+            phase.object_state.resource.balance_cents += transfer.cents;
         }
         let body = rejected.unwrap_or_else(|| "sent".into()).into_bytes();
         Ok(End::Response(StoredResponse { status: 200, headers: Vec::new(), body }))

@@ -11,7 +11,7 @@ use crate::flows::phase::{not_executed_reason, respond};
 use crate::payment::money::AmountMinor;
 use crate::payment::operation::{CaptureRequest, Point, Refusal};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
-use crate::payment::{Payment, PaymentState, Pending};
+use crate::payment::{InFlight, Payment, PaymentState};
 use crate::transitions::effects::on_transition;
 use crate::transitions::polling;
 use once::call::RetryPolicy;
@@ -28,7 +28,7 @@ pub(crate) const fn is_capturable(state: &PaymentState) -> bool {
 /// The reservation: while the capture is under way nothing else moves the payment.
 pub(crate) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
-    let Some(payment) = &mut phase.rows.resource.payment else {
+    let Some(payment) = &mut phase.object_state.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "captured", is_capturable) {
@@ -46,7 +46,7 @@ pub(crate) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<A
     }
     payment.moves = payment.moves.saturating_add(1);
     payment.failed_operation = None;
-    payment.pending = Some(Pending::Capture { key_id, amount_minor: amount.get(), received: false });
+    payment.pending = Some(InFlight::Capture { key_id, amount_minor: amount.get(), received: false });
     let (id, data) =
         (payment.id.to_string(), json!({ "amount": amount.get(), "currency": payment.currency }));
     phase.audit("capture.requested", id, data)?;
@@ -99,7 +99,7 @@ pub(crate) const fn under_way(payment: &Payment) -> Option<&'static str> {
 /// The flow.
 pub(crate) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let payment = phase.payment()?.clone();
-    let Some(Pending::Capture { amount_minor, .. }) = payment.pending else {
+    let Some(InFlight::Capture { amount_minor, .. }) = payment.pending else {
         return Err(Bug("a capture without its reservation".into()));
     };
     let Some(settlement) = phase.settlement(CAPTURE)? else {
@@ -129,18 +129,18 @@ pub(crate) fn move_key(payment: &Payment, name: &str) -> String {
 }
 
 fn is_void_of_nothing(payment: &Payment) -> bool {
-    payment.is_over() && matches!(payment.pending, Some(Pending::Void { .. }))
+    payment.is_over() && matches!(payment.pending, Some(InFlight::Void { .. }))
 }
 
 /// The provider has taken a capture or a void over. How it ended is told later; until then it stays reserved.
 fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Result<End, Bug> {
     let payment = phase.payment()?;
     let action = match &mut payment.pending {
-        Some(Pending::Capture { received, .. }) => {
+        Some(InFlight::Capture { received, .. }) => {
             *received = true;
             "capture.pending"
         }
-        Some(Pending::Void { received, .. }) => {
+        Some(InFlight::Void { received, .. }) => {
             *received = true;
             "void.pending"
         }
@@ -148,7 +148,7 @@ fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Re
     };
     let payment = payment.clone();
     phase.audit(action, payment.id.to_string(), json!({ "modification": modification }))?;
-    let shown = payment.to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
+    let shown = payment.to_json(&phase.object_state.resource.refunds, &phase.object_state.resource.tries);
     respond(phase, 202, &payment.id.path(), page, &shown)
 }
 
@@ -177,15 +177,18 @@ pub(crate) fn settle_move(
     payment.pending = None;
     let id = payment.id;
     if found.is_some_and(|found| payment.apply(found)) {
-        on_transition(phase.rows, phase.ctx)?;
+        on_transition(phase.object_state, phase.ctx)?;
     }
     // A refusal tells that it was paid meanwhile, and not with which card.
     if refused.is_some() && phase.payment()?.has_unknown_card() {
-        polling::doubt_all(phase.rows, "card", phase.ctx);
+        polling::doubt_all(phase.object_state, "card", phase.ctx);
     }
     // What was told of meanwhile was not asked for.
-    polling::schedule(phase.rows, phase.ctx);
-    let shown = phase.payment()?.clone().to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
+    polling::schedule(phase.object_state, phase.ctx);
+    let shown = phase
+        .payment()?
+        .clone()
+        .to_json(&phase.object_state.resource.refunds, &phase.object_state.resource.tries);
     let Some((code, message)) = refused else {
         return respond(phase, 200, &id.path(), page, &shown);
     };

@@ -36,11 +36,11 @@ pub(crate) enum Earlier {
 pub(crate) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
     // Its money is about to be given back.
     let is_begun = |row: &Try| row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
-    if phase.rows.resource.tries.iter().any(is_begun) {
+    if phase.object_state.resource.tries.iter().any(is_begun) {
         return Ok(Earlier::Open);
     }
-    let newest = phase.rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
-    let mut earlier = left_open::left_open(phase.rows).filter(|row| row.attempt < newest);
+    let newest = phase.object_state.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let mut earlier = left_open::left_open(phase.object_state).filter(|row| row.attempt < newest);
     let Some(row) = earlier.next() else { return Ok(Earlier::Closed) };
     let settlement = phase.settlement(&left_open::call_name(row))?;
     Ok(match settlement {
@@ -66,7 +66,7 @@ const fn lives(found: &RemoteState) -> bool {
 }
 
 fn close(row: &Try, phase: &Phase<'_>) -> Result<CallSpec, Bug> {
-    let payment = phase.rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
+    let payment = phase.object_state.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
     // Each key that wants to begin another try asks anew.
     let provider_key =
         row.provider.provider_key(&format!("{}_close_{}_{}", payment.id, row.attempt, phase.key_id));
@@ -88,13 +88,13 @@ pub(crate) fn adopt(
     found: RemoteState,
     phase: &mut Phase<'_>,
 ) -> Result<(), Bug> {
-    let row = phase.rows.resource.tries.iter_mut().find(|row| row.attempt == attempt);
+    let row = phase.object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt);
     let row = row.ok_or_else(|| Bug(format!("no try {attempt}")))?;
     let is_asked_for =
         row.amount == request.amount && row.currency == request.currency && row.capture == request.capture;
     if !is_asked_for {
         if let RemoteState::Captured { amount_minor } = found {
-            late_money::found(phase.rows, attempt, amount_minor, true, phase.ctx)?;
+            late_money::found(phase.object_state, attempt, amount_minor, true, phase.ctx)?;
         }
         return open(phase);
     }

@@ -32,32 +32,32 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
                 Some(Stage::GivenBack)
             }
             ProviderResult::Rejected { code, .. } | ProviderResult::Declined { code, .. } => {
-                late_money::refused(phase.rows, attempt, kind, &code, phase.ctx)?;
+                late_money::refused(phase.object_state, attempt, kind, &code, phase.ctx)?;
                 None
             }
             other => return Err(Bug(format!("giving back was answered by {other:?}"))),
         },
         Settlement::NotExecuted => {
-            late_money::refused(phase.rows, attempt, CallKind::Refund, "not_executed", phase.ctx)?;
+            late_money::refused(phase.object_state, attempt, CallKind::Refund, "not_executed", phase.ctx)?;
             None
         }
         Settlement::NeedsReview => return Err(Bug("giving back is idempotent by key".into())),
     };
-    if let Some((stage, late)) = stage.zip(give_back::late_mut(phase.rows, attempt)) {
+    if let Some((stage, late)) = stage.zip(give_back::late_mut(phase.object_state, attempt)) {
         late.stage = stage;
         if stage == Stage::GivenBack {
             let data = serde_json::json!({ "attempt": attempt });
-            record_for_payment(phase.rows, "try.given_back", data, phase.ctx);
+            record_for_payment(phase.object_state, "try.given_back", data, phase.ctx);
         }
     }
-    polling::schedule(phase.rows, phase.ctx);
+    polling::schedule(phase.object_state, phase.ctx);
     let location = phase.payment()?.id.path();
     let shown = row(phase, attempt)?.to_json();
     respond(phase, 200, &location, None, &shown)
 }
 
 fn row(phase: &Phase<'_>, attempt: u32) -> Result<Try, Bug> {
-    let row = phase.rows.resource.tries.iter().find(|row| row.attempt == attempt);
+    let row = phase.object_state.resource.tries.iter().find(|row| row.attempt == attempt);
     row.cloned().ok_or_else(|| Bug(format!("no try {attempt}")))
 }
 
@@ -69,7 +69,7 @@ fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Res
     let frozen = match kind {
         CallKind::Refund => {
             let refund = Refund {
-                id: RefundId::of(phase.rows.object, &phase.key()?.key_hash.0),
+                id: RefundId::of(phase.object_state.object, &phase.key()?.key_hash.0),
                 key_id: phase.key_id,
                 amount: AmountMinor::new(amount_minor).unwrap_or(row.amount),
                 reason: RefundReason::Duplicate,

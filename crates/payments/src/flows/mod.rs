@@ -15,7 +15,7 @@ pub mod refund;
 pub mod tries;
 pub mod void;
 
-use crate::engine::{CallState, Context, End, Payments, Phase, ProviderCall, Rows, Settlement};
+use crate::engine::{CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, Settlement};
 use crate::payment::PaymentState;
 use crate::payment::operation::{Operation, Refusal};
 use crate::payment::refund::refunded_minor;
@@ -31,9 +31,9 @@ impl Flow for Payments {
     }
 
     fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Self>, Bug> {
-        let written = phase.rows.appended.facts.audit.len();
+        let written = phase.object_state.appended.facts.audit.len();
         let admission = admit(operation, phase)?;
-        for record in phase.rows.appended.facts.audit.iter_mut().skip(written) {
+        for record in phase.object_state.appended.facts.audit.iter_mut().skip(written) {
             record.asked_by(phase.by);
         }
         Ok(admission)
@@ -55,49 +55,49 @@ impl Flow for Payments {
         Refusal::LimitReached { detail }
     }
 
-    fn is_overtaken(call: &ProviderCall, rows: &Rows) -> bool {
-        is_overtaken(call, rows)
+    fn is_overtaken(call: &ProviderCall, state: &ObjectState) -> bool {
+        is_overtaken(call, state)
     }
 
-    fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
-        let check = rows.resource.payment.as_ref().and_then(polling::due_at_ms);
-        check.into_iter().chain(pii::due_at_ms(rows, ctx)).min()
+    fn due_at_ms(state: &ObjectState, ctx: &Context) -> Option<u64> {
+        let check = state.resource.payment.as_ref().and_then(polling::due_at_ms);
+        check.into_iter().chain(pii::due_at_ms(state, ctx)).min()
     }
 
-    fn on_commit(before: &Rows, after: &mut Rows, ctx: &Context) {
+    fn on_commit(before: &ObjectState, after: &mut ObjectState, ctx: &Context) {
         projection::stage_projection(before, after, ctx);
         audit::number(after);
     }
 
-    fn verify(rows: &Rows) -> Result<(), Bug> {
-        let Some(payment) = &rows.resource.payment else { return Ok(()) };
+    fn verify(state: &ObjectState) -> Result<(), Bug> {
+        let Some(payment) = &state.resource.payment else { return Ok(()) };
         let (amount, captured) = (payment.amount.get(), payment.captured_minor());
         // A capture may fail while a refund of it is under way.
         let taken =
             if matches!(payment.state, PaymentState::CaptureFailed { .. }) { amount } else { captured };
-        let is_of_key = |key_id| rows.key(key_id).is_some();
-        if amount == 0 || captured > amount || refunded_minor(&rows.resource.refunds) > taken {
+        let is_of_key = |key_id| state.key(key_id).is_some();
+        if amount == 0 || captured > amount || refunded_minor(&state.resource.refunds) > taken {
             return Err(Bug(
                 "a payment that cannot be: more was given back than taken, or taken than it is of".into(),
             ));
         }
-        if rows.resource.refunds.iter().any(|refund| refund.amount.get() == 0 || !is_of_key(refund.key_id)) {
+        if state.resource.refunds.iter().any(|refund| refund.amount.get() == 0 || !is_of_key(refund.key_id)) {
             return Err(Bug("a refund that cannot be: of nothing, or of no key".into()));
         }
         Ok(())
     }
 
-    fn is_awaiting(rows: &Rows) -> bool {
-        rows.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
+    fn is_awaiting(state: &ObjectState) -> bool {
+        state.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
     }
 
     /// Drops personal data whose time is over.
-    fn on_alarm(rows: &mut Rows, ctx: &Context) {
-        if pii::due_at_ms(rows, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
-            pii::erase(rows, ctx);
+    fn on_alarm(state: &mut ObjectState, ctx: &Context) {
+        if pii::due_at_ms(state, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
+            pii::erase(state, ctx);
         }
         // Objects of before anything was watched begin with it here.
-        polling::schedule(rows, ctx);
+        polling::schedule(state, ctx);
     }
 }
 
@@ -116,11 +116,11 @@ fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payme
 
 /// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be
 /// refused, or move money twice.
-fn is_overtaken(call: &ProviderCall, rows: &Rows) -> bool {
+fn is_overtaken(call: &ProviderCall, state: &ObjectState) -> bool {
     if call.sends > 0 {
         return false;
     }
-    let Some(payment) = &rows.resource.payment else { return false };
+    let Some(payment) = &state.resource.payment else { return false };
     match call.name.as_str() {
         capture::CAPTURE => !capture::is_capturable(&payment.state),
         refund::REFUND => !refund::is_refundable(payment),
@@ -145,10 +145,10 @@ fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
 }
 
 /// Whether a key's operation took money. Then each duplicate of it is a charge that did not happen.
-pub fn took_money(rows: &Rows, key_hash: &KeyHash) -> bool {
-    let Some(key) = rows.keys.iter().find(|key| key.key_hash == *key_hash) else {
+pub fn took_money(state: &ObjectState, key_hash: &KeyHash) -> bool {
+    let Some(key) = state.keys.iter().find(|key| key.key_hash == *key_hash) else {
         return false;
     };
-    let mut calls = rows.calls.iter().filter(|call| call.key_id == key.key_id);
+    let mut calls = state.calls.iter().filter(|call| call.key_id == key.key_id);
     calls.any(|call| matches!(&call.state, CallState::Settled(Settlement::Answered(reply)) if reply.result.took_money()))
 }

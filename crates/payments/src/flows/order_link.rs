@@ -1,6 +1,6 @@
 //! Making the links to an order, and ending them.
 
-use crate::engine::Rows;
+use crate::engine::ObjectState;
 use crate::payment::PaymentState;
 use crate::payment::operation::Refusal;
 use crate::payment::order_link::state;
@@ -8,10 +8,11 @@ use crate::payment::order_link::{EndedLinks, LinkState, MadeLink, OrderLinks};
 
 /// Notes that a link is made. Without a revision of the shop's own the links of an order are numbered here: the same content has
 /// the same number, so that asking twice replaces nothing, and other content the next one.
-pub fn make(rows: &mut Rows, asked: Option<u32>, content: &str) -> MadeLink {
-    let Some(links) = &rows.resource.links else {
+pub fn make(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> MadeLink {
+    let Some(links) = &object_state.resource.links else {
         let revision = asked.unwrap_or(1);
-        rows.resource.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through: None });
+        object_state.resource.links =
+            Some(OrderLinks { revision, content: content.to_owned(), ended_through: None });
         return MadeLink::Revision(revision);
     };
     let newest = links.revision;
@@ -24,21 +25,21 @@ pub fn make(rows: &mut Rows, asked: Option<u32>, content: &str) -> MadeLink {
     }
     let revision = asked.unwrap_or(newest.saturating_add(1));
     let ended_through = links.ended_through;
-    rows.resource.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through });
+    object_state.resource.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through });
     MadeLink::Revision(revision)
 }
 
 /// Ends all links that were made so far, also where none is known: there may be one of before. A payment that is under way keeps
 /// running.
-pub fn end(rows: &mut Rows) -> EndedLinks {
+pub fn end(object_state: &mut ObjectState) -> EndedLinks {
     let paid =
-        rows.resource.payment.as_ref().filter(|payment| {
+        object_state.resource.payment.as_ref().filter(|payment| {
             matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized)
         });
     if let Some(payment) = paid {
         return EndedLinks::Paid(payment.status().to_owned());
     }
-    let links = rows.resource.links.get_or_insert_with(|| OrderLinks {
+    let links = object_state.resource.links.get_or_insert_with(|| OrderLinks {
         revision: 0,
         content: String::new(),
         ended_through: None,

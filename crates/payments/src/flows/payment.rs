@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::phase::PhaseExt;
 use crate::engine::{
-    CallSpec, CallState, Context, End, Payments, Phase, ProviderCall, RecoveryPoint, Rows, Settlement,
+    CallSpec, CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, RecoveryPoint, Settlement,
 };
 use crate::flows::phase::respond;
 use crate::payment::card::Card;
@@ -31,8 +31,8 @@ use once::context::Bug;
 use once::flow::Admission;
 
 impl PaymentRequest {
-    fn payment(&self, rows: &Rows, id: PaymentId, ctx: &Context) -> Payment {
-        let before = rows.resource.payment.as_ref();
+    fn payment(&self, object_state: &ObjectState, id: PaymentId, ctx: &Context) -> Payment {
+        let before = object_state.resource.payment.as_ref();
         Payment {
             id,
             amount: self.amount,
@@ -49,7 +49,7 @@ impl PaymentRequest {
             merchant_account: self.route.merchant_account.clone(),
             provider_payment: None,
             link_revision: self.link_revision,
-            attempt: next_attempt(rows),
+            attempt: next_attempt(object_state),
             moves: before.map_or(0, |before| before.moves),
             state: PaymentState::Authorizing,
             pending: None,
@@ -89,7 +89,7 @@ pub(crate) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<A
     if let Err(refusal) = must_be_payable(request) {
         return Ok(Err(refusal));
     }
-    let before = phase.rows.resource.payment.as_ref();
+    let before = phase.object_state.resource.payment.as_ref();
     if let Some(payment) = before.filter(|payment| !payment.is_over_unpaid()) {
         let detail = match payment.state {
             PaymentState::Captured { .. } | PaymentState::Authorized if payment.pending.is_none() => {
@@ -105,21 +105,24 @@ pub(crate) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<A
         let state = under_way(payment).unwrap_or_else(|| payment.status());
         return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
     }
-    if let Some(refusal) = order_link::refusal(phase.rows.resource.links.as_ref(), request.link_revision) {
-        return Ok(Err(refusal));
-    }
-    if before.is_some()
-        && let Some(refusal) = tries::refusal(phase.rows, phase.ctx)
+    if let Some(refusal) =
+        order_link::refusal(phase.object_state.resource.links.as_ref(), request.link_revision)
     {
         return Ok(Err(refusal));
     }
-    let payment = request.payment(phase.rows, PaymentId::in_object(phase.rows.object), phase.ctx);
+    if before.is_some()
+        && let Some(refusal) = tries::refusal(phase.object_state, phase.ctx)
+    {
+        return Ok(Err(refusal));
+    }
+    let payment =
+        request.payment(phase.object_state, PaymentId::in_object(phase.object_state.object), phase.ctx);
     let data = json!({
         "amount": payment.amount.get(), "currency": payment.currency, "provider": payment.provider,
         "order_id": payment.order_id, "attempt": payment.attempt,
     });
     let id = payment.id.to_string();
-    phase.rows.resource.payment = Some(payment);
+    phase.object_state.resource.payment = Some(payment);
     phase.audit("payment.created", id, data)?;
     Ok(Ok(Some(Point::Reserved)))
 }
@@ -143,7 +146,7 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     payment.provider_payment = provider_payment;
     payment.paid_with(card);
     let payment = payment.clone();
-    on_transition(phase.rows, phase.ctx)?;
+    on_transition(phase.object_state, phase.ctx)?;
     match &request.fallback {
         // One that cannot be told the amount is left out: admission has not always asked.
         Some(fallback)
@@ -162,7 +165,7 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 /// word, which may hold the money all the same. Only a person begins another try then. What was held and is canceled is not.
 fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
     let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name;
-    phase.rows.calls.iter().find(is_it).is_some_and(|call| {
+    phase.object_state.calls.iter().find(is_it).is_some_and(|call| {
         call.evidence.is_executed && call.evidence.closing.is_none() && !call.provider.answers_questions()
     })
 }
@@ -170,7 +173,7 @@ fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
 /// How many tries this key has sent.
 fn tries_sent(phase: &Phase<'_>) -> usize {
     let is_its = |call: &&ProviderCall| call.key_id == phase.key_id && call.kind == CallKind::Authorize;
-    phase.rows.calls.iter().filter(is_its).count()
+    phase.object_state.calls.iter().filter(is_its).count()
 }
 
 /// Begins the newest try, once nothing of an earlier one can be paid any more.
@@ -196,7 +199,7 @@ fn begin_try(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug
 
 /// The same payment with the other provider: the first one has failed for good, and its own id and key stay with it.
 fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> Result<End, Bug> {
-    let attempt = next_attempt(phase.rows);
+    let attempt = next_attempt(phase.object_state);
     let payment = phase.payment()?;
     payment.attempt = attempt;
     payment.provider = route.provider;
@@ -213,9 +216,9 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
 }
 
 /// The number of the next try. The payment's own may be that of an earlier one, which was paid after all.
-fn next_attempt(rows: &Rows) -> u32 {
-    let newest = rows.resource.tries.iter().map(|row| row.attempt).max().unwrap_or(0);
-    let present = rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
+fn next_attempt(object_state: &ObjectState) -> u32 {
+    let newest = object_state.resource.tries.iter().map(|row| row.attempt).max().unwrap_or(0);
+    let present = object_state.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
     newest.max(present).saturating_add(1)
 }
 
@@ -225,7 +228,7 @@ fn authorize(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>) -> 
     let attempt = payment.attempt;
     let suffix = if attempt == 1 { String::new() } else { format!("_{attempt}") };
     let provider_key = route.provider.provider_key(&format!("{}_auth{suffix}", payment.id));
-    try_rows::begin(phase.rows, &provider_key);
+    try_rows::begin(phase.object_state, &provider_key);
     let payment = phase.payment()?;
     let id = payment.id.to_string();
     let return_url = request.return_url.as_ref().map(|_| {
@@ -275,7 +278,7 @@ fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
 
 /// The answer of a payment that has come to a new state.
 fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
-    on_transition(phase.rows, phase.ctx)?;
+    on_transition(phase.object_state, phase.ctx)?;
     let payment = phase.payment()?.clone();
     answer(request, &payment, phase)
 }
@@ -299,7 +302,7 @@ const fn captured_before_ms(settlement: &Settlement) -> Option<u64> {
 /// The card that paid moves from the answer to the payment: what is personal stands once, where it is erased.
 fn take_card(name: &str, phase: &mut Phase<'_>) -> Option<Card> {
     let key_id = phase.key_id;
-    let mut calls = phase.rows.calls.iter_mut();
+    let mut calls = phase.object_state.calls.iter_mut();
     match &mut calls.find(|call| call.key_id == key_id && call.name == name)?.state {
         CallState::Settled(Settlement::Answered(reply)) => reply.result.take_card(),
         _ => None,
@@ -354,7 +357,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
 
 fn answer(request: &PaymentRequest, payment: &Payment, phase: &Phase<'_>) -> Result<End, Bug> {
     let (location, page) = (payment.id.path(), request.page.as_deref());
-    let shown = payment.to_json(&phase.rows.resource.refunds, &phase.rows.resource.tries);
+    let shown = payment.to_json(&phase.object_state.resource.refunds, &phase.object_state.resource.tries);
     let (message, code, decline_code) = match &payment.state {
         PaymentState::Failed(failure) => {
             (failure.message.as_str(), failure.code.clone(), &failure.decline_code)

@@ -21,12 +21,12 @@ impl PhaseExt for Phase<'_> {
     }
 
     fn payment(&mut self) -> Result<&mut Payment, Bug> {
-        self.rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
+        self.object_state.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))
     }
 
     fn audit(&mut self, action: &'static str, subject: String, data: Value) -> Result<(), Bug> {
         let actor = self.key()?.owner.clone();
-        record(self.rows, actor, action, subject, data, self.ctx);
+        record(self.object_state, actor, action, subject, data, self.ctx);
         Ok(())
     }
 }
@@ -34,8 +34,12 @@ impl PhaseExt for Phase<'_> {
 /// Why a call was not executed that has no answer.
 pub(crate) fn not_executed_reason(phase: &Phase<'_>, name: &str) -> (String, String) {
     let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name && call.sends == 0;
-    let payment =
-        phase.rows.resource.payment.as_ref().filter(|_| phase.rows.calls.iter().any(|call| is_it(&call)));
+    let payment = phase
+        .object_state
+        .resource
+        .payment
+        .as_ref()
+        .filter(|_| phase.object_state.calls.iter().any(|call| is_it(&call)));
     match payment {
         Some(payment) => {
             let status = payment.status();

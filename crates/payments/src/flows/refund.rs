@@ -32,14 +32,15 @@ pub(crate) fn is_refundable(payment: &Payment) -> bool {
 /// The reservation: a row of its own.
 pub(crate) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
-    let Some(payment) = &phase.rows.resource.payment else {
+    let Some(payment) = &phase.object_state.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "refunded", |_| is_refundable(payment)) {
         return Ok(Err(refusal));
     }
-    let available_minor =
-        payment.refundable_minor(&phase.rows.resource.refunds).saturating_sub(payment.disputed_minor());
+    let available_minor = payment
+        .refundable_minor(&phase.object_state.resource.refunds)
+        .saturating_sub(payment.disputed_minor());
     let amount = request.amount.or_else(|| AmountMinor::new(available_minor));
     let Some(amount) = amount.filter(|amount| amount.get() <= available_minor) else {
         let detail = match available_minor {
@@ -56,8 +57,8 @@ pub(crate) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Ad
     let data = json!({
         "payment": payment.id, "amount": amount.get(), "currency": payment.currency, "reason": request.reason,
     });
-    let id = RefundId::of(phase.rows.object, &phase.key()?.key_hash.0);
-    phase.rows.resource.refunds.push(Refund {
+    let id = RefundId::of(phase.object_state.object, &phase.key()?.key_hash.0);
+    phase.object_state.resource.refunds.push(Refund {
         id: id.clone(),
         key_id,
         amount,
@@ -94,13 +95,13 @@ pub(crate) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
     refund.provider_refund = provider_refund;
     refund.state = state;
     let refund = refund.clone();
-    polling::schedule(phase.rows, phase.ctx);
+    polling::schedule(phase.object_state, phase.ctx);
     answer(&refund, phase)
 }
 
 fn mine<'a>(phase: &'a mut Phase<'_>) -> Result<&'a mut Refund, Bug> {
     let key_id = phase.key_id;
-    let mut refunds = phase.rows.resource.refunds.iter_mut();
+    let mut refunds = phase.object_state.resource.refunds.iter_mut();
     refunds
         .find(|refund| refund.key_id == key_id)
         .ok_or_else(|| Bug("a refund without its reservation".into()))
@@ -129,7 +130,7 @@ fn answer(refund: &Refund, phase: &mut Phase<'_>) -> Result<End, Bug> {
         let action = if refund.state == RefundState::Pending { "refund.pending" } else { "refund.succeeded" };
         phase.audit(action, refund.id.to_string(), data)?;
         if refund.state == RefundState::Succeeded {
-            receipt::of_refund(phase.rows, refund, phase.ctx);
+            receipt::of_refund(phase.object_state, refund, phase.ctx);
         }
         return respond(phase, 201, &location, None, &shown);
     };

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Context, Lifecycle, Rows};
+use crate::engine::{Context, Lifecycle, ObjectState};
 use crate::payment::operation::Refusal;
 
 /// After how many tries that failed the pauses begin.
@@ -28,14 +28,14 @@ pub enum NextTry {
 }
 
 /// When the next try may begin.
-pub fn next_try(rows: &Rows, ctx: &Context) -> NextTry {
+pub fn next_try(state: &ObjectState, ctx: &Context) -> NextTry {
     // An order's keys are its tries, and the voids of those that were given up.
-    let ended_at_ms = rows.keys.iter().filter_map(|key| match &key.lifecycle {
+    let ended_at_ms = state.keys.iter().filter_map(|key| match &key.lifecycle {
         Lifecycle::Open(_) => None,
         Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
         Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
     });
-    let tries = rows.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
+    let tries = state.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
     let ended = ended_at_ms.clone().count();
     if tries >= ctx.settings.limits.order_tries_max || ended >= ctx.settings.limits.keys_max as usize {
         return NextTry::Never;
@@ -45,8 +45,8 @@ pub fn next_try(rows: &Rows, ctx: &Context) -> NextTry {
 }
 
 /// Why the next try may not begin yet, or any more.
-pub(super) fn refusal(rows: &Rows, ctx: &Context) -> Option<Refusal> {
-    match next_try(rows, ctx) {
+pub(super) fn refusal(state: &ObjectState, ctx: &Context) -> Option<Refusal> {
+    match next_try(state, ctx) {
         NextTry::Now => None,
         NextTry::At(retry_at_ms) => Some(Refusal::TooSoon { retry_at_ms }),
         NextTry::Never => Some(Refusal::LimitReached {

@@ -13,7 +13,7 @@ use super::phase::PhaseExt;
 use crate::engine::{CallSpec, End, Payments, Phase};
 use crate::payment::operation::{Point, Refusal, VoidRequest};
 use crate::payment::result::CallKind;
-use crate::payment::{PaymentState, Pending};
+use crate::payment::{InFlight, PaymentState};
 use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
@@ -29,13 +29,14 @@ pub const fn is_voidable(state: &PaymentState) -> bool {
 /// The reservation: while the void is under way nothing else moves the payment.
 pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     let key_id = phase.key_id;
-    let Some(payment) = &mut phase.rows.resource.payment else {
+    let Some(payment) = &mut phase.object_state.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
     if let Some(refusal) = must_be_free(payment, "voided", is_voidable) {
         return Ok(Err(refusal));
     }
-    if let Some(refusal) = order_link::refusal(phase.rows.resource.links.as_ref(), request.link_revision)
+    if let Some(refusal) =
+        order_link::refusal(phase.object_state.resource.links.as_ref(), request.link_revision)
         && request.link_revision.is_some_and(|revision| !is_through(payment, revision))
     {
         return Ok(Err(refusal));
@@ -47,7 +48,7 @@ pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
     }
     payment.moves = payment.moves.saturating_add(1);
     payment.failed_operation = None;
-    payment.pending = Some(Pending::Void { key_id, received: false });
+    payment.pending = Some(InFlight::Void { key_id, received: false });
     let id = payment.id.to_string();
     phase.audit("void.requested", id, json!({}))?;
     Ok(Ok(Some(Point::Reserved)))
@@ -56,7 +57,7 @@ pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
 /// The flow.
 pub(crate) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let payment = phase.payment()?.clone();
-    if !matches!(payment.pending, Some(Pending::Void { .. })) {
+    if !matches!(payment.pending, Some(InFlight::Void { .. })) {
         return Err(Bug("a void without its reservation".into()));
     }
     let Some(settlement) = phase.settlement(VOID)? else {

@@ -6,7 +6,7 @@ use crate::payment::card::Card;
 use crate::payment::dispute::Dispute;
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::tries::Try;
-use crate::payment::{Payment, PaymentState, Pending};
+use crate::payment::{InFlight, Payment, PaymentState};
 use crate::timestamp;
 
 impl Payment {
@@ -29,8 +29,8 @@ impl Payment {
         let capturable = if is_capturable { self.amount.get() } else { 0 };
         let pending = self.pending.map(|pending| {
             let amount = match pending {
-                Pending::Capture { amount_minor, .. } => Some(amount_minor),
-                Pending::Void { .. } => None,
+                InFlight::Capture { amount_minor, .. } => Some(amount_minor),
+                InFlight::Void { .. } => None,
             };
             json!({ "type": pending.operation(), "amount": amount })
         });

@@ -86,7 +86,7 @@ pub enum PaymentState {
 /// A move of the whole payment that is under way: no other may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "move")]
-pub enum Pending {
+pub enum InFlight {
     /// A capture.
     Capture {
         /// The key under which it runs.
@@ -107,7 +107,7 @@ pub enum Pending {
     },
 }
 
-impl Pending {
+impl InFlight {
     /// The key under which it runs.
     pub const fn key_id(&self) -> u32 {
         match self {
@@ -268,7 +268,7 @@ pub struct Payment {
     /// How it stands.
     pub state: PaymentState,
     /// What is under way.
-    pub pending: Option<Pending>,
+    pub pending: Option<InFlight>,
     /// The last capture or void, if the provider had taken it over and refused it afterwards.
     #[serde(default)]
     pub failed_operation: Option<FailedOperation>,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ProviderCall, Rows, Settlement};
+use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
 use crate::payment::id::RefundId;
 use crate::payment::provider::Provider;
 use crate::payment::refund::{Refund, RefundState};
@@ -19,7 +19,7 @@ const REMOTE_REFUNDS_MAX: usize = 1_000;
 
 /// Takes in an answer. Gives the question after the next page, if there is one.
 pub fn take(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     question: &StatusQuery,
     truth: StatusReply,
     ctx: &Context,
@@ -27,37 +27,37 @@ pub fn take(
     match (question, truth) {
         (StatusQuery::Home { payment, question }, StatusReply::Home(identity)) => {
             let provider = question.provider();
-            let is_home = ctx.credential(provider).zip(rows.account_of_mut(provider, payment));
+            let is_home = ctx.credential(provider).zip(object_state.account_of_mut(provider, payment));
             if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
                 return Ok(Some(question.as_ref().clone()));
             }
         }
         (StatusQuery::Payment { provider, account, id, doubt }, StatusReply::Payment(found, beside)) => {
-            let was_captured = rows.resource.payment.as_ref().is_some_and(polling::is_captured);
-            take_payment(rows, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
+            let was_captured = object_state.resource.payment.as_ref().is_some_and(polling::is_captured);
+            take_payment(object_state, (*provider, id, doubt.as_deref()), found, beside, ctx)?;
             let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
             if beside.is_disputed {
                 return Ok(Some(StatusQuery::Disputes { provider, account, id, doubt }));
             }
-            return Ok(after_payment(rows, was_captured, provider, account, id, doubt, ctx));
+            return Ok(after_payment(object_state, was_captured, provider, account, id, doubt, ctx));
         }
         (StatusQuery::Disputes { provider, account, id, doubt }, StatusReply::Disputes(disputes)) => {
-            ended::take_disputes(rows, *provider, id, &disputes, doubt.as_deref(), ctx)?;
+            ended::take_disputes(object_state, *provider, id, &disputes, doubt.as_deref(), ctx)?;
             let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
-            return Ok(after_payment(rows, true, provider, account, id, doubt, ctx));
+            return Ok(after_payment(object_state, true, provider, account, id, doubt, ctx));
         }
         (StatusQuery::Refund { refund, doubt, .. }, StatusReply::Refund(state)) => {
-            if let Some(payment) = &mut rows.resource.payment {
+            if let Some(payment) = &mut object_state.resource.payment {
                 answered(payment, Some(refund), doubt.as_deref());
             }
-            match rows.resource.refunds.iter_mut().find(|known| known.id == *refund) {
+            match object_state.resource.refunds.iter_mut().find(|known| known.id == *refund) {
                 Some(refund) => {
                     if refund.apply(state) {
                         let refund = refund.clone();
-                        refund_moved(rows, &refund, ctx);
+                        refund_moved(object_state, &refund, ctx);
                     }
                 }
-                None => late_money::take_refund(rows, refund, doubt.as_deref(), &state, ctx)?,
+                None => late_money::take_refund(object_state, refund, doubt.as_deref(), &state, ctx)?,
             }
         }
         (
@@ -70,31 +70,31 @@ pub fn take(
                 let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
                 return Ok(Some(StatusQuery::Refunds { provider, account, id, doubt, read }));
             }
-            take_refunds(rows, id, doubt.as_deref(), &read, !has_more, ctx);
+            take_refunds(object_state, id, doubt.as_deref(), &read, !has_more, ctx);
             let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
             for remote in read.iter().filter(is_there) {
                 let key = remote.provider_key.as_deref();
-                let told = key.and_then(|key| by_hand::contradicted_by_books(rows, key, &remote.id));
-                contradicted(rows, told, doubt.as_deref(), ctx)?;
+                let told = key.and_then(|key| by_hand::contradicted_by_books(object_state, key, &remote.id));
+                contradicted(object_state, told, doubt.as_deref(), ctx)?;
             }
         }
         (_, _) => {}
     }
-    polling::schedule(rows, ctx);
+    polling::schedule(object_state, ctx);
     Ok(None)
 }
 
 /// Takes in how a payment stands: the newest try, or one that is over and that another one may have followed.
 fn take_payment(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     (provider, id, doubt): (Provider, &str, Option<&str>),
     found: RemoteState,
     beside: Beside,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(payment) = &mut rows.resource.payment else { return Ok(()) };
+    let Some(payment) = &mut object_state.resource.payment else { return Ok(()) };
     if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
-        return late_money::take(rows, id, doubt, &found, ctx);
+        return late_money::take(object_state, id, doubt, &found, ctx);
     }
     payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
     let taken_minor = match &found {
@@ -110,13 +110,13 @@ fn take_payment(
     // What told that it is paid may not have told with which card.
     payment.paid_with(beside.card);
     if is_new {
-        on_transition(rows, ctx)?;
-        let told = done.and_then(|done| by_hand::contradicted_by_state(rows, done));
-        contradicted(rows, told, doubt, ctx)?;
+        on_transition(object_state, ctx)?;
+        let told = done.and_then(|done| by_hand::contradicted_by_state(object_state, done));
+        contradicted(object_state, told, doubt, ctx)?;
     }
     match taken_minor {
         Some(taken_minor) => {
-            captured_elsewhere(rows, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
+            captured_elsewhere(object_state, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
         }
         None => Ok(()),
     }
@@ -125,13 +125,15 @@ fn take_payment(
 /// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,
 /// or took beyond it, is for a person.
 fn captured_elsewhere(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     (provider, doubt): (Provider, Option<&str>),
     (taken_minor, held_minor): (u32, u32),
     is_new: bool,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| polling::is_captured(payment)) else {
+    let Some(payment) =
+        object_state.resource.payment.as_mut().filter(|payment| polling::is_captured(payment))
+    else {
         return Ok(());
     };
     let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
@@ -147,19 +149,19 @@ fn captured_elsewhere(
     payment.held_elsewhere_minor = held_minor;
     if is_more {
         let data = json!({ "amount": taken_minor, "before": before_minor });
-        record_for_payment(rows, "capture.elsewhere", data, ctx);
+        record_for_payment(object_state, "capture.elsewhere", data, ctx);
     }
     if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
         let detail =
             format!("others have captured {taken_minor} of {amount_minor}, {held_minor} is still held");
-        alert(rows, provider, doubt, &detail, ctx)?;
+        alert(object_state, provider, doubt, &detail, ctx)?;
     }
     Ok(())
 }
 
 /// What is asked once it is known how a payment stands: what was given back, of money that had been taken before.
 fn after_payment(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     was_captured: bool,
     provider: Provider,
     account: Option<String>,
@@ -167,8 +169,11 @@ fn after_payment(
     doubt: Option<String>,
     ctx: &Context,
 ) -> Option<StatusQuery> {
-    let payment =
-        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_ref() == Some(&id));
+    let payment = object_state
+        .resource
+        .payment
+        .as_mut()
+        .filter(|payment| payment.provider_payment.as_ref() == Some(&id));
     match payment {
         Some(payment) if was_captured && polling::is_captured(payment) => {
             return Some(StatusQuery::Refunds { provider, account, id, doubt, read: Vec::new() });
@@ -176,26 +181,26 @@ fn after_payment(
         Some(payment) => answered(payment, None, doubt.as_deref()),
         None => {}
     }
-    try_queries::answered(rows, &id, doubt.as_deref());
-    polling::schedule(rows, ctx);
+    try_queries::answered(object_state, &id, doubt.as_deref());
+    polling::schedule(object_state, ctx);
     None
 }
 
 /// The provider shows otherwise than an operator has said: a person must see it.
 fn contradicted(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     told: Option<by_hand::Contradiction>,
     doubt: Option<&str>,
     ctx: &Context,
 ) -> Result<(), Bug> {
     let Some(contradiction) = told else { return Ok(()) };
-    by_hand::note(rows, &contradiction);
-    alert(rows, contradiction.provider, doubt, &contradiction.detail, ctx)
+    by_hand::note(object_state, &contradiction);
+    alert(object_state, contradiction.provider, doubt, &contradiction.detail, ctx)
 }
 
 /// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.
 fn take_refunds(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     id: &str,
     doubt: Option<&str>,
     listed: &[RemoteRefund],
@@ -207,9 +212,12 @@ fn take_refunds(
             && matches!(&call.state, CallState::Settled(Settlement::Answered(reply))
                 if matches!(reply.result, ProviderResult::Captured { .. }))
     };
-    let was_captured_here = rows.calls.iter().any(is_of_ours);
-    let Some(payment) =
-        rows.resource.payment.as_mut().filter(|payment| payment.provider_payment.as_deref() == Some(id))
+    let was_captured_here = object_state.calls.iter().any(is_of_ours);
+    let Some(payment) = object_state
+        .resource
+        .payment
+        .as_mut()
+        .filter(|payment| payment.provider_payment.as_deref() == Some(id))
     else {
         return;
     };
@@ -224,12 +232,12 @@ fn take_refunds(
         let is_it = |known: &&mut Refund| {
             known.provider_refund.as_deref() == Some(&remote.id) || Some(known.id.0.as_str()) == own_id
         };
-        let counts_already = match rows.resource.refunds.iter_mut().find(is_it) {
+        let counts_already = match object_state.resource.refunds.iter_mut().find(is_it) {
             Some(known) => {
                 let counted = !matches!(known.state, RefundState::Failed { .. });
                 if known.apply(remote.state.clone()) {
                     let moved = known.clone();
-                    refund_moved(rows, &moved, ctx);
+                    refund_moved(object_state, &moved, ctx);
                 }
                 counted
             }
@@ -246,19 +254,19 @@ fn take_refunds(
     }
     // What does not stand on the pages that were read is still there.
     let now_minor = if is_whole { elsewhere_minor } else { elsewhere_minor.max(before_minor) };
-    refunded_elsewhere(rows, now_minor, ctx);
+    refunded_elsewhere(object_state, now_minor, ctx);
 }
 
 /// Takes in how much others have given back by now, in minor units.
-pub(crate) fn refunded_elsewhere(rows: &mut Rows, now_minor: u32, ctx: &Context) {
-    let Some(payment) = rows.resource.payment.as_mut() else { return };
+pub(crate) fn refunded_elsewhere(object_state: &mut ObjectState, now_minor: u32, ctx: &Context) {
+    let Some(payment) = object_state.resource.payment.as_mut() else { return };
     let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
     if now_minor == before_minor {
         return;
     }
     let subject = payment.id.to_string();
     let data = json!({ "amount": now_minor, "before": before_minor });
-    record_for_owner(rows, "refund.elsewhere", subject, data, ctx);
+    record_for_owner(object_state, "refund.elsewhere", subject, data, ctx);
 }
 
 /// Ends the doubt that the question was about. An event that came after it has a question of its own.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::engine::{Context, Rows};
+use crate::engine::{Context, ObjectState};
 use crate::payment::provider::Provider;
 use crate::payment::records::AuditRecord;
 use once::context::Bug;
@@ -10,7 +10,7 @@ use once::id::Owner;
 
 /// Writes an effect down.
 pub fn record(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     actor: Owner,
     action: &'static str,
     subject: String,
@@ -18,41 +18,47 @@ pub fn record(
     ctx: &Context,
 ) {
     let record = AuditRecord { audit_id: 0, at_ms: ctx.now_ms, actor, action, subject, data };
-    rows.appended.facts.audit.push(record);
+    state.appended.facts.audit.push(record);
 }
 
 /// Writes down an effect that nobody has asked for: on behalf of the object's owner.
-pub fn record_for_owner(rows: &mut Rows, action: &'static str, subject: String, data: Value, ctx: &Context) {
+pub fn record_for_owner(
+    state: &mut ObjectState,
+    action: &'static str,
+    subject: String,
+    data: Value,
+    ctx: &Context,
+) {
     // What has no key has no payment, and nothing can befall it.
-    if let Some(actor) = rows.keys.first().map(|key| key.owner.clone()) {
-        record(rows, actor, action, subject, data, ctx);
+    if let Some(actor) = state.keys.first().map(|key| key.owner.clone()) {
+        record(state, actor, action, subject, data, ctx);
     }
 }
 
 /// The same, of the payment.
-pub(crate) fn record_for_payment(rows: &mut Rows, action: &'static str, data: Value, ctx: &Context) {
-    let subject = rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
-    record_for_owner(rows, action, subject, data, ctx);
+pub(crate) fn record_for_payment(state: &mut ObjectState, action: &'static str, data: Value, ctx: &Context) {
+    let subject = state.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
+    record_for_owner(state, action, subject, data, ctx);
 }
 
 /// What was found by asking, and a person must see.
 pub(crate) fn alert(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     provider: Provider,
     event_id: Option<&str>,
     detail: &str,
     ctx: &Context,
 ) -> Result<(), Bug> {
     let data = json!({ "event": event_id, "provider": provider.as_str(), "kind": "asked", "detail": detail });
-    record_for_payment(rows, "webhook.alert", data, ctx);
+    record_for_payment(state, "webhook.alert", data, ctx);
     Ok(())
 }
 
 /// Numbers the records of a transaction that is about to be committed.
-pub fn number(rows: &mut Rows) {
-    let audit = rows.appended.facts.audit.iter_mut().zip(rows.resource.audit_newest.saturating_add(1)..);
+pub fn number(state: &mut ObjectState) {
+    let audit = state.appended.facts.audit.iter_mut().zip(state.resource.audit_newest.saturating_add(1)..);
     for (record, audit_id) in audit {
         record.audit_id = audit_id;
-        rows.resource.audit_newest = audit_id;
+        state.resource.audit_newest = audit_id;
     }
 }

@@ -7,13 +7,13 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::engine::{CallState, Context, ObjectState, ProviderCall, ProviderReply, Settlement};
 use crate::payment::money::Currency;
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::EventKind;
 use crate::payment::records::OPERATOR;
 use crate::payment::result::{CallKind, ProviderResult};
-use crate::payment::{PaymentState, Pending};
+use crate::payment::{InFlight, PaymentState};
 use crate::transitions::audit::record;
 use crate::transitions::give_back;
 use once::call::ByHand;
@@ -102,16 +102,21 @@ pub fn ended(call: &ProviderCall) -> Option<String> {
 }
 
 /// Whether a call can be settled by hand now. `me` is this incarnation: a lease of another one is dead.
-pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<ProviderCall, Refusal> {
-    let call = rows.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
+pub fn check(
+    state: &ObjectState,
+    call_id: u32,
+    me: &InstanceId,
+    ctx: &Context,
+) -> Result<ProviderCall, Refusal> {
+    let call = state.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
     if let Some(how) = ended(call) {
-        let is_given_up = given_up(rows, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
+        let is_given_up = given_up(state, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
         return if is_given_up { Ok(call.clone()) } else { Err(Refusal::Settled { how }) };
     }
     if call.first_sent_at_ms.is_none() {
         return Err(Refusal::NeverSent);
     }
-    if rows.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
+    if state.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
         return Err(Refusal::UnderWay);
     }
     Ok(call.clone())
@@ -119,32 +124,32 @@ pub fn check(rows: &Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Resul
 
 /// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
 /// tries no more.
-pub fn given_up(rows: &Rows, now_ms: u64) -> Option<(u32, u32)> {
-    let payment = rows.resource.payment.as_ref()?;
+pub fn given_up(state: &ObjectState, now_ms: u64) -> Option<(u32, u32)> {
+    let payment = state.resource.payment.as_ref()?;
     let PaymentState::CaptureFailed { amount_minor } = payment.state else { return None };
     if now_ms < payment.ended_at_ms.unwrap_or(0).saturating_add(RECAPTURES_END_MS) {
         return None;
     }
-    let tried = rows.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
-    let tried = rows.calls.iter().find(|call| call.provider_key == tried.provider_key)?;
+    let tried = state.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
+    let tried = state.calls.iter().find(|call| call.provider_key == tried.provider_key)?;
     let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
-    let newest = rows.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
+    let newest = state.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
     Some((newest.call_id, amount_minor))
 }
 
 /// Takes an operator's word. What follows from it is due now.
 pub fn settle(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     word: &Word,
     me: &InstanceId,
     ctx: &Context,
 ) -> Result<Result<(), Refusal>, Bug> {
-    let known = rows.calls.iter().find(|call| call.call_id == word.call_id);
+    let known = state.calls.iter().find(|call| call.call_id == word.call_id);
     let pressed = known.and_then(|call| call.evidence.by_hand.as_ref());
     if pressed.is_some_and(|before| before.button == word.by_hand.button) {
         return Ok(Ok(()));
     }
-    let call = match check(rows, word.call_id, me, ctx) {
+    let call = match check(state, word.call_id, me, ctx) {
         Ok(call) => call,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -156,51 +161,52 @@ pub fn settle(
     if is_absent && ctx.now_ms < until_ms {
         return Ok(Err(Refusal::TooEarly { until_ms }));
     }
-    let given_up = given_up(rows, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
+    let given_up = given_up(state, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
-    rows.settle_by_hand(word.call_id, word.settlement.clone(), word.by_hand.clone(), ctx.now_ms)?;
-    let how = rows.calls.iter().find(|call| call.call_id == word.call_id).and_then(ended).unwrap_or_default();
-    let key = rows.key(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
+    state.settle_by_hand(word.call_id, word.settlement.clone(), word.by_hand.clone(), ctx.now_ms)?;
+    let how =
+        state.calls.iter().find(|call| call.call_id == word.call_id).and_then(ended).unwrap_or_default();
+    let key = state.key(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
     let actor = key.owner.clone();
     let detail = format!("{}: {how}, by hand: {}", call.name, word.by_hand.reason);
-    rows.note(call.key_id, ctx.now_ms, "call_settled_by_hand", detail);
+    state.append_timeline(call.key_id, ctx.now_ms, "call_settled_by_hand", detail);
     let data = json!({
         OPERATOR: word.by_hand.by, "call": call.name, "provider": call.provider, "settled_as": how,
         "provider_id": provider_id(&word.settlement), "reason": word.by_hand.reason,
         "released_quarantine": was_quarantined,
     });
-    let subject = subject(rows);
+    let subject = subject(state);
     let action = "call.settled_by_hand";
-    record(rows, actor, action, subject, data, ctx);
+    record(state, actor, action, subject, data, ctx);
     if let Some((_, amount_minor)) = given_up {
-        super::ended::given_up(rows, amount_minor, !is_absent, ctx)?;
+        super::ended::given_up(state, amount_minor, !is_absent, ctx)?;
     }
     Ok(Ok(()))
 }
 
 /// Sends nothing more of a call for a while, so that an operator can find out what became of it.
-pub fn hold(rows: &mut Rows, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<u64, Refusal> {
-    let call = check(rows, call_id, me, ctx)?;
+pub fn hold(state: &mut ObjectState, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<u64, Refusal> {
+    let call = check(state, call_id, me, ctx)?;
     let until_ms = may_arrive_until_ms(&call, ctx).max(ctx.now_ms).saturating_add(HOLD_MS);
-    if let Some(call) = rows.call_mut(call_id) {
+    if let Some(call) = state.call_mut(call_id) {
         call.next_try_at_ms = call.next_try_at_ms.max(until_ms);
     }
-    rows.note(call.key_id, ctx.now_ms, "call_held", format!("{}: an operator looks", call.name));
+    state.append_timeline(call.key_id, ctx.now_ms, "call_held", format!("{}: an operator looks", call.name));
     Ok(until_ms)
 }
 
 /// How much a call moves, in minor units of which currency.
-pub fn amount(rows: &Rows, call: &ProviderCall) -> Option<(u32, Currency)> {
-    let payment = rows.resource.payment.as_ref()?;
+pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u32, Currency)> {
+    let payment = state.resource.payment.as_ref()?;
     let late_minor = || {
-        let attempt = give_back::attempt_of(&call.provider_key, rows)?;
-        let row = rows.resource.tries.iter().find(|row| row.attempt == attempt)?;
+        let attempt = give_back::attempt_of(&call.provider_key, state)?;
+        let row = state.resource.tries.iter().find(|row| row.attempt == attempt)?;
         row.late.as_ref().map(|late| late.amount_minor)
     };
-    let refund = rows.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);
+    let refund = state.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);
     let amount_minor = match (call.kind, &payment.pending) {
         (CallKind::Refund, _) => refund.map(|refund| refund.amount.get()).or_else(late_minor)?,
-        (CallKind::Capture, Some(Pending::Capture { amount_minor, .. })) => *amount_minor,
+        (CallKind::Capture, Some(InFlight::Capture { amount_minor, .. })) => *amount_minor,
         _ => late_minor().unwrap_or(payment.amount.get()),
     };
     Some((amount_minor, payment.currency))
@@ -221,8 +227,8 @@ pub fn id_in(reply: &ProviderReply) -> Option<&str> {
     }
 }
 
-fn subject(rows: &Rows) -> String {
-    rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default()
+fn subject(state: &ObjectState) -> String {
+    state.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default()
 }
 
 /// What contradicts an operator.
@@ -236,11 +242,11 @@ pub struct Contradiction {
 
 /// What the provider tells, if it contradicts what an operator has said of the call that it is about. Once for each call: it
 /// is to be [noted](note).
-pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
+pub fn contradiction(state: &ObjectState, news: &EventKind) -> Option<Contradiction> {
     let of = |key: &Option<String>, kinds: &[CallKind]| {
         let is_it =
             |call: &&ProviderCall| Some(&call.provider_key) == key.as_ref() && kinds.contains(&call.kind);
-        rows.calls.iter().find(is_it)
+        state.calls.iter().find(is_it)
     };
     let (call, told) = match news {
         EventKind::Ask { refund, payment, provider_key } => {
@@ -278,16 +284,16 @@ pub fn contradiction(rows: &Rows, news: &EventKind) -> Option<Contradiction> {
 }
 
 /// The same, where the payment itself shows that its newest capture or void was made after all.
-pub fn contradicted_by_state(rows: &Rows, done: CallKind) -> Option<Contradiction> {
-    let moves = rows.calls.iter().filter(|call| matches!(call.kind, CallKind::Capture | CallKind::Void));
+pub fn contradicted_by_state(state: &ObjectState, done: CallKind) -> Option<Contradiction> {
+    let moves = state.calls.iter().filter(|call| matches!(call.kind, CallKind::Capture | CallKind::Void));
     let newest = moves.max_by_key(|call| call.call_id)?;
     let is_it = newest.kind == done && newest.state == CallState::Settled(Settlement::NotExecuted);
     contradicts(newest, done.as_str()).filter(|_| is_it)
 }
 
 /// The same, where the provider's books have what a call under this key has made.
-pub fn contradicted_by_books(rows: &Rows, provider_key: &str, id: &str) -> Option<Contradiction> {
-    let call = rows.calls.iter().find(|call| call.provider_key == provider_key)?;
+pub fn contradicted_by_books(state: &ObjectState, provider_key: &str, id: &str) -> Option<Contradiction> {
+    let call = state.calls.iter().find(|call| call.provider_key == provider_key)?;
     let is_it = call.state == CallState::Settled(Settlement::NotExecuted);
     contradicts(call, id).filter(|_| is_it)
 }
@@ -301,8 +307,8 @@ fn contradicts(call: &ProviderCall, shown: &str) -> Option<Contradiction> {
 }
 
 /// A person is told of it.
-pub fn note(rows: &mut Rows, contradiction: &Contradiction) {
-    let call = rows.call_mut(contradiction.call_id);
+pub fn note(state: &mut ObjectState, contradiction: &Contradiction) {
+    let call = state.call_mut(contradiction.call_id);
     if let Some(by_hand) = call.and_then(|call| call.evidence.by_hand.as_mut()) {
         by_hand.is_contradicted = true;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::engine::{Context, Rows};
+use crate::engine::{Context, ObjectState};
 use crate::payment::PaymentState;
 use crate::payment::refund::{Refund, RefundState};
 use crate::transitions::audit::{record, record_for_owner};
@@ -12,11 +12,11 @@ use once::context::Bug;
 
 /// What every new state of a payment brings with it, whoever brought it about: the audit record, the receipt once money was
 /// taken, and whether the provider is to be asked how it goes on.
-pub(crate) fn on_transition(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
-    try_rows::follow(rows);
-    polling::schedule(rows, ctx);
-    let payment = rows.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
-    let actor = rows.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
+pub(crate) fn on_transition(state: &mut ObjectState, ctx: &Context) -> Result<(), Bug> {
+    try_rows::follow(state);
+    polling::schedule(state, ctx);
+    let payment = state.resource.payment.as_ref().ok_or_else(|| Bug("no payment".into()))?;
+    let actor = state.keys.first().map(|key| key.owner.clone()).ok_or_else(|| Bug("no key".into()))?;
     let action = match &payment.state {
         PaymentState::Authorizing => return Ok(()),
         PaymentState::RequiresAction { .. } => "payment.requires_action",
@@ -38,28 +38,28 @@ pub(crate) fn on_transition(rows: &mut Rows, ctx: &Context) -> Result<(), Bug> {
         "amount_captured": payment.captured_minor(), "currency": payment.currency, "code": code,
     });
     let payment = payment.clone();
-    record(rows, actor, action, subject, data, ctx);
+    record(state, actor, action, subject, data, ctx);
     match payment.state {
         PaymentState::Captured { .. } if payment.receipted => {}
         PaymentState::Captured { .. } => {
-            receipt::of_payment(rows, &payment, About::Paid, ctx);
-            if let Some(payment) = &mut rows.resource.payment {
+            receipt::of_payment(state, &payment, About::Paid, ctx);
+            if let Some(payment) = &mut state.resource.payment {
                 payment.receipted = true;
             }
         }
-        PaymentState::Canceled => receipt::of_payment(rows, &payment, About::Voided, ctx),
+        PaymentState::Canceled => receipt::of_payment(state, &payment, About::Voided, ctx),
         _ => {}
     }
     Ok(())
 }
 
 /// What a refund's new state brings with it: the audit record, and the email once it is done.
-pub(crate) fn refund_moved(rows: &mut Rows, refund: &Refund, ctx: &Context) {
+pub(crate) fn refund_moved(state: &mut ObjectState, refund: &Refund, ctx: &Context) {
     let is_done = refund.state == RefundState::Succeeded;
     let action = if is_done { "refund.succeeded" } else { "refund.failed" };
     let data = json!({ "amount": refund.amount.get(), "provider_refund": refund.provider_refund });
-    record_for_owner(rows, action, refund.id.to_string(), data, ctx);
+    record_for_owner(state, action, refund.id.to_string(), data, ctx);
     if is_done {
-        receipt::of_refund(rows, refund, ctx);
+        receipt::of_refund(state, refund, ctx);
     }
 }

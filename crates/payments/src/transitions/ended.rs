@@ -7,24 +7,28 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ProviderCall, Rows, Settlement};
+use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
 use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::result::{CallKind, ProviderResult};
-use crate::payment::{FailedOperation, Failure, Payment, PaymentState, Pending};
+use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState};
 use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
 use crate::transitions::effects::on_transition;
 use crate::transitions::{give_back, left_open, polling, try_rows};
 use once::context::Bug;
 
 /// A capture was made, or refused before anything moved.
-pub(crate) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+pub(crate) fn capture(
+    state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
     if !told.success {
-        return refused(rows, told, CallKind::Capture, ctx);
+        return refused(state, told, CallKind::Capture, ctx);
     }
-    let own = own_call(rows, told, CallKind::Capture);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let own = own_call(state, told, CallKind::Capture);
+    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
     let status = payment.status();
     if told.amount_minor == 0 || told.amount_minor > payment.amount.get() {
         let detail = format!("a capture of {}, the payment is {status}", told.amount_minor);
@@ -40,7 +44,7 @@ pub(crate) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
         });
     }
     let asked_minor = match over(payment, own) {
-        Some(Pending::Capture { amount_minor, .. }) => Some(amount_minor),
+        Some(InFlight::Capture { amount_minor, .. }) => Some(amount_minor),
         _ => None,
     };
     let is_new = !is_old(payment, told) && !matches!(payment.state, PaymentState::Captured { .. });
@@ -48,7 +52,7 @@ pub(crate) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
         payment.state = PaymentState::Captured { amount_minor: told.amount_minor };
     }
     date(payment, told);
-    settled(rows, is_new, ctx)?;
+    settled(state, is_new, ctx)?;
     Ok(match asked_minor.filter(|asked_minor| *asked_minor != told.amount_minor) {
         Some(asked_minor) => {
             let detail = format!("{} was captured, {asked_minor} was asked for", told.amount_minor);
@@ -60,12 +64,12 @@ pub(crate) fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) ->
 
 /// A capture that had been made has failed, days later. The provider may make it again by itself.
 pub(crate) fn capture_failed(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     told: &OperationNotice,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let own = own_call(rows, told, CallKind::Capture);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let own = own_call(state, told, CallKind::Capture);
+    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
     if is_old(payment, told) {
         return Ok(Ingested::Applied);
     }
@@ -73,7 +77,7 @@ pub(crate) fn capture_failed(
     let pending = over(payment, own);
     let amount_minor = match (&payment.state, pending) {
         (&(PaymentState::Captured { amount_minor } | PaymentState::CaptureFailed { amount_minor }), _)
-        | (_, Some(Pending::Capture { amount_minor, .. })) => amount_minor,
+        | (_, Some(InFlight::Capture { amount_minor, .. })) => amount_minor,
         _ if payment.is_over() => {
             let detail = format!("a capture failed ({}), the payment is {status}", told.reason);
             return Ok(Ingested::Contradiction { detail });
@@ -83,13 +87,18 @@ pub(crate) fn capture_failed(
     let is_new = !matches!(payment.state, PaymentState::CaptureFailed { .. });
     payment.state = PaymentState::CaptureFailed { amount_minor };
     date(payment, told);
-    settled(rows, is_new, ctx)?;
+    settled(state, is_new, ctx)?;
     Ok(Ingested::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
 }
 
 /// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
-pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: &Context) -> Result<(), Bug> {
-    let payment = rows.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+pub(crate) fn given_up(
+    state: &mut ObjectState,
+    amount_minor: u32,
+    is_taken: bool,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let payment = state.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
     payment.state = if is_taken {
         PaymentState::Captured { amount_minor }
     } else {
@@ -100,16 +109,20 @@ pub(crate) fn given_up(rows: &mut Rows, amount_minor: u32, is_taken: bool, ctx: 
             message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
         })
     };
-    on_transition(rows, ctx)
+    on_transition(state, ctx)
 }
 
 /// A void was made, or refused before anything moved.
-pub(crate) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+pub(crate) fn cancellation(
+    state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
     if !told.success {
-        return refused(rows, told, CallKind::Void, ctx);
+        return refused(state, told, CallKind::Void, ctx);
     }
-    let own = own_call(rows, told, CallKind::Void);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let own = own_call(state, told, CallKind::Void);
+    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
     if let PaymentState::Captured { .. } = payment.state {
         let detail = format!("the void succeeded, the payment is {}", payment.status());
         return Ok(if is_old(payment, told) {
@@ -124,37 +137,41 @@ pub(crate) fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Contex
         payment.state = PaymentState::Canceled;
     }
     date(payment, told);
-    settled(rows, is_new, ctx)?;
+    settled(state, is_new, ctx)?;
     Ok(Ingested::Applied)
 }
 
 /// What was reserved has lapsed. Of a payment that was captured only the rest has.
-pub(crate) fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+pub(crate) fn expired(
+    state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
+    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
     let is_taken =
         matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
     if is_taken || payment.is_over() {
         return Ok(Ingested::Applied);
     }
     // There is nothing left to give up. How a capture ended is still to be told, and a void whose answer is awaited ends with it.
-    if matches!(payment.pending, Some(Pending::Void { received: true, .. })) {
+    if matches!(payment.pending, Some(InFlight::Void { received: true, .. })) {
         payment.pending = None;
     }
     payment.state = PaymentState::Expired;
     date(payment, told);
-    settled(rows, true, ctx)?;
+    settled(state, true, ctx)?;
     Ok(Ingested::Applied)
 }
 
 /// A bank wants money back, or has given it back.
 pub(crate) fn disputed(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     told: &OperationNotice,
     status: DisputeStatus,
     withdrawn: bool,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
     let amount_minor = match told.amount_minor {
         // What is no amount of ours may be all of it.
         0 => payment.amount.get(),
@@ -171,13 +188,13 @@ pub(crate) fn disputed(
         return Ok(Ingested::Applied);
     }
     payment.dispute = Some(dispute.clone());
-    let detail = told_of(rows, None, &dispute, ctx)?;
+    let detail = told_of(state, None, &dispute, ctx)?;
     Ok(Ingested::Alert { detail })
 }
 
 /// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.
 pub(crate) fn take_disputes(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     provider: Provider,
     provider_payment: &str,
     disputes: &[Dispute],
@@ -186,12 +203,12 @@ pub(crate) fn take_disputes(
 ) -> Result<(), Bug> {
     let Some(dispute) = foremost(disputes) else { return Ok(()) };
     let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
-    let payment = rows.resource.payment.as_mut().filter(|payment| {
+    let payment = state.resource.payment.as_mut().filter(|payment| {
         is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
     });
     let (known, attempt) = match payment {
         Some(payment) => (&mut payment.dispute, None),
-        None => match rows.resource.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
+        None => match state.resource.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
             Some(row) => (&mut row.dispute, Some(row.attempt)),
             None => return Ok(()),
         },
@@ -200,8 +217,8 @@ pub(crate) fn take_disputes(
         return Ok(());
     }
     *known = Some(dispute.clone());
-    let detail = told_of(rows, attempt, &dispute, ctx)?;
-    alert(rows, provider, event_id, &detail, ctx)
+    let detail = told_of(state, attempt, &dispute, ctx)?;
+    alert(state, provider, event_id, &detail, ctx)
 }
 
 /// The one dispute as which all are shown: the newest that is open, else that was lost. What is open or lost is summed up.
@@ -222,25 +239,35 @@ fn foremost(disputes: &[Dispute]) -> Option<Dispute> {
 }
 
 /// `attempt` is the try that it is about, if that is not what the payment is now.
-fn told_of(rows: &mut Rows, attempt: Option<u32>, dispute: &Dispute, ctx: &Context) -> Result<String, Bug> {
-    let currency = rows.resource.payment.as_ref().map(|payment| payment.currency);
+fn told_of(
+    state: &mut ObjectState,
+    attempt: Option<u32>,
+    dispute: &Dispute,
+    ctx: &Context,
+) -> Result<String, Bug> {
+    let currency = state.resource.payment.as_ref().map(|payment| payment.currency);
     let status = dispute.status.as_str();
     let data = json!({
         "dispute": dispute.id, "status": status, "amount": dispute.amount_minor, "currency": currency,
         "funds_withdrawn": dispute.withdrawn, "attempt": attempt,
     });
     let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
-    record_for_payment(rows, action, data, ctx);
-    try_rows::follow(rows);
+    record_for_payment(state, action, data, ctx);
+    try_rows::follow(state);
     let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
     Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
 }
 
 /// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another
 /// one may begin.
-fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Context) -> Result<Ingested, Bug> {
-    let own = own_call(rows, told, kind);
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+fn refused(
+    state: &mut ObjectState,
+    told: &OperationNotice,
+    kind: CallKind,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
+    let own = own_call(state, told, kind);
+    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
     let status = payment.status();
     let was_believed = match (kind, &payment.state) {
         (CallKind::Capture, PaymentState::Captured { .. }) => payment.failed_operation.is_none(),
@@ -259,7 +286,7 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
                     }
                     _ => PaymentState::Authorized,
                 };
-                settled(rows, true, ctx)?;
+                settled(state, true, ctx)?;
                 Ingested::Alert { detail }
             }
             None => Ingested::Applied,
@@ -270,14 +297,14 @@ fn refused(rows: &mut Rows, told: &OperationNotice, kind: CallKind, ctx: &Contex
     let (id, data) = (payment.id.to_string(), json!({ "code": code, "modification": told.id }));
     payment.failed_operation = Some(FailedOperation { operation, code });
     let action = if kind == CallKind::Void { "void.failed" } else { "capture.failed" };
-    record_for_owner(rows, action, id, data, ctx);
-    settled(rows, false, ctx)?;
+    record_for_owner(state, action, id, data, ctx);
+    settled(state, false, ctx)?;
     Ok(Ingested::Applied)
 }
 
 /// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.
-pub(crate) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
-    let Some(call) = rows.calls.iter().find(|call| told.provider_key.as_ref() == Some(&call.provider_key))
+pub(crate) fn is_not_taken_in(state: &ObjectState, told: &OperationNotice) -> bool {
+    let Some(call) = state.calls.iter().find(|call| told.provider_key.as_ref() == Some(&call.provider_key))
     else {
         return false;
     };
@@ -285,22 +312,22 @@ pub(crate) fn is_not_taken_in(rows: &Rows, told: &OperationNotice) -> bool {
         &call.state,
         CallState::Settled(Settlement::Answered(reply)) if matches!(reply.result, ProviderResult::Received { .. })
     );
-    let pending = rows.resource.payment.as_ref().and_then(|payment| payment.pending);
+    let pending = state.resource.payment.as_ref().and_then(|payment| payment.pending);
     is_received && pending.is_some_and(|pending| pending.key_id() == call.key_id && !pending.is_received())
 }
 
 /// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
 /// another one has followed.
-fn own_call(rows: &Rows, told: &OperationNotice, kind: CallKind) -> Option<u32> {
+fn own_call(state: &ObjectState, told: &OperationNotice, kind: CallKind) -> Option<u32> {
     let is_of_kind = |call: &&ProviderCall| {
         call.kind == kind && call.name != give_back::CALL && !left_open::is_closing(call)
     };
-    let newest = rows.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
+    let newest = state.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
     (told.provider_key.as_ref() == Some(&newest.provider_key)).then_some(newest.key_id)
 }
 
 /// Ends the move that runs under this key, and gives it.
-fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<Pending> {
+fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<InFlight> {
     let pending = payment.pending.filter(|pending| Some(pending.key_id()) == key_id)?;
     payment.pending = None;
     Some(pending)
@@ -316,10 +343,10 @@ fn date(payment: &mut Payment, told: &OperationNotice) {
 }
 
 /// What follows from the end of a move, and from a new state.
-fn settled(rows: &mut Rows, is_new: bool, ctx: &Context) -> Result<(), Bug> {
+fn settled(state: &mut ObjectState, is_new: bool, ctx: &Context) -> Result<(), Bug> {
     if is_new {
-        return on_transition(rows, ctx);
+        return on_transition(state, ctx);
     }
-    polling::schedule(rows, ctx);
+    polling::schedule(state, ctx);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Money on a try that was over is given back: nobody asks for it, the news of the money begins it, under a key of its own, and the
 //! alarm drives it. What it does then is a flow: [`flows::give_back`](crate::flows::give_back).
 
-use crate::engine::{CallState, Context, KeyRecord, Lifecycle, Open, RecoveryPoint, Rows, Settlement};
+use crate::engine::{CallState, Context, KeyRecord, Lifecycle, ObjectState, Open, RecoveryPoint, Settlement};
 use crate::payment::id::RefundId;
 use crate::payment::operation::{GiveBackRequest, Operation};
 use crate::payment::result::ProviderResult;
@@ -17,18 +17,18 @@ use once::record::Channel;
 pub(crate) const CALL: &str = "give_back";
 
 /// Begins it: the alarm takes it up at once.
-pub(crate) fn begin(rows: &mut Rows, attempt: u32, refund: bool, ctx: &Context) -> Result<(), Bug> {
-    let first = rows.keys.first().ok_or_else(|| Bug("no key".into()))?;
+pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &Context) -> Result<(), Bug> {
+    let first = state.keys.first().ok_or_else(|| Bug("no key".into()))?;
     let request = GiveBackRequest { attempt, refund };
     let name = format!("give_back_{attempt}{}", if refund { "_refund" } else { "" });
     let hash =
-        data_encoding::HEXLOWER.encode(&digest(&[b"give back", rows.object.as_bytes(), name.as_bytes()]));
-    if rows.keys.iter().any(|key| key.key_hash.0 == hash) {
+        data_encoding::HEXLOWER.encode(&digest(&[b"give back", state.object.as_bytes(), name.as_bytes()]));
+    if state.keys.iter().any(|key| key.key_hash.0 == hash) {
         return Ok(());
     }
     let owner = first.owner.clone();
-    let key_id = rows.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
-    rows.keys.push(KeyRecord {
+    let key_id = state.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
+    state.keys.push(KeyRecord {
         key_id,
         key_hash: KeyHash(hash.clone()),
         owner,
@@ -49,33 +49,33 @@ pub(crate) fn begin(rows: &mut Rows, attempt: u32, refund: bool, ctx: &Context) 
             failures: 0,
         }),
     });
-    if let Some(late) = late_mut(rows, attempt) {
+    if let Some(late) = late_mut(state, attempt) {
         late.stage = Stage::Begun;
     }
-    rows.note(key_id, ctx.now_ms, "key_created", CALL);
+    state.append_timeline(key_id, ctx.now_ms, "key_created", CALL);
     let data = serde_json::json!({ "attempt": attempt, "refund": refund });
-    record_for_payment(rows, "try.giving_back", data, ctx);
+    record_for_payment(state, "try.giving_back", data, ctx);
     Ok(())
 }
 
 /// The try that a call under this key gives back.
-pub(crate) fn attempt_of(provider_key: &str, rows: &Rows) -> Option<u32> {
-    let id = rows.resource.payment.as_ref()?.id;
+pub(crate) fn attempt_of(provider_key: &str, state: &ObjectState) -> Option<u32> {
+    let id = state.resource.payment.as_ref()?.id;
     let is_it = |row: &&Try| {
         [false, true].into_iter().any(|refund| derived(row, &id.to_string(), refund) == provider_key)
     };
-    rows.resource.tries.iter().find(is_it).map(|row| row.attempt)
+    state.resource.tries.iter().find(is_it).map(|row| row.attempt)
 }
 
 /// The refund that gives back the money of a try, and the provider's id of it, once it has said one.
-pub(crate) fn refund_of(rows: &Rows, row: &Try) -> Option<(RefundId, String)> {
-    let payment = rows.resource.payment.as_ref()?;
+pub(crate) fn refund_of(state: &ObjectState, row: &Try) -> Option<(RefundId, String)> {
+    let payment = state.resource.payment.as_ref()?;
     let provider_key = derived(row, &payment.id.to_string(), true);
-    let call = rows.calls.iter().find(|call| call.provider_key == provider_key)?;
+    let call = state.calls.iter().find(|call| call.provider_key == provider_key)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
     let ProviderResult::Refunded { refund, .. } = &reply.result else { return None };
-    let key = rows.key(call.key_id)?;
-    Some((RefundId::of(rows.object, &key.key_hash.0), refund.clone()))
+    let key = state.key(call.key_id)?;
+    Some((RefundId::of(state.object, &key.key_hash.0), refund.clone()))
 }
 
 pub(crate) fn derived(row: &Try, payment: &str, refund: bool) -> String {
@@ -84,6 +84,6 @@ pub(crate) fn derived(row: &Try, payment: &str, refund: bool) -> String {
 }
 
 /// The money on a try.
-pub(crate) fn late_mut(rows: &mut Rows, attempt: u32) -> Option<&mut LateMoney> {
-    rows.resource.tries.iter_mut().find(|row| row.attempt == attempt)?.late.as_mut()
+pub(crate) fn late_mut(state: &mut ObjectState, attempt: u32) -> Option<&mut LateMoney> {
+    state.resource.tries.iter_mut().find(|row| row.attempt == attempt)?.late.as_mut()
 }

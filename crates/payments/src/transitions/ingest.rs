@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, Lifecycle, ProviderCall, ProviderReply, Rows, Settlement};
+use crate::engine::{CallState, Context, Lifecycle, ObjectState, ProviderCall, ProviderReply, Settlement};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
 use crate::payment::refund::{Refund, RefundState};
@@ -21,62 +21,71 @@ use once::context::Bug;
 const REFUNDS_ELSEWHERE_MAX: usize = 200;
 
 /// Takes in an event that was not known before.
-pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
-    if rows.keys.is_empty() || !is_of_account(rows, event) {
+pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
+    if object_state.keys.is_empty() || !is_of_account(object_state, event) {
         return Ok(Ingested::UnknownResource);
     }
-    let key_id = rows.keys.first().map_or(0, |key| key.key_id);
-    let contradiction = by_hand::contradiction(rows, &event.news);
-    let of_try = late_money::news(rows, &event.news, ctx)?;
+    let key_id = object_state.keys.first().map_or(0, |key| key.key_id);
+    let contradiction = by_hand::contradiction(object_state, &event.news);
+    let of_try = late_money::news(object_state, &event.news, ctx)?;
     if of_try.is_some() {
-        resume(rows, ctx);
+        resume(object_state, ctx);
     }
     let taken = match &event.news {
         _ if of_try.is_some() => of_try.unwrap_or(Ingested::Applied),
         EventKind::Ask { refund, payment, provider_key } => {
             let key = provider_key.as_deref();
             let is_over = match (payment, refund) {
-                (Some(id), _) => polling::doubt_try(rows, id, key, &event.event_id, ctx),
-                (None, Some(id)) => polling::doubt_refund_of_try(rows, id, &event.event_id, ctx),
+                (Some(id), _) => polling::doubt_try(object_state, id, key, &event.event_id, ctx),
+                (None, Some(id)) => polling::doubt_refund_of_try(object_state, id, &event.event_id, ctx),
                 (None, None) => false,
             };
             if !is_over {
                 let of_money_back = event.kind.contains("refund") || event.kind.contains("dispute");
-                polling::doubt(rows, refund.as_deref(), of_money_back, &event.event_id, ctx);
+                polling::doubt(object_state, refund.as_deref(), of_money_back, &event.event_id, ctx);
             }
-            expedite(rows, ctx);
+            expedite(object_state, ctx);
             Ingested::Applied
         }
-        EventKind::Authorisation(told) => by_call(rows, told, &[CallKind::Authorize], authorisation, ctx)?,
-        EventKind::Capture(told) if told.success && is_of_unheard(rows, told) => {
-            captured_unheard(rows, told, ctx)?
+        EventKind::Authorisation(told) => {
+            by_call(object_state, told, &[CallKind::Authorize], authorisation, ctx)?
         }
-        EventKind::Capture(told) => by_call(rows, told, &[CallKind::Capture], capture, ctx)?,
-        EventKind::CaptureFailed(told) => capture_failed(rows, told, ctx)?,
+        EventKind::Capture(told) if told.success && is_of_unheard(object_state, told) => {
+            captured_unheard(object_state, told, ctx)?
+        }
+        EventKind::Capture(told) => by_call(object_state, told, &[CallKind::Capture], capture, ctx)?,
+        EventKind::CaptureFailed(told) => capture_failed(object_state, told, ctx)?,
         EventKind::Cancellation(told) | EventKind::CancelOrRefund(told) | EventKind::Expired(told)
-            if is_of_unheard(rows, told) =>
+            if is_of_unheard(object_state, told) =>
         {
-            called_off(rows, told, matches!(event.news, EventKind::Expired(_)), ctx)
+            called_off(object_state, told, matches!(event.news, EventKind::Expired(_)), ctx)
         }
-        EventKind::Cancellation(told) => by_call(rows, told, &[CallKind::Void], cancellation, ctx)?,
-        EventKind::CancelOrRefund(told) => by_call(rows, told, &[CallKind::Void], cancel_or_refund, ctx)?,
-        EventKind::Expired(told) => by_call(rows, told, &[], expired, ctx)?,
-        EventKind::Dispute { told, status, withdrawn } => {
-            of_this_try(rows, told, |rows| ended::disputed(rows, told, *status, *withdrawn, ctx))?
+        EventKind::Cancellation(told) => by_call(object_state, told, &[CallKind::Void], cancellation, ctx)?,
+        EventKind::CancelOrRefund(told) => {
+            by_call(object_state, told, &[CallKind::Void], cancel_or_refund, ctx)?
         }
-        EventKind::Refund(told) => by_call(rows, told, &[CallKind::Refund], refund, ctx)?,
+        EventKind::Expired(told) => by_call(object_state, told, &[], expired, ctx)?,
+        EventKind::Dispute { told, status, withdrawn } => of_this_try(object_state, told, |object_state| {
+            ended::disputed(object_state, told, *status, *withdrawn, ctx)
+        })?,
+        EventKind::Refund(told) => by_call(object_state, told, &[CallKind::Refund], refund, ctx)?,
         EventKind::Other => Ingested::Applied,
     };
     let taken = match (taken, contradiction) {
         (Ingested::RetryLater, _) => Ingested::RetryLater,
         (taken, Some(contradiction)) => {
-            by_hand::note(rows, &contradiction);
+            by_hand::note(object_state, &contradiction);
             if taken == Ingested::Applied { Ingested::Alert { detail: contradiction.detail } } else { taken }
         }
         (taken, None) => taken,
     };
     if taken != Ingested::RetryLater {
-        rows.note(key_id, ctx.now_ms, "webhook", format!("{} {}", event.provider.as_str(), event.kind));
+        object_state.append_timeline(
+            key_id,
+            ctx.now_ms,
+            "webhook",
+            format!("{} {}", event.provider.as_str(), event.kind),
+        );
     }
     let (detail, action, event_name) = match &taken {
         Ingested::Contradiction { detail } => (Some(detail), "webhook.contradicts", "contradiction"),
@@ -84,24 +93,24 @@ pub fn take(rows: &mut Rows, event: &Event, ctx: &Context) -> Result<Ingested, B
         _ => (None, "", ""),
     };
     if let Some(detail) = detail {
-        rows.note(key_id, ctx.now_ms, event_name, detail.clone());
+        object_state.append_timeline(key_id, ctx.now_ms, event_name, detail.clone());
         let subject =
-            rows.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
+            object_state.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
         let data = json!({
             "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
         });
-        record_for_owner(rows, action, subject, data, ctx);
+        record_for_owner(object_state, action, subject, data, ctx);
     }
     Ok(taken)
 }
 
 /// Whether an event happened in an account to which a call from here went: whoever has another account that is connected to
 /// ours can write our ids into the metadata of what is theirs.
-fn is_of_account(rows: &Rows, event: &Event) -> bool {
+fn is_of_account(object_state: &ObjectState, event: &Event) -> bool {
     if event.provider != Provider::Stripe {
         return true;
     }
-    let mut sent = rows.calls.iter().filter(|call| call.provider == Provider::Stripe).peekable();
+    let mut sent = object_state.calls.iter().filter(|call| call.provider == Provider::Stripe).peekable();
     match sent.peek() {
         None => event.account.is_none(),
         Some(_) => sent.any(|call| call.request.account == event.account),
@@ -109,13 +118,13 @@ fn is_of_account(rows: &Rows, event: &Event) -> bool {
 }
 
 /// Asks about all that the provider alone knows, because a person wants to know.
-pub fn ask_all(rows: &mut Rows, ctx: &Context) {
-    polling::doubt_all(rows, &format!("a person, {}", ctx.now_ms), ctx);
+pub fn ask_all(object_state: &mut ObjectState, ctx: &Context) {
+    polling::doubt_all(object_state, &format!("a person, {}", ctx.now_ms), ctx);
 }
 
 /// Whatever nobody works on is due now.
-pub fn resume(rows: &mut Rows, ctx: &Context) {
-    for key in &mut rows.keys {
+pub fn resume(object_state: &mut ObjectState, ctx: &Context) {
+    for key in &mut object_state.keys {
         if let Lifecycle::Open(open) = &mut key.lifecycle
             && open.lease.is_none()
         {
@@ -125,12 +134,12 @@ pub fn resume(rows: &mut Rows, ctx: &Context) {
 }
 
 /// Whatever waits for the provider need not wait any longer.
-pub fn expedite(rows: &mut Rows, ctx: &Context) {
-    resume(rows, ctx);
-    if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+pub fn expedite(object_state: &mut ObjectState, ctx: &Context) {
+    resume(object_state, ctx);
+    if let Some(check) = object_state.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
     }
-    for call in &mut rows.calls {
+    for call in &mut object_state.calls {
         // Also one whose run is gone, and that an operator has held.
         if call.in_doubt() {
             call.next_try_at_ms = call.next_try_at_ms.min(ctx.now_ms);
@@ -139,13 +148,13 @@ pub fn expedite(rows: &mut Rows, ctx: &Context) {
 }
 
 /// Takes in news of what is known to have been done.
-type Known = fn(&mut Rows, &OperationNotice, &Context) -> Result<Ingested, Bug>;
+type Known = fn(&mut ObjectState, &OperationNotice, &Context) -> Result<Ingested, Bug>;
 
 /// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
 /// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
 /// here, comes with the payment's, and says nothing of how the payment's own call ended.
 fn by_call(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     told: &OperationNotice,
     answers: &[CallKind],
     known: Known,
@@ -154,12 +163,12 @@ fn by_call(
     let call = told
         .provider_key
         .as_ref()
-        .and_then(|key| rows.calls.iter().position(|call| call.provider_key == *key));
-    let key_id = call.and_then(|at| rows.calls.get(at)).map(|call| call.key_id);
-    let key = key_id.and_then(|key_id| rows.key(key_id));
+        .and_then(|key| object_state.calls.iter().position(|call| call.provider_key == *key));
+    let key_id = call.and_then(|at| object_state.calls.get(at)).map(|call| call.key_id);
+    let key = key_id.and_then(|key_id| object_state.key(key_id));
     let is_open = key.is_some_and(|key| matches!(key.lifecycle, Lifecycle::Open(_)));
-    let Some(call) = call.and_then(|at| rows.calls.get_mut(at)) else {
-        return known(rows, told, ctx);
+    let Some(call) = call.and_then(|at| object_state.calls.get_mut(at)) else {
+        return known(object_state, told, ctx);
     };
     match &call.state {
         // The refusal has been heard; what is there now may be another call's.
@@ -168,10 +177,10 @@ fn by_call(
         }
         // The run that takes its answer in, and with it what the payment has reserved for it, has yet to come.
         CallState::Settled(Settlement::Answered(_)) if is_open && call.kind != CallKind::Authorize => {
-            expedite(rows, ctx);
+            expedite(object_state, ctx);
             Ok(Ingested::RetryLater)
         }
-        CallState::Settled(_) => known(rows, told, ctx),
+        CallState::Settled(_) => known(object_state, told, ctx),
         CallState::InFlight => Ok(Ingested::RetryLater),
         CallState::Frozen if call.sends == 0 => Ok(Ingested::RetryLater),
         CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Ingested::RetryLater),
@@ -184,7 +193,7 @@ fn by_call(
             if let Some(part) = adyen::told_of_a_part(call, told) {
                 (call.state, call.maybe_executed) = (CallState::Unknown, true);
                 call.close(part, ctx);
-                expedite(rows, ctx);
+                expedite(object_state, ctx);
                 return Ok(Ingested::Applied);
             }
             let result = match adyen::told(call, told) {
@@ -197,22 +206,27 @@ fn by_call(
             // A refusal that comes afterwards and is dated before it is old news.
             if told.success
                 && answers.contains(&CallKind::Authorize)
-                && let Some(payment) = &mut rows.resource.payment
+                && let Some(payment) = &mut object_state.resource.payment
             {
                 payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-                try_rows::follow(rows);
+                try_rows::follow(object_state);
             }
-            rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: told by the provider"));
-            expedite(rows, ctx);
+            object_state.append_timeline(
+                key_id,
+                ctx.now_ms,
+                "call_settled",
+                format!("{name}: told by the provider"),
+            );
+            expedite(object_state, ctx);
             Ok(Ingested::Applied)
         }
     }
 }
 
 /// Whether this is about a payment whose call was sent and has no answer that settles it.
-fn is_of_unheard(rows: &Rows, told: &OperationNotice) -> bool {
+fn is_of_unheard(object_state: &ObjectState, told: &OperationNotice) -> bool {
     let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    rows.calls.iter().find(is_it).is_some_and(|call| {
+    object_state.calls.iter().find(is_it).is_some_and(|call| {
         let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
         call.kind == CallKind::Authorize && call.state == CallState::Unknown && is_id
     })
@@ -220,9 +234,14 @@ fn is_of_unheard(rows: &Rows, told: &OperationNotice) -> bool {
 
 /// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
 /// says neither that it is held nor that it is not.
-fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Context) -> Ingested {
+fn called_off(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    is_lapsed: bool,
+    ctx: &Context,
+) -> Ingested {
     let is_it = |call: &&mut ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    let Some(call) = rows.calls.iter_mut().find(is_it) else { return Ingested::UnknownResource };
+    let Some(call) = object_state.calls.iter_mut().find(is_it) else { return Ingested::UnknownResource };
     let closing = call.evidence.closing.clone();
     if !told.success {
         let detail = format!("a part is held, and its cancel failed ({})", told.reason);
@@ -245,12 +264,17 @@ fn called_off(rows: &mut Rows, told: &OperationNotice, is_lapsed: bool, ctx: &Co
     call.evidence.closing = Some(reply.clone());
     call.state = CallState::Settled(Settlement::Answered(reply));
     let (key_id, name) = (call.key_id, call.name.clone());
-    if let Some(payment) = &mut rows.resource.payment {
+    if let Some(payment) = &mut object_state.resource.payment {
         payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-        try_rows::follow(rows);
+        try_rows::follow(object_state);
     }
-    rows.note(key_id, ctx.now_ms, "call_settled", format!("{name}: called off, told by the provider"));
-    expedite(rows, ctx);
+    object_state.append_timeline(
+        key_id,
+        ctx.now_ms,
+        "call_settled",
+        format!("{name}: called off, told by the provider"),
+    );
+    expedite(object_state, ctx);
     Ingested::Applied
 }
 
@@ -261,20 +285,24 @@ fn is_of_another_try(payment: &Payment, told: &OperationNotice) -> bool {
 
 /// It is about the newest try, whose call has its answer; the run that takes it in, with the payment's name at the provider, has
 /// yet to come.
-fn has_no_name_yet(rows: &Rows, told: &OperationNotice) -> bool {
-    let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
+fn has_no_name_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
+    let newest = object_state.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let is_it = newest.is_some_and(|call| {
         told.provider_key.as_ref() == Some(&call.provider_key)
             && matches!(call.state, CallState::Settled(Settlement::Answered(_)))
     });
-    is_it && rows.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
+    is_it && object_state.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
 }
 
-fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    if has_no_name_yet(rows, told) {
+fn authorisation(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
+    if has_no_name_yet(object_state, told) {
         return Ok(Ingested::RetryLater);
     }
-    let newest = rows.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
+    let newest = object_state.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let was_authorized = newest.is_some_and(|call| match &call.state {
         CallState::Settled(Settlement::Answered(reply)) => {
             matches!(
@@ -286,7 +314,7 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
         }
         _ => false,
     });
-    let Some(payment) = &mut rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let Some(payment) = &mut object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
     if is_of_another_try(payment, told) {
         return Ok(Ingested::Applied);
     }
@@ -323,80 +351,98 @@ fn authorisation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Resu
     }
     if payment.apply(found) {
         payment.paid_with(told.card);
-        on_transition(rows, ctx)?;
+        on_transition(object_state, ctx)?;
     }
     Ok(Ingested::Applied)
 }
 
 /// News of a capture, a void or the reservation of the newest try.
 fn of_this_try(
-    rows: &mut Rows,
+    object_state: &mut ObjectState,
     told: &OperationNotice,
-    ended: impl FnOnce(&mut Rows) -> Result<Ingested, Bug>,
+    ended: impl FnOnce(&mut ObjectState) -> Result<Ingested, Bug>,
 ) -> Result<Ingested, Bug> {
-    if has_no_name_yet(rows, told) || ended::is_not_taken_in(rows, told) {
+    if has_no_name_yet(object_state, told) || ended::is_not_taken_in(object_state, told) {
         return Ok(Ingested::RetryLater);
     }
-    let Some(payment) = &rows.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let Some(payment) = &object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
     if is_of_another_try(payment, told) {
         return Ok(Ingested::Applied);
     }
-    ended(rows)
+    ended(object_state)
 }
 
 /// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
 /// answer, and the capture must come again.
-fn captured_unheard(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    let amount_minor = rows.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
+fn captured_unheard(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
+    let amount_minor = object_state.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
     let authorised = OperationNotice { id: told.payment.clone(), amount_minor, ..told.clone() };
-    by_call(rows, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
+    by_call(object_state, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
     Ok(Ingested::RetryLater)
 }
 
-fn capture(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    of_this_try(rows, told, |rows| ended::capture(rows, told, ctx))
+fn capture(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+    of_this_try(object_state, told, |object_state| ended::capture(object_state, told, ctx))
 }
 
 /// A capture whose answer nobody has heard was made before it could fail afterwards: that is its answer, and what it has come
 /// to must come again.
-fn capture_failed(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+fn capture_failed(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
     let made = OperationNotice { success: true, ..told.clone() };
     let is_unknown = |call: &ProviderCall| {
         told.provider_key.as_ref() == Some(&call.provider_key) && call.state == CallState::Unknown
     };
-    if rows.calls.iter().any(is_unknown) {
-        by_call(rows, &made, &[CallKind::Capture], capture, ctx)?;
+    if object_state.calls.iter().any(is_unknown) {
+        by_call(object_state, &made, &[CallKind::Capture], capture, ctx)?;
         return Ok(Ingested::RetryLater);
     }
-    let failed: Known =
-        |rows, told, ctx| of_this_try(rows, told, |rows| ended::capture_failed(rows, told, ctx));
-    by_call(rows, told, &[], failed, ctx)
+    let failed: Known = |object_state, told, ctx| {
+        of_this_try(object_state, told, |object_state| ended::capture_failed(object_state, told, ctx))
+    };
+    by_call(object_state, told, &[], failed, ctx)
 }
 
-fn cancellation(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    of_this_try(rows, told, |rows| ended::cancellation(rows, told, ctx))
+fn cancellation(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
+    of_this_try(object_state, told, |object_state| ended::cancellation(object_state, told, ctx))
 }
 
 /// A void, or a refund of all where the money was taken already.
-fn cancel_or_refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+fn cancel_or_refund(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
     let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
-    match rows.resource.payment.as_ref().is_some_and(is_taken) {
-        true => refund(rows, told, ctx),
-        false => cancellation(rows, told, ctx),
+    match object_state.resource.payment.as_ref().is_some_and(is_taken) {
+        true => refund(object_state, told, ctx),
+        false => cancellation(object_state, told, ctx),
     }
 }
 
-fn expired(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    of_this_try(rows, told, |rows| ended::expired(rows, told, ctx))
+fn expired(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+    of_this_try(object_state, told, |object_state| ended::expired(object_state, told, ctx))
 }
 
-fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+fn refund(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
-    if is_not_named_yet(rows, told) {
+    if is_not_named_yet(object_state, told) {
         return Ok(Ingested::RetryLater);
     }
-    let Some(refund) = rows.resource.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund)) else {
-        return Ok(refund_elsewhere(rows, told, ctx));
+    let Some(refund) = object_state.resource.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund))
+    else {
+        return Ok(refund_elsewhere(object_state, told, ctx));
     };
     let state = match told.success {
         true => RefundState::Succeeded,
@@ -407,14 +453,14 @@ fn refund(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Result<Inge
     };
     if refund.apply(state) {
         let refund = refund.clone();
-        refund_moved(rows, &refund, ctx);
+        refund_moved(object_state, &refund, ctx);
     }
     Ok(Ingested::Applied)
 }
 
 /// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
-fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> Ingested {
-    let Some(payment) = &mut rows.resource.payment else { return Ingested::UnknownResource };
+fn refund_elsewhere(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Ingested {
+    let Some(payment) = &mut object_state.resource.payment else { return Ingested::UnknownResource };
     let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
     if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
         let detail = "a refund that was not made here".to_owned();
@@ -433,17 +479,17 @@ fn refund_elsewhere(rows: &mut Rows, told: &OperationNotice, ctx: &Context) -> I
     }
     let made = payment.refunds_elsewhere.iter().filter(|refund| !refund.has_failed);
     let now_minor = made.fold(0_u32, |sum, refund| sum.saturating_add(refund.amount_minor));
-    answers::refunded_elsewhere(rows, now_minor, ctx);
+    answers::refunded_elsewhere(object_state, now_minor, ctx);
     Ingested::Applied
 }
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
-fn is_not_named_yet(rows: &Rows, told: &OperationNotice) -> bool {
+fn is_not_named_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
     let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    rows.calls.iter().find(is_it).is_some_and(|call| {
+    object_state.calls.iter().find(is_it).is_some_and(|call| {
         let is_requested =
             |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
         let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
-        is_answered && rows.resource.refunds.iter().any(is_requested)
+        is_answered && object_state.resource.refunds.iter().any(is_requested)
     })
 }

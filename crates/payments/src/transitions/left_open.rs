@@ -1,6 +1,6 @@
 //! What an order's earlier tries have left open at their provider: one that was declined there can be confirmed again.
 
-use crate::engine::{CallState, ProviderCall, Rows, Settlement};
+use crate::engine::{CallState, ObjectState, ProviderCall, Settlement};
 use crate::payment::result::{ProviderResult, RemoteState};
 use crate::payment::tries::Try;
 
@@ -17,20 +17,20 @@ pub(crate) fn call_name(row: &Try) -> String {
 }
 
 /// The tries that are over, and can be confirmed again. One on which money was found is given back already.
-pub(crate) fn left_open(rows: &Rows) -> impl Iterator<Item = &Try> {
+pub(crate) fn left_open(state: &ObjectState) -> impl Iterator<Item = &Try> {
     let present =
-        rows.resource.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
-    rows.resource.tries.iter().filter(move |row| {
+        state.resource.payment.as_ref().filter(|payment| !payment.is_over()).map(|payment| payment.attempt);
+    state.resource.tries.iter().filter(move |row| {
         Some(row.attempt) != present
             && row.provider.declined_stays_open()
             && row.provider_payment.is_some()
             && !matches!(row.status.as_str(), "canceled" | "expired")
             && row.late.is_none()
-            && !is_seen_canceled(rows, row)
+            && !is_seen_canceled(state, row)
     })
 }
 
-fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
+fn is_seen_canceled(state: &ObjectState, row: &Try) -> bool {
     let name = call_name(row);
     let is_closed = |call: &ProviderCall| match &call.state {
         CallState::Settled(Settlement::Answered(reply)) if call.name == name => {
@@ -50,5 +50,5 @@ fn is_seen_canceled(rows: &Rows, row: &Try) -> bool {
         }
         _ => false,
     };
-    rows.calls.iter().any(is_closed)
+    state.calls.iter().any(is_closed)
 }

@@ -7,7 +7,7 @@ use once::alarm::expire;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::engine::{Context, Lifecycle, Rows};
+use crate::engine::{Context, Lifecycle, ObjectState};
 use crate::payment::operation::Operation;
 use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::records::JobKind;
@@ -26,19 +26,19 @@ pub enum Erased {
 }
 
 /// When it goes by itself, in ms since the epoch: so long after the newest operation. Not while one is unfinished.
-pub(crate) fn due_at_ms(rows: &Rows, ctx: &Context) -> Option<u64> {
-    if !is_held(rows) || is_unfinished(rows) {
+pub(crate) fn due_at_ms(state: &ObjectState, ctx: &Context) -> Option<u64> {
+    if !is_held(state) || is_unfinished(state) {
         return None;
     }
-    let newest_ms = rows.keys.iter().map(|key| key.created_at_ms).max()?;
+    let newest_ms = state.keys.iter().map(|key| key.created_at_ms).max()?;
     newest_ms.checked_add(ctx.times.personal_retention_ms).filter(|at_ms| *at_ms < u64::MAX)
 }
 
 /// What would come of erasing it now.
-pub fn may_erase(rows: &Rows) -> Erased {
-    if rows.keys.is_empty() {
+pub fn may_erase(state: &ObjectState) -> Erased {
+    if state.keys.is_empty() {
         Erased::Nothing
-    } else if is_unfinished(rows) {
+    } else if is_unfinished(state) {
         Erased::Unfinished
     } else {
         Erased::Gone
@@ -46,27 +46,27 @@ pub fn may_erase(rows: &Rows) -> Erased {
 }
 
 /// Erases it now.
-pub fn erase(rows: &mut Rows, ctx: &Context) -> Erased {
-    let may = may_erase(rows);
+pub fn erase(state: &mut ObjectState, ctx: &Context) -> Erased {
+    let may = may_erase(state);
     if may != Erased::Gone {
         return may;
     }
-    let finished: Vec<u32> = rows.keys.iter().map(|key| key.key_id).collect();
-    finished.into_iter().for_each(|key_id| expire(rows, key_id, ctx));
-    rows.bindings.iter_mut().for_each(|binding| binding.parameters = None);
-    rows.jobs.retain(|job| job.kind == JobKind::Project);
-    if is_held(rows) {
-        drop_it(rows, ctx);
+    let finished: Vec<u32> = state.keys.iter().map(|key| key.key_id).collect();
+    finished.into_iter().for_each(|key_id| expire(state, key_id, ctx));
+    state.bindings.iter_mut().for_each(|binding| binding.parameters = None);
+    state.jobs.retain(|job| job.kind == JobKind::Project);
+    if is_held(state) {
+        drop_it(state, ctx);
     }
-    if let Some(payment) = &mut rows.resource.payment {
+    if let Some(payment) = &mut state.resource.payment {
         payment.is_erased = true;
     }
     Erased::Gone
 }
 
-fn drop_it(rows: &mut Rows, ctx: &Context) {
+fn drop_it(state: &mut ObjectState, ctx: &Context) {
     let mut subject = String::new();
-    if let Some(payment) = &mut rows.resource.payment {
+    if let Some(payment) = &mut state.resource.payment {
         payment.description = None;
         payment.customer = None;
         payment.receipt_email = None;
@@ -76,28 +76,28 @@ fn drop_it(rows: &mut Rows, ctx: &Context) {
         payment.card = None;
         subject = payment.id.to_string();
     }
-    if let Some(id) = drop_retired(rows) {
+    if let Some(id) = drop_retired(state) {
         subject = id;
     }
-    record_for_owner(rows, "personal_data.erased", subject, json!({}), ctx);
+    record_for_owner(state, "personal_data.erased", subject, json!({}), ctx);
 }
 
 /// What releases before have left of rides. Gives the ride's id.
-fn drop_retired(rows: &mut Rows) -> Option<String> {
-    for key in &mut rows.keys {
+fn drop_retired(state: &mut ObjectState) -> Option<String> {
+    for key in &mut state.keys {
         let Lifecycle::Open(open) = &mut key.lifecycle else { continue };
         let Operation::Retired(parameters) = &mut open.operation else { continue };
         parameters.clear();
         key.parameters = None;
-        let calls = rows.calls.iter_mut().filter(|call| call.key_id == key.key_id);
+        let calls = state.calls.iter_mut().filter(|call| call.key_id == key.key_id);
         calls.for_each(|call| call.request.body.clear());
     }
-    let ride = rows.resource.retired.take()?;
+    let ride = state.resource.retired.take()?;
     ride.get("id")?.as_str().map(str::to_owned)
 }
 
-fn is_held(rows: &Rows) -> bool {
-    let of_payment = rows.resource.payment.as_ref().is_some_and(|payment| {
+fn is_held(state: &ObjectState) -> bool {
+    let of_payment = state.resource.payment.as_ref().is_some_and(|payment| {
         let texts = [&payment.description, &payment.customer, &payment.receipt_email, &payment.return_url];
         texts.into_iter().any(Option::is_some)
             || !payment.metadata.is_empty()
@@ -105,17 +105,17 @@ fn is_held(rows: &Rows) -> bool {
             || payment.card.is_some()
     });
     of_payment
-        || rows.resource.retired.is_some()
-        || open(rows).any(|operation| matches!(operation, Operation::Retired(left) if !left.is_empty()))
+        || state.resource.retired.is_some()
+        || open(state).any(|operation| matches!(operation, Operation::Retired(left) if !left.is_empty()))
 }
 
 /// One that is retired is never finished.
-fn is_unfinished(rows: &Rows) -> bool {
-    open(rows).any(|operation| !matches!(operation, Operation::Retired(_)))
+fn is_unfinished(state: &ObjectState) -> bool {
+    open(state).any(|operation| !matches!(operation, Operation::Retired(_)))
 }
 
-fn open(rows: &Rows) -> impl Iterator<Item = &Operation> {
-    rows.keys.iter().filter_map(|key| match &key.lifecycle {
+fn open(state: &ObjectState) -> impl Iterator<Item = &Operation> {
+    state.keys.iter().filter_map(|key| match &key.lifecycle {
         Lifecycle::Open(open) => Some(&open.operation),
         _ => None,
     })

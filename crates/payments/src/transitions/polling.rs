@@ -11,7 +11,7 @@
 
 use serde_json::json;
 
-use crate::engine::{Context, Rows};
+use crate::engine::{Context, ObjectState};
 use crate::payment::id::RefundId;
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::status_query::StatusQuery;
@@ -56,10 +56,11 @@ const WATCH: &str = "watch";
 
 /// What to ask the provider, in the order in which to ask: what is open there, and what it has told of since it seemed
 /// decided. None if it answers none.
-pub fn questions(rows: &Rows) -> Vec<StatusQuery> {
+pub fn questions(state: &ObjectState) -> Vec<StatusQuery> {
     // Tries that are over may be with another provider.
-    let of_tries = try_queries::asked_for(rows).filter(|question| question.provider().answers_questions());
-    let Some(payment) = rows.resource.payment.as_ref().filter(|payment| payment.provider.answers_questions())
+    let of_tries = try_queries::asked_for(state).filter(|question| question.provider().answers_questions());
+    let Some(payment) =
+        state.resource.payment.as_ref().filter(|payment| payment.provider.answers_questions())
     else {
         return of_tries.collect();
     };
@@ -72,7 +73,7 @@ pub fn questions(rows: &Rows) -> Vec<StatusQuery> {
             id,
             doubt: payment.doubt(None).map(str::to_owned),
         });
-    let of_refunds = rows.resource.refunds.iter().filter_map(|refund| {
+    let of_refunds = state.resource.refunds.iter().filter_map(|refund| {
         let doubt = payment.doubt(Some(&refund.id)).map(str::to_owned);
         let id = refund.provider_refund.clone()?;
         let is_meant = refund.state == RefundState::Pending || doubt.is_some();
@@ -113,21 +114,21 @@ fn watched(payment: &Payment, refunds: &[Refund]) -> Option<Watched> {
 /// The provider is asked now, and again until it answers. Once all was taken only what is given back of it can change, by us or
 /// by a bank: `of_money_back` says whether the event is about that.
 pub(crate) fn doubt(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     refund: Option<&str>,
     of_money_back: bool,
     event_id: &str,
     ctx: &Context,
 ) {
-    let is_captured = rows.resource.payment.as_ref().is_some_and(is_captured);
-    let is_whole = rows.resource.payment.as_ref().is_none_or(|payment| payment.held_elsewhere_minor == 0);
+    let is_captured = state.resource.payment.as_ref().is_some_and(is_captured);
+    let is_whole = state.resource.payment.as_ref().is_none_or(|payment| payment.held_elsewhere_minor == 0);
     let is_known = |id: &str| {
         let known = |refund: &Refund| match &refund.provider_refund {
             Some(known) => known == id,
             // One that is not executed, as it seems, is none that could be meant.
             None => !matches!(refund.state, RefundState::Failed { .. }),
         };
-        rows.resource.refunds.iter().any(known)
+        state.resource.refunds.iter().any(known)
     };
     let subjects: Vec<Option<RefundId>> = match refund {
         None if is_captured && is_whole && !of_money_back => Vec::new(),
@@ -135,7 +136,7 @@ pub(crate) fn doubt(
         // One that was not made here.
         Some(id) if is_captured && !is_known(id) => vec![None],
         // One whose answer is not taken in yet may be the one that is meant: it has no name at the provider.
-        Some(id) => rows
+        Some(id) => state
             .resource
             .refunds
             .iter()
@@ -143,20 +144,21 @@ pub(crate) fn doubt(
             .map(|refund| Some(refund.id.clone()))
             .collect(),
     };
-    doubt_each(rows, subjects, event_id, ctx);
+    doubt_each(state, subjects, event_id, ctx);
 }
 
 /// The same about all that can still change.
-pub(crate) fn doubt_all(rows: &mut Rows, event_id: &str, ctx: &Context) {
+pub(crate) fn doubt_all(state: &mut ObjectState, event_id: &str, ctx: &Context) {
     // Once money was taken, one question is about all refunds.
-    let is_open = rows.resource.payment.as_ref().is_some_and(|payment| !is_captured(payment));
-    let refunds = rows.resource.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
+    let is_open = state.resource.payment.as_ref().is_some_and(|payment| !is_captured(payment));
+    let refunds = state.resource.refunds.iter().filter(|_| is_open).map(|refund| Some(refund.id.clone()));
     let subjects = refunds.chain([None]).collect();
-    doubt_each(rows, subjects, event_id, ctx);
+    doubt_each(state, subjects, event_id, ctx);
 }
 
-fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, ctx: &Context) {
-    let Some(payment) = rows.resource.payment.as_mut().filter(|payment| payment.provider.answers_questions())
+fn doubt_each(state: &mut ObjectState, subjects: Vec<Option<RefundId>>, event_id: &str, ctx: &Context) {
+    let Some(payment) =
+        state.resource.payment.as_mut().filter(|payment| payment.provider.answers_questions())
     else {
         return;
     };
@@ -164,74 +166,81 @@ fn doubt_each(rows: &mut Rows, subjects: Vec<Option<RefundId>>, event_id: &str, 
         payment.doubts.retain(|doubt| doubt.refund != refund);
         payment.doubts.push(PendingQuery { refund, event_id: event_id.to_owned() });
     }
-    told(rows, ctx);
+    told(state, ctx);
 }
 
 /// Stripe has told of this payment of its: if that is a try that is over, it is asked until it answers. Gives whether it is.
 ///
 /// A try that was not executed, as it seemed, has no id there: the derived key in the event gives it one.
 pub(crate) fn doubt_try(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     provider_payment: &str,
     provider_key: Option<&str>,
     event_id: &str,
     ctx: &Context,
 ) -> bool {
-    let Some(payment) = &rows.resource.payment else { return false };
+    let Some(payment) = &state.resource.payment else { return false };
     let (newest, is_over) = (payment.attempt, payment.is_over() && payment.pending.is_none());
     let is_it = |row: &&mut Try| match &row.provider_payment {
         Some(known) => known == provider_payment,
         None => provider_key == Some(&row.provider_key),
     };
-    let Some(row) = rows.resource.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over)
+    let Some(row) =
+        state.resource.tries.iter_mut().find(is_it).filter(|row| row.attempt != newest || is_over)
     else {
         return false;
     };
     row.provider_payment = Some(provider_payment.to_owned());
     row.asked_for = Some(event_id.to_owned());
-    told(rows, ctx);
+    told(state, ctx);
     true
 }
 
 /// The same of a refund. Gives whether it is one that gives back the money of a try.
-pub(crate) fn doubt_refund_of_try(rows: &mut Rows, refund: &str, event_id: &str, ctx: &Context) -> bool {
-    let is_its = |row: &&Try| give_back::refund_of(rows, row).is_some_and(|(_, id)| id == refund);
-    let Some(attempt) = rows.resource.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
-    if let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == attempt) {
+pub(crate) fn doubt_refund_of_try(
+    state: &mut ObjectState,
+    refund: &str,
+    event_id: &str,
+    ctx: &Context,
+) -> bool {
+    let is_its = |row: &&Try| give_back::refund_of(state, row).is_some_and(|(_, id)| id == refund);
+    let Some(attempt) = state.resource.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
+    if let Some(row) = state.resource.tries.iter_mut().find(|row| row.attempt == attempt) {
         row.asked_for = Some(event_id.to_owned());
-        told(rows, ctx);
+        told(state, ctx);
     }
     true
 }
 
 /// The provider is asked now, and the pauses begin anew.
-pub(crate) fn told(rows: &mut Rows, ctx: &Context) {
-    schedule(rows, ctx);
-    if let Some(check) = rows.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+pub(crate) fn told(state: &mut ObjectState, ctx: &Context) {
+    schedule(state, ctx);
+    if let Some(check) = state.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
         *check = PollSchedule { next_at_ms: ctx.now_ms, tries: 0, told_at_ms: Some(ctx.now_ms), ..*check };
     }
 }
 
 /// Sets when the alarm asks next, after something has changed; or that there is nothing to ask. A doubt about what can not
 /// change any more is dropped.
-pub fn schedule(rows: &mut Rows, ctx: &Context) {
+pub fn schedule(state: &mut ObjectState, ctx: &Context) {
     let can_change = |id: &RefundId| {
-        rows.resource
+        state
+            .resource
             .refunds
             .iter()
             .any(|refund| refund.id == *id && !matches!(refund.state, RefundState::Failed { .. }))
     };
-    if let Some(payment) = &mut rows.resource.payment {
+    if let Some(payment) = &mut state.resource.payment {
         let is_final = payment.is_final() && !is_captured(payment);
         // What was told of before the answer was taken in that ended it.
         if matches!(payment.state, PaymentState::Failed(_)) {
-            try_queries::doubt_failed(payment, &mut rows.resource.tries);
+            try_queries::doubt_failed(payment, &mut state.resource.tries);
         }
         payment.doubts.retain(|doubt| doubt.refund.as_ref().map_or(!is_final, can_change));
     }
-    let is_open = !questions(rows).is_empty();
-    watch(rows, ctx);
-    if let Some(payment) = &mut rows.resource.payment {
+    let is_open = !questions(state).is_empty();
+    watch(state, ctx);
+    if let Some(payment) = &mut state.resource.payment {
         let next_at_ms = ctx.now_ms.saturating_add(FIRST_PAUSE_MS);
         let first = PollSchedule { next_at_ms, tries: 0, asked_at_ms: None, told_at_ms: None };
         payment.check = is_open.then(|| payment.check.unwrap_or(first));
@@ -239,12 +248,12 @@ pub fn schedule(rows: &mut Rows, ctx: &Context) {
 }
 
 /// Begins to watch what is decided, anew after each change of it.
-fn watch(rows: &mut Rows, ctx: &Context) {
-    let Some(payment) = &rows.resource.payment else { return };
+fn watch(state: &mut ObjectState, ctx: &Context) {
+    let Some(payment) = &state.resource.payment else { return };
     let is_asked = payment.provider.answers_questions() && payment.provider_payment.is_some();
-    let of_tries = || try_queries::watched(rows).filter(|_| payment.pending.is_none());
-    let of = watched(payment, &rows.resource.refunds).filter(|_| is_asked).or_else(of_tries);
-    let Some(payment) = &mut rows.resource.payment else { return };
+    let of_tries = || try_queries::watched(state).filter(|_| payment.pending.is_none());
+    let of = watched(payment, &state.resource.refunds).filter(|_| is_asked).or_else(of_tries);
+    let Some(payment) = &mut state.resource.payment else { return };
     if payment.watch.as_ref().map(|watch| watch.of) != of {
         payment.watch = of.map(|of| Watch { of, since_ms: ctx.now_ms, asked: 0 });
     }
@@ -279,8 +288,8 @@ pub fn due_at_ms(payment: &Payment) -> Option<u64> {
 }
 
 /// If it is time to ask for what is watched, that is a doubt as if the provider had told of something.
-fn doubt_watched(rows: &mut Rows, ctx: &Context) {
-    let Some(watch) = rows.resource.payment.as_mut().and_then(|payment| payment.watch.as_mut()) else {
+fn doubt_watched(state: &mut ObjectState, ctx: &Context) {
+    let Some(watch) = state.resource.payment.as_mut().and_then(|payment| payment.watch.as_mut()) else {
         return;
     };
     if watch.due_at_ms().is_none_or(|due_at_ms| due_at_ms > ctx.now_ms) {
@@ -291,27 +300,27 @@ fn doubt_watched(rows: &mut Rows, ctx: &Context) {
         watch.asked = watch.asked.saturating_add(1);
     }
     let (of, event_id) = (watch.of, format!("{WATCH} {}", watch.asked));
-    try_queries::doubt_watched(rows, &event_id);
+    try_queries::doubt_watched(state, &event_id);
     if matches!(of, Watched::Tries { .. }) {
-        return told(rows, ctx);
+        return told(state, ctx);
     }
-    let is_open = !questions(rows).is_empty();
-    match &mut rows.resource.payment {
+    let is_open = !questions(state).is_empty();
+    match &mut state.resource.payment {
         // It is asked with what is open, and that goes on as it was.
         Some(payment) if is_open => {
             if payment.doubt(None).is_none() {
                 payment.doubts.push(PendingQuery { refund: None, event_id });
             }
         }
-        _ => doubt_each(rows, vec![None], &event_id, ctx),
+        _ => doubt_each(state, vec![None], &event_id, ctx),
     }
 }
 
 /// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
 /// `looking` is somebody who waits for the answer.
-pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<StatusQuery> {
-    doubt_watched(rows, ctx);
-    let Some(payment) = &mut rows.resource.payment else {
+pub fn begin(state: &mut ObjectState, looking: bool, ctx: &Context) -> Vec<StatusQuery> {
+    doubt_watched(state, ctx);
+    let Some(payment) = &mut state.resource.payment else {
         return Vec::new();
     };
     let Some(check) = payment.check else {
@@ -330,26 +339,26 @@ pub fn begin(rows: &mut Rows, looking: bool, ctx: &Context) -> Vec<StatusQuery> 
         ..check
     });
     if check.tries == SILENT_TRIES {
-        silent(rows, ctx);
+        silent(state, ctx);
     }
-    let questions = in_turn(questions(rows), check.tries);
-    questions.into_iter().map(|question| at_home(rows, question, ctx)).collect()
+    let questions = in_turn(questions(state), check.tries);
+    questions.into_iter().map(|question| at_home(state, question, ctx)).collect()
 }
 
 /// The question, or first the one whether it would be asked in the right account.
-fn at_home(rows: &mut Rows, question: StatusQuery, ctx: &Context) -> StatusQuery {
+fn at_home(state: &mut ObjectState, question: StatusQuery, ctx: &Context) -> StatusQuery {
     let provider = question.provider();
     let payment = match &question {
         StatusQuery::Payment { id, .. }
         | StatusQuery::Refunds { id, .. }
         | StatusQuery::Disputes { id, .. } => Some(id.clone()),
         StatusQuery::Refund { .. } => {
-            rows.resource.payment.as_ref().and_then(|payment| payment.provider_payment.clone())
+            state.resource.payment.as_ref().and_then(|payment| payment.provider_payment.clone())
         }
         StatusQuery::Home { .. } => None,
     };
     let Some(payment) = payment else { return question };
-    let Some(sent_to) = rows.account_of_mut(provider, &payment) else { return question };
+    let Some(sent_to) = state.account_of_mut(provider, &payment) else { return question };
     if sent_to.has_changed(ctx.credential(provider)) {
         return StatusQuery::Home { payment, question: Box::new(question) };
     }
@@ -358,17 +367,17 @@ fn at_home(rows: &mut Rows, question: StatusQuery, ctx: &Context) -> StatusQuery
 }
 
 /// For a person: the provider has told that something happened, and does not say what.
-fn silent(rows: &mut Rows, ctx: &Context) {
+fn silent(state: &mut ObjectState, ctx: &Context) {
     // That it is asked with another account's key is shown already.
-    if rows.calls.iter().any(|call| call.needs_review().is_some()) {
+    if state.calls.iter().any(|call| call.needs_review().is_some()) {
         return;
     }
-    let Some(payment) = rows.resource.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else {
+    let Some(payment) = state.resource.payment.as_ref().filter(|payment| !payment.doubts.is_empty()) else {
         return;
     };
     let events: Vec<&str> = payment.doubts.iter().map(|doubt| doubt.event_id.as_str()).collect();
     let (subject, data) = (payment.id.to_string(), json!({ "events": events }));
-    record_for_owner(rows, "provider.silent", subject, data, ctx);
+    record_for_owner(state, "provider.silent", subject, data, ctx);
 }
 
 /// As many of the questions as one look asks; the next look asks the ones after these.

@@ -1,6 +1,6 @@
 //! The job that carries what has changed into the read model: when it is staged, and what it still has to carry.
 
-use crate::engine::{Context, Lifecycle, Rows};
+use crate::engine::{Context, Lifecycle, ObjectState};
 use crate::payment::Payment;
 use crate::payment::records::JobKind;
 use once::outbox::{self, job};
@@ -10,7 +10,7 @@ use once::record::{Finished, Tombstone};
 const TOLD_MAX: u32 = 32;
 
 /// Stages a projection if this transaction changes what the read model shows. The newest one takes the place of all others.
-pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
+pub fn stage_projection(before: &ObjectState, after: &mut ObjectState, ctx: &Context) {
     let has_changed = !after.appended.facts.audit.is_empty() || face(before) != face(after);
     if !has_changed {
         return;
@@ -28,18 +28,18 @@ pub fn stage_projection(before: &Rows, after: &mut Rows, ctx: &Context) {
 }
 
 /// Stages a projection of the rows as they are.
-pub fn stage_anew(rows: &mut Rows, ctx: &Context) {
-    rows.resource.version = rows.resource.version.saturating_add(1);
-    rows.jobs.retain(|job| job.kind != JobKind::Project);
-    let job_id = format!("{}_project_{}", rows.object.to_hex(), rows.resource.version);
-    rows.appended.jobs.push(job(JobKind::Project, job_id, serde_json::Value::Null, ctx));
+pub fn stage_anew(state: &mut ObjectState, ctx: &Context) {
+    state.resource.version = state.resource.version.saturating_add(1);
+    state.jobs.retain(|job| job.kind != JobKind::Project);
+    let job_id = format!("{}_project_{}", state.object.to_hex(), state.resource.version);
+    state.appended.jobs.push(job(JobKind::Project, job_id, serde_json::Value::Null, ctx));
 }
 
 /// What the read model shows, without what changes at every step of a run; and a key that fails for ever, because it waits for
 /// a person, is told of only so often. That a response expires in its time is no change: the read model has had that time since
 /// the key finished. One that is dropped before its time is.
-fn face(rows: &Rows) -> impl PartialEq {
-    let keys: Vec<_> = rows
+fn face(state: &ObjectState) -> impl PartialEq {
+    let keys: Vec<_> = state
         .keys
         .iter()
         .map(|key| match &key.lifecycle {
@@ -56,11 +56,11 @@ fn face(rows: &Rows) -> impl PartialEq {
             }
         })
         .collect();
-    let reviewed = rows.calls.iter().filter(|call| call.needs_review().is_some()).map(|call| call.call_id);
+    let reviewed = state.calls.iter().filter(|call| call.needs_review().is_some()).map(|call| call.call_id);
     let reviewed: Vec<u32> = reviewed.collect();
     let payment =
-        rows.resource.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
-    (keys, reviewed, payment, rows.resource.refunds.clone())
+        state.resource.payment.clone().map(|payment| Payment { check: None, doubts: Vec::new(), ..payment });
+    (keys, reviewed, payment, state.resource.refunds.clone())
 }
 
 /// What the read model says of an object's jobs.
@@ -75,28 +75,28 @@ pub struct Heard {
 }
 
 /// Forgets what is over. What of the audit did not fit into the projection that is shown goes with another one.
-pub fn hear(rows: &mut Rows, heard: &Heard, ctx: &Context) {
+pub fn hear(state: &mut ObjectState, heard: &Heard, ctx: &Context) {
     for job_id in &heard.over {
-        outbox::confirm(rows, job_id);
+        outbox::confirm(state, job_id);
     }
     // What is staged carries the state as it is: should the read model show that, it has been there.
-    if heard.version < rows.resource.version {
+    if heard.version < state.resource.version {
         return;
     }
-    let projection = rows.jobs.iter().find(|job| job.kind == JobKind::Project);
+    let projection = state.jobs.iter().find(|job| job.kind == JobKind::Project);
     if let Some(job_id) = projection.map(|job| job.job_id.clone()) {
-        confirm(rows, &job_id, Some(heard.audit_through), ctx);
+        confirm(state, &job_id, Some(heard.audit_through), ctx);
     }
 }
 
 /// A job is done, or lies in the dead letters. `audit_through` is the newest audit record that a projection has carried into the
 /// read model: what did not fit goes with another one.
-pub fn confirm(rows: &mut Rows, job_id: &str, audit_through: Option<u64>, ctx: &Context) {
-    outbox::confirm(rows, job_id);
+pub fn confirm(state: &mut ObjectState, job_id: &str, audit_through: Option<u64>, ctx: &Context) {
+    outbox::confirm(state, job_id);
     let Some(audit_through) = audit_through else { return };
-    rows.resource.audit_through = rows.resource.audit_through.max(audit_through);
-    let is_staged = rows.jobs.iter().any(|job| job.kind == JobKind::Project);
-    if rows.resource.audit_through < rows.resource.audit_newest && !is_staged {
-        stage_anew(rows, ctx);
+    state.resource.audit_through = state.resource.audit_through.max(audit_through);
+    let is_staged = state.jobs.iter().any(|job| job.kind == JobKind::Project);
+    if state.resource.audit_through < state.resource.audit_newest && !is_staged {
+        stage_anew(state, ctx);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Context, Rows};
+use crate::engine::{Context, ObjectState};
 use crate::payment::Payment;
 use crate::payment::card::Card;
 use crate::payment::id::reference;
@@ -60,7 +60,7 @@ pub struct Receipt {
 }
 
 /// Of a payment that was captured, or called off.
-pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: &Context) {
+pub(crate) fn of_payment(state: &mut ObjectState, payment: &Payment, about: About, ctx: &Context) {
     let (job_id, amount_minor) = match about {
         // An order can be tried, and called off, more than once.
         About::Voided => (format!("{}_void_{}_receipt", payment.id, payment.attempt), payment.amount.get()),
@@ -75,8 +75,8 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
         content.lines.clear();
     }
     let to = payment.receipt_email.as_ref();
-    let account = seller(rows);
-    stage(rows, job_id, ctx, to, |to| Receipt {
+    let account = seller(state);
+    stage(state, job_id, ctx, to, |to| Receipt {
         about,
         to,
         resource: payment.id.to_string(),
@@ -93,10 +93,10 @@ pub(crate) fn of_payment(rows: &mut Rows, payment: &Payment, about: About, ctx: 
 }
 
 /// Of a refund that has succeeded.
-pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
-    let Some(payment) = rows.resource.payment.clone() else { return };
-    let account = seller(rows);
-    stage(rows, format!("{}_receipt", refund.id), ctx, payment.receipt_email.as_ref(), |to| Receipt {
+pub(crate) fn of_refund(state: &mut ObjectState, refund: &Refund, ctx: &Context) {
+    let Some(payment) = state.resource.payment.clone() else { return };
+    let account = seller(state);
+    stage(state, format!("{}_receipt", refund.id), ctx, payment.receipt_email.as_ref(), |to| Receipt {
         about: About::Refunded,
         to,
         resource: refund.id.to_string(),
@@ -113,15 +113,15 @@ pub(crate) fn of_refund(rows: &mut Rows, refund: &Refund, ctx: &Context) {
 }
 
 /// The account whose payment it is.
-fn seller(rows: &Rows) -> Option<String> {
-    match &rows.keys.first()?.owner {
+fn seller(state: &ObjectState) -> Option<String> {
+    match &state.keys.first()?.owner {
         Owner::Account(account) => Some(account.clone()),
         Owner::Session(_) => None,
     }
 }
 
 fn stage(
-    rows: &mut Rows,
+    state: &mut ObjectState,
     job_id: String,
     ctx: &Context,
     to: Option<&String>,
@@ -129,6 +129,6 @@ fn stage(
 ) {
     if let Some(to) = to {
         let payload = serde_json::to_value(receipt(to.clone())).unwrap_or_default();
-        rows.appended.jobs.push(job(JobKind::SendReceipt, job_id, payload, ctx));
+        state.appended.jobs.push(job(JobKind::SendReceipt, job_id, payload, ctx));
     }
 }

@@ -1,6 +1,6 @@
 //! What of tries that are over can still change at a provider that can be asked, and what is asked about them.
 
-use crate::engine::Rows;
+use crate::engine::ObjectState;
 use crate::payment::status_query::StatusQuery;
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::payment::{Payment, Watched};
@@ -8,26 +8,26 @@ use crate::transitions::{give_back, left_open};
 
 /// What of the tries can still change at a provider that can be asked: one can be confirmed again, and what gave its money back can
 /// fail.
-pub(crate) fn watched(rows: &Rows) -> Option<Watched> {
-    let attempt = rows.resource.payment.as_ref()?.attempt;
-    let given_back = u32::try_from(refunded(rows).count()).unwrap_or(u32::MAX);
-    let is_any = given_back > 0 || left_open::left_open(rows).next().is_some();
+pub(crate) fn watched(state: &ObjectState) -> Option<Watched> {
+    let attempt = state.resource.payment.as_ref()?.attempt;
+    let given_back = u32::try_from(refunded(state).count()).unwrap_or(u32::MAX);
+    let is_any = given_back > 0 || left_open::left_open(state).next().is_some();
     is_any.then_some(Watched::Tries { attempt, given_back })
 }
 
-fn refunded(rows: &Rows) -> impl Iterator<Item = &Try> {
+fn refunded(state: &ObjectState) -> impl Iterator<Item = &Try> {
     let is_back = |late: &LateMoney| matches!(late.stage, Stage::Received | Stage::GivenBack);
-    rows.resource.tries.iter().filter(move |row| {
+    state.resource.tries.iter().filter(move |row| {
         row.provider.answers_questions()
             && row.late.as_ref().is_some_and(is_back)
-            && give_back::refund_of(rows, row).is_some()
+            && give_back::refund_of(state, row).is_some()
     })
 }
 
 /// Nobody has told of anything, and that is asked for all the same.
-pub(crate) fn doubt_watched(rows: &mut Rows, event_id: &str) {
-    let asked: Vec<u32> = left_open::left_open(rows).chain(refunded(rows)).map(|row| row.attempt).collect();
-    for row in rows.resource.tries.iter_mut().filter(|row| asked.contains(&row.attempt)) {
+pub(crate) fn doubt_watched(state: &mut ObjectState, event_id: &str) {
+    let asked: Vec<u32> = left_open::left_open(state).chain(refunded(state)).map(|row| row.attempt).collect();
+    for row in state.resource.tries.iter_mut().filter(|row| asked.contains(&row.attempt)) {
         row.asked_for.get_or_insert_with(|| event_id.to_owned());
     }
 }
@@ -40,12 +40,12 @@ pub(crate) fn doubt_failed(payment: &Payment, tries: &mut [Try]) {
 }
 
 /// What to ask about tries that are over: how the refund stands that gives their money back, else how they stand.
-pub(crate) fn asked_for(rows: &Rows) -> impl Iterator<Item = StatusQuery> {
-    rows.resource.tries.iter().filter_map(|row| {
+pub(crate) fn asked_for(state: &ObjectState) -> impl Iterator<Item = StatusQuery> {
+    state.resource.tries.iter().filter_map(|row| {
         let (provider, doubt) = (row.provider, Some(row.asked_for.clone()?));
         let id = row.provider_payment.clone()?;
         let account = row.merchant_account.clone();
-        Some(match give_back::refund_of(rows, row) {
+        Some(match give_back::refund_of(state, row) {
             Some((refund, id)) => StatusQuery::Refund { provider, account, refund, id, doubt },
             None => StatusQuery::Payment { provider, account, id, doubt },
         })
@@ -53,11 +53,11 @@ pub(crate) fn asked_for(rows: &Rows) -> impl Iterator<Item = StatusQuery> {
 }
 
 /// The event about a try is answered.
-pub(crate) fn answered(rows: &mut Rows, provider_payment: &str, event_id: Option<&str>) {
+pub(crate) fn answered(state: &mut ObjectState, provider_payment: &str, event_id: Option<&str>) {
     let is_it = |row: &&mut Try| {
         row.provider_payment.as_deref() == Some(provider_payment) && row.asked_for.as_deref() == event_id
     };
-    if let Some(row) = rows.resource.tries.iter_mut().find(is_it) {
+    if let Some(row) = state.resource.tries.iter_mut().find(is_it) {
         row.asked_for = None;
     }
 }

@@ -1,13 +1,13 @@
 //! The rows of a payment's tries follow what becomes of it.
 
-use crate::engine::{CallState, ProviderCall, Rows, Settlement};
+use crate::engine::{CallState, ObjectState, ProviderCall, Settlement};
 use crate::payment::PaymentState;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::tries::Try;
 
 /// A try begins: its call is frozen under this key.
-pub fn begin(rows: &mut Rows, provider_key: &str) {
-    let Some(payment) = &rows.resource.payment else { return };
+pub fn begin(state: &mut ObjectState, provider_key: &str) {
+    let Some(payment) = &state.resource.payment else { return };
     let row = Try {
         attempt: payment.attempt,
         provider: payment.provider,
@@ -25,14 +25,16 @@ pub fn begin(rows: &mut Rows, provider_key: &str) {
         late: None,
         dispute: None,
     };
-    rows.resource.tries.retain(|known| known.attempt != row.attempt);
-    rows.resource.tries.push(row);
+    state.resource.tries.retain(|known| known.attempt != row.attempt);
+    state.resource.tries.push(row);
 }
 
 /// The newest try is as the payment is now.
-pub fn follow(rows: &mut Rows) {
-    let Some(payment) = &rows.resource.payment else { return };
-    let Some(row) = rows.resource.tries.iter_mut().find(|row| row.attempt == payment.attempt) else { return };
+pub fn follow(state: &mut ObjectState) {
+    let Some(payment) = &state.resource.payment else { return };
+    let Some(row) = state.resource.tries.iter_mut().find(|row| row.attempt == payment.attempt) else {
+        return;
+    };
     row.provider_payment.clone_from(&payment.provider_payment);
     payment.status().clone_into(&mut row.status);
     row.ended_at_ms = payment.ended_at_ms;
@@ -42,7 +44,7 @@ pub fn follow(rows: &mut Rows) {
     );
     row.definitive = match &payment.state {
         PaymentState::Authorizing | PaymentState::Processing | PaymentState::RequiresAction { .. } => None,
-        _ => Some(!is_inferred(&rows.calls, &row.provider_key)),
+        _ => Some(!is_inferred(&state.calls, &row.provider_key)),
     };
 }
 
@@ -55,16 +57,16 @@ fn is_inferred(calls: &[ProviderCall], provider_key: &str) -> bool {
 }
 
 /// Adds the tries of a payment that was made before they had rows: from its calls, and as what they ended.
-pub fn complete(rows: &mut Rows) {
-    let Some(payment) = rows.resource.payment.clone() else { return };
-    let made: Vec<(u32, ProviderCall)> = rows
+pub fn complete(state: &mut ObjectState) {
+    let Some(payment) = state.resource.payment.clone() else { return };
+    let made: Vec<(u32, ProviderCall)> = state
         .calls
         .iter()
         .filter(|call| call.kind == CallKind::Authorize)
         .filter_map(|call| Some((call.name.strip_prefix("authorize_")?.parse().ok()?, call.clone())))
         .collect();
     for (attempt, call) in made {
-        if rows.resource.tries.iter().any(|row| row.attempt == attempt) {
+        if state.resource.tries.iter().any(|row| row.attempt == attempt) {
             continue;
         }
         let (provider_payment, status, was_authorized) = match &call.state {
@@ -83,7 +85,7 @@ pub fn complete(rows: &mut Rows) {
             _ => (None, "failed", false),
         };
         let is_settled = matches!(call.state, CallState::Settled(_));
-        rows.resource.tries.push(Try {
+        state.resource.tries.push(Try {
             attempt,
             provider: call.provider,
             merchant_account: payment.merchant_account.clone().filter(|_| call.provider == payment.provider),
@@ -93,7 +95,7 @@ pub fn complete(rows: &mut Rows) {
             currency: payment.currency,
             capture: payment.capture,
             status: status.to_owned(),
-            definitive: is_settled.then(|| !is_inferred(&rows.calls, &call.provider_key)),
+            definitive: is_settled.then(|| !is_inferred(&state.calls, &call.provider_key)),
             was_authorized,
             ended_at_ms: None,
             asked_for: None,
@@ -101,6 +103,6 @@ pub fn complete(rows: &mut Rows) {
             dispute: None,
         });
     }
-    rows.resource.tries.sort_by_key(|row| row.attempt);
-    follow(rows);
+    state.resource.tries.sort_by_key(|row| row.attempt);
+    follow(state);
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::catalog::{Entity, Family};
 use super::counters::Counters;
-use payments::engine::Rows;
+use payments::engine::ObjectState;
 
 thread_local! {
     /// What this isolate has counted and not sent yet.
@@ -74,7 +74,7 @@ pub fn object_request(by: &'static str) {
     record(|counters| counters.count(Family::ObjectRequests, &[by]));
 }
 
-/// Rows were written, to an `object` or to the `read_model`.
+/// ObjectState were written, to an `object` or to the `read_model`.
 pub fn rows_written(store: &'static str, number: usize) {
     record(|counters| counters.count_all(Family::RowsWritten, &[store], number));
 }
@@ -90,7 +90,7 @@ pub fn job(kind: &'static str, outcome: &'static str) {
 }
 
 /// A transaction was committed: counts every status that it has changed.
-pub fn committed(before: &Rows, after: &Rows) {
+pub fn committed(before: &ObjectState, after: &ObjectState) {
     moves(before, after).into_iter().for_each(|(entity, from, to)| moved(entity, from, to));
 }
 
@@ -100,11 +100,15 @@ pub fn moved(entity: Entity, from: Option<&'static str>, to: Option<&'static str
 }
 
 /// The changes of status that a transaction makes, of keys and payments.
-pub fn moves(before: &Rows, after: &Rows) -> Vec<(Entity, Option<&'static str>, Option<&'static str>)> {
-    let status = |rows: &Rows, key_id| rows.key(key_id).map(|key| key.lifecycle.name());
+pub fn moves(
+    before: &ObjectState,
+    after: &ObjectState,
+) -> Vec<(Entity, Option<&'static str>, Option<&'static str>)> {
+    let status = |state: &ObjectState, key_id| state.key(key_id).map(|key| key.lifecycle.name());
     let keys =
         after.keys.iter().map(|key| (Entity::Key, status(before, key.key_id), Some(key.lifecycle.name())));
-    let payment = |rows: &Rows| rows.resource.payment.as_ref().map(payments::payment::Payment::status);
+    let payment =
+        |state: &ObjectState| state.resource.payment.as_ref().map(payments::payment::Payment::status);
     keys.chain([(Entity::Payment, payment(before), payment(after))])
         .filter(|(_, from, to)| from != to)
         .collect()

@@ -32,7 +32,7 @@ impl World {
         if let Some(known) = self.objects.iter().position(|object| object.id == id) {
             return known;
         }
-        let mut store = Store::with_outbox(Rows::empty(id), self.saboteur);
+        let mut store = Store::with_outbox(ObjectState::empty(id), self.saboteur);
         if let Some(disks) = &self.disks {
             store.on(disks);
         }
@@ -188,13 +188,13 @@ impl World {
         instance: usize,
         fault: Option<Fault>,
         writer: Writer,
-        body: impl FnOnce(&mut Rows, &Context, &InstanceId) -> Result<T, StepError>,
+        body: impl FnOnce(&mut ObjectState, &Context, &InstanceId) -> Result<T, StepError>,
         told: impl FnOnce(&mut Auditor, &T, &Commit),
     ) -> Transacted<T> {
         let ctx = self.context(instance);
         let (number, me) = (self.instances[instance].object, self.instances[instance].id.clone());
         let object = &self.objects[number];
-        let result = object.store.transaction(&ctx, instance, |rows| body(rows, &ctx, &me));
+        let result = object.store.transaction(&ctx, instance, |state| body(state, &ctx, &me));
         if let Some(dark_ms) = crashes(fault, false) {
             self.crash(instance, dark_ms);
             return Transacted::Crashed;
@@ -228,7 +228,7 @@ impl World {
         let commit = view::commit(
             number,
             &kept,
-            &store.rows,
+            &store.object_state,
             store.alarm_at_ms,
             writer,
             (ctx.now_ms, self.now_ms),

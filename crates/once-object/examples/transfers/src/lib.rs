@@ -10,8 +10,8 @@ use once::context::Bug;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{Owner, RequestId};
 use once::key::IdempotencyKey;
+use once::object_state::{ObjectState, StagedJob};
 use once::record::Channel;
-use once::rows::{Rows, StagedJob};
 use once::times::Times;
 use once_object::execute::{Execute, ExecuteResult};
 use once_object::object::{Host, NotTaken, Object};
@@ -87,7 +87,7 @@ impl Host for Way {
     async fn deliver(
         &self,
         object: &Object<Self>,
-        _: &Rows<Transfers>,
+        _: &ObjectState<Transfers>,
         jobs: Vec<StagedJob<()>>,
     ) -> std::result::Result<Vec<NotTaken>, Bug> {
         let mut left = Vec::new();
@@ -115,8 +115,10 @@ impl DurableObject for Accounts {
         let failed = |bug: &Bug| worker::Error::RustError(bug.0.clone());
         let object = self.0.as_ref().map_err(failed)?;
         if request.method() == Method::Get {
-            let rows = object.store().read().map_err(|bug| failed(&bug))?;
-            return Response::from_json(&rows.map(|rows| rows.resource.clone()).unwrap_or_default());
+            let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+            return Response::from_json(
+                &object_state.map(|object_state| object_state.resource.clone()).unwrap_or_default(),
+            );
         }
         let header = request.headers().get("idempotency-key")?.unwrap_or_default();
         let Ok(key) = IdempotencyKey::parse(&header) else { return Response::error("no key", 400) };

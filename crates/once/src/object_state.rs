@@ -65,7 +65,7 @@ impl<F: Domain> Default for NewRows<F> {
 /// The rows of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Rows<F: Domain> {
+pub struct ObjectState<F: Domain> {
     /// The object they belong to.
     #[serde(skip, default = "ObjectId::nil")]
     pub object: ObjectId,
@@ -87,7 +87,7 @@ pub struct Rows<F: Domain> {
     pub appended: NewRows<F>,
 }
 
-impl<F: Domain> Rows<F> {
+impl<F: Domain> ObjectState<F> {
     /// Those of an object in which nothing has happened.
     pub fn empty(object: ObjectId) -> Self {
         Self {
@@ -238,12 +238,12 @@ impl<F: Domain> Rows<F> {
             return Err(Bug(format!("a phase at {:?} ended at {point:?}", open.recovery_point)));
         }
         open.recovery_point = point;
-        self.note(key_id, now_ms, "recovery_point", point.as_str());
+        self.append_timeline(key_id, now_ms, "recovery_point", point.as_str());
         Ok(())
     }
 
     /// Adds a line to a key's timeline.
-    pub fn note(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {
+    pub fn append_timeline(&mut self, key_id: u32, at_ms: u64, event: &str, detail: impl Into<String>) {
         let attempt = self.key(key_id).map_or(0, |key| key.attempt);
         let entry = TimelineEntry { key_id, at_ms, attempt, event: event.to_owned(), detail: detail.into() };
         self.appended.timeline.push(entry);
