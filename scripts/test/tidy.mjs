@@ -76,7 +76,8 @@ const config = {
     { files: /\.(?:mjs|js|css)$/, lines: 400 },
   ],
 
-  documents: /^(?:README|CONTRIBUTING|SECURITY|docs\/[^/]+|simulator\/README|crates\/[\w-]+\/README)\.md$/,
+  documents:
+    /^(?:README|CONTRIBUTING|SECURITY|docs\/[^/]+|(?:simulator|gate)\/README|crates\/[\w-]+\/README)\.md$/,
   claims: [{ file: 'docs/protocol.md', heading: '## What the standard asks and where it is shown' }],
   scripts: Object.keys(JSON.parse(readFileSync(inRoot('package.json'), 'utf8')).scripts),
   suites: suites().map(({ name }) => name),
