@@ -15,7 +15,7 @@ import { basename, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-import { demo, examples, inRoot, wasmTarget, workers } from './lib/paths.mjs';
+import { demo, examples, inRoot, root, wasmTarget, workers } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
@@ -41,21 +41,36 @@ const made = ['build', '.wrangler'];
 /** The files and folders that a Worker is made of, from its own folder. */
 export const inputsOf = ({ dir, workspace }) => [
   ...ownInputs,
+  ...(dir === root ? documents : []),
   ...(dir === workspace ? [] : sharedInputs.map((input) => relative(dir, join(workspace, input)))),
 ];
 
 // Static files beside the Worker, by their folders in build/assets.
 const assets = {
   'paid-once': {
-    docs: ['static/docs.css', 'static/docs.js'],
+    docs: ['static/docs.css', 'static/docs.js', 'static/guide.css'],
     pages: ['checkout.css', 'cards.svg', 'lift-off.svg', 'patch.svg', 'mug.svg', 'star-map.svg'].map(
       (file) => `static/${file}`,
     ),
   },
 };
 
-// Programs of a Worker's own that write more of them, into the folder named. They are made for the machine that builds.
-const writers = { 'paid-once': { program: 'api-document', folder: 'docs' } };
+// Programs that write more of them, into the folder named. They are made for the machine that builds, and are no part of a Worker.
+const writers = {
+  'paid-once': [
+    { crate: 'paid-once', program: 'api-document', folder: 'docs' },
+    { crate: 'paid-once-guide', program: 'write-guide', folder: 'guide', args: [root] },
+  ],
+};
+/** What they read beside the inputs of their Worker: the documents. */
+const documents = [
+  'docs',
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'CHANGELOG.md',
+  'simulator/README.md',
+];
 
 /** What cargo calls them, and whether functions keep their names: for the stack of a trap, and for a profile of the release. */
 const profiles = {
@@ -84,7 +99,7 @@ export async function build({
 async function compileWorker(worker, { profile }) {
   const shown = step(`compiling ${worker.name}`);
   try {
-    await Promise.all([compile(worker, profile, shown), compileWriter(worker)]);
+    await Promise.all([compile(worker, profile, shown), compileWriters(worker)]);
   } catch (error) {
     shown.fail();
     throw error;
@@ -104,10 +119,10 @@ async function buildWorker(worker, { profile, named }) {
   rmSync(stamp, { force: true });
   const shown = step(`building ${name}`);
   try {
-    const [wasm, writer] = await Promise.all([compile(worker, profile, shown), compileWriter(worker)]);
+    const [wasm] = await Promise.all([compile(worker, profile, shown), compileWriters(worker)]);
     await bind(wasm, out, { named });
     copyAssets(dir, out, assets[name] ?? {});
-    await writeAssets(worker, writer, out);
+    await writeAssets(worker, out);
   } catch (error) {
     shown.fail();
     throw error;
@@ -120,27 +135,29 @@ async function buildWorker(worker, { profile, named }) {
 const targetFolder = () => process.env.CARGO_TARGET_DIR ?? inRoot('target');
 
 /**
- * The program that writes the Worker's other static files, if it has one. Cargo compiles it with the tests, too, at their level and with what
- * their crates ask of others: where these are built already (`TESTS_ARE_BUILT`), to compile it by itself would compile all crates once more.
+ * The programs that write the Worker's other static files, if it has any. Cargo compiles them with the tests, too, at their level and with what
+ * their crates ask of others: where these are built already (`TESTS_ARE_BUILT`), to compile them by themselves would compile all crates once more.
  */
-async function compileWriter({ name, dir }) {
-  if (!writers[name]) return undefined;
-  const { program } = writers[name];
+async function compileWriters({ name, dir }) {
+  const programs = writers[name] ?? [];
+  if (programs.length === 0) return;
   const built = process.env.TESTS_ARE_BUILT
     ? ['test', '--workspace', '--no-run']
-    : ['build', '--bin', program];
+    : ['build', ...programs.flatMap(({ crate, program }) => ['--package', crate, '--bin', program])];
   const { ok, lines } = await run('cargo', [...built, '--locked'], {
     cwd: dir,
     env: { ...process.env, CARGO_TARGET_DIR: targetFolder() },
   });
-  if (!ok) throw new Stop([...lines.slice(-60), '', `Building ${program} failed.`].join('\n'));
-  return join(targetFolder(), 'debug', program);
+  if (!ok)
+    throw new Stop([...lines.slice(-60), '', 'Building the writers of the static files failed.'].join('\n'));
 }
 
-async function writeAssets({ name }, writer, out) {
-  if (!writer) return;
-  const { ok, lines } = await run(writer, [join(out, 'assets', writers[name].folder)]);
-  if (!ok) throw new Stop([...lines, '', `${writers[name].program} failed.`].join('\n'));
+async function writeAssets({ name }, out) {
+  for (const { program, folder, args = [] } of writers[name] ?? []) {
+    const writer = join(targetFolder(), 'debug', program);
+    const { ok, lines } = await run(writer, [...args, join(out, 'assets', folder)]);
+    if (!ok) throw new Stop([...lines, '', `${program} failed.`].join('\n'));
+  }
 }
 
 /** The WebAssembly as the compiler leaves it. */

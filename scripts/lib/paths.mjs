@@ -29,8 +29,9 @@ export const examples = [
 /** The Workers' workspaces: each has a lock file, and cargo looks after all that is in it at once. */
 export const workspaces = workers.filter(({ dir, workspace }) => dir === workspace);
 
-/** The crates that the Workers are made of. */
+/** The crates beside the Workers: what they are made of, and what writes their documents as pages. */
 export const libraries = [
+  'guide',
   'messages',
   'once',
   'once-object',

@@ -51,6 +51,7 @@ const config = {
       old: { items: everywhere, modules: [] },
     },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
+    { name: 'guide', dir: 'crates/guide', old: { items: everywhere, modules: [] } },
     { name: 'web', dir: 'crates/web', old: { items: everywhere, modules: [] } },
     { name: 'messages', dir: 'crates/messages', old: { items: everywhere, modules: [] } },
     { name: 'runtime', dir: 'crates/runtime', old: { items: everywhere, modules: [] } },

@@ -128,12 +128,12 @@ impl App {
         self.objects.ask_whole(object, ask).await
     }
 
-    /// A static file of the build: 200, or 304 if the client has it already.
+    /// A static file of the build: 200, or 304 if the client has it already; `None` if there is none of this name.
     pub(super) async fn static_file(
         &self,
         path: &str,
         request: &Request,
-    ) -> worker::Result<worker::Response> {
+    ) -> worker::Result<Option<worker::Response>> {
         let asked =
             worker::Request::new(&format!("https://assets{path}"), Method::from(request.method.clone()))?;
         if let Some(known) = request.header("if-none-match") {
@@ -141,7 +141,8 @@ impl App {
         }
         let response = self.env.assets("ASSETS")?.fetch_request(asked).await?;
         match response.status_code() {
-            200 | 304 => Ok(response),
+            200 | 304 => Ok(Some(response)),
+            404 => Ok(None),
             status => {
                 Err(worker::Error::RustError(format!("the static assets answered {status} for {path}")))
             }

@@ -4,7 +4,7 @@ use super::api::unreadable;
 use super::app::App;
 use web::assets::{Asset, ICON, SCRIPT, STYLE};
 use web::http::{Answer, Request};
-use web::problem::Problem;
+use web::problem::{Kind, Problem};
 
 pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
     name: "checkout.js",
@@ -41,6 +41,7 @@ pub(super) async fn built(
     media_type: &'static str,
 ) -> Result<Answer, Problem> {
     let found = app.static_file(path, request).await.map_err(unreadable)?;
+    let found = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let mut answer = Answer::new(found.status_code(), media_type, [], "asset")
         .with("cache-control", "public, max-age=300");
     if let Some(etag) = found.headers().get("etag").map_err(unreadable)? {

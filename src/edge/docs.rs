@@ -8,9 +8,12 @@ use super::assets::built;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 
-/// The files that the page loads, with their media types.
-const FILES: [(&str, &str); 2] =
-    [("docs.css", "text/css; charset=utf-8"), ("docs.js", "text/javascript; charset=utf-8")];
+/// The files that this page and those of the guide load, with their media types.
+const FILES: [(&str, &str); 3] = [
+    ("docs.css", "text/css; charset=utf-8"),
+    ("docs.js", "text/javascript; charset=utf-8"),
+    ("guide.css", "text/css; charset=utf-8"),
+];
 
 /// `GET /openapi.json`
 pub(super) async fn openapi(app: &App, request: &Request) -> Result<Answer, Problem> {

@@ -19,6 +19,7 @@ mod assets;
 mod copies;
 mod desk;
 mod docs;
+mod guide;
 mod handle;
 mod info;
 mod keys;

@@ -13,7 +13,7 @@ use super::route::{
 use super::{
     assets,
     checkout::{links, serve as checkout},
-    desk, docs, info, keys, payments, webhooks,
+    desk, docs, guide, info, keys, payments, webhooks,
 };
 use ::payments::payment::id::PaymentId;
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
@@ -81,6 +81,8 @@ routes! {
     Get  "/openapi.json"                Anyone  docs::openapi()  openapi;
     Get  "/docs"                        Anyone  docs::page()  docs;
     Get  "/docs/{file}"                 Anyone  docs::file(file: Text);
+    Get  "/guide"                       Anyone  guide::first();
+    Get  "/guide/{name}"                Anyone  guide::page(name: Text);
 
     Get  "/payments"                    Account  payments::list()  list_payments;
     Post "/payments"                    Account  payments::pay()  create_payment;

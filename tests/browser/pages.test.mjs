@@ -175,6 +175,23 @@ const pages = {
     await operation.getByText('Example', { exact: false }).first().click();
   },
 
+  documents: async (page) => {
+    await page.goto('/guide');
+    await page.getByRole('button', { name: 'Copy' }).first().waitFor();
+  },
+
+  'a document': async (page) => {
+    await page.goto('/guide/protocol');
+    await page
+      .getByText(`fetch('${new URL(page.url()).origin}/payments'`)
+      .first()
+      .waitFor();
+  },
+
+  'a document with wide tables': async (page) => {
+    await page.goto('/guide/performance');
+  },
+
   lab: async (page) => {
     await page.goto('/lab');
   },
@@ -245,6 +262,22 @@ for (const [name, go] of Object.entries(pages)) {
     assert.deepEqual(refused, []);
   });
 }
+
+test('a document is read, and its headings found, without any script', async (t) => {
+  const { page } = await site.visit(t, { javaScriptEnabled: false, viewport: { width: 390, height: 740 } });
+  await page.goto('/guide');
+  await page.getByText('All documents').click();
+  await page.getByRole('navigation', { name: 'Documents' }).getByRole('link', { name: 'Protocol' }).click();
+  await page.getByRole('heading', { level: 1, name: 'The protocol' }).waitFor();
+  await page.getByText('On this page').click();
+  await page
+    .getByRole('navigation', { name: 'On this page' })
+    .getByRole('link', { name: 'Quickstart' })
+    .click();
+  const heading = page.getByRole('heading', { level: 2, name: 'Quickstart' });
+  const { y } = await heading.boundingBox();
+  assert.ok(y >= 0 && y < 200, `${y} px from the top`);
+});
 
 test('dark is dark and light is light', async (t) => {
   const lightness = async (colorScheme) => {

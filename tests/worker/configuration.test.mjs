@@ -316,6 +316,8 @@ describe('a setting that is missing or impossible', () => {
       const page = await read(await both.fetch('https://pay.example/admin', accept));
       assert.match(page.text, /<footer/);
       assert.doesNotMatch(page.text, /href="\/docs"/, 'the document is on the host of the payments Worker');
+      const guide = await read(await both.fetch('https://pay.example/guide'));
+      assert.equal(guide.status, 404, 'the documents are pages of the demo alone');
     } finally {
       await both.close();
     }
