@@ -12,7 +12,7 @@ use super::status::{self, Entity};
 use super::view_models::{Button, Cell, List, Row};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
-use payments::payment::id::PaymentId;
+use payments::payment::id::{PaymentId, reference};
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -50,8 +50,11 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         };
         let provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();
         let cells = vec![
-            Cell::link(format::short(&row.id), format!("/admin/payments/{}", row.id))
-                .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default()),
+            Cell {
+                reference: PaymentId::parse(&row.id).map(reference).unwrap_or_default(),
+                ..Cell::link(format::short(&row.id), format!("/admin/payments/{}", row.id))
+                    .with(row.order_id.map(|order| format!("order {order}")).unwrap_or_default())
+            },
             Entity::Payment.chip(&row.status).with(match row.capture_before_ms {
                 Some(at_ms) => format!("ends {}", format::from_now(at_ms, now_ms)),
                 None => row.failure_code.unwrap_or_default().replace('_', " "),

@@ -207,6 +207,8 @@ pub struct Cell {
     pub class: &'static str,
     /// Makes it a chip: `good`, `warn`, `bad`, `plain`; else empty.
     pub chip: &'static str,
+    /// What people call it by, at the beginning of the second line; may be empty.
+    pub reference: String,
     /// A second line; may be empty.
     pub note: String,
     /// What the text means, of a status; else empty.
