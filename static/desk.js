@@ -1,13 +1,175 @@
-// Shows times where the operator is, with UTC on hover. Without this script all times are in UTC.
+// Shows times where the operator is, with UTC on hover, and keeps a list, the overview or the page of a payment up to date while it is
+// open. Without this script all times are in UTC, and a page changes when it is loaded again.
 
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
-for (const time of document.querySelectorAll('time[datetime]')) {
-  time.title = `${time.textContent.trim()} UTC`;
-  time.textContent = local.format(new Date(time.dateTime));
+/** Shows the times of a page that came from the server. */
+function localise(root) {
+  for (const time of root.querySelectorAll('time[datetime]')) {
+    time.title = `${time.textContent.trim()} UTC`;
+    time.textContent = local.format(new Date(time.dateTime));
+  }
+  for (const heading of root.querySelectorAll('th'))
+    if (heading.textContent.endsWith(' (UTC)'))
+      heading.textContent = heading.textContent.replace(' (UTC)', '');
+  for (const cell of root.querySelectorAll('[data-label$="(UTC)"]'))
+    cell.dataset.label = cell.dataset.label.replace(' (UTC)', '');
+  for (const note of root.querySelectorAll('[data-times]')) note.textContent = note.dataset.times;
 }
-for (const heading of document.querySelectorAll('th'))
-  if (heading.textContent.endsWith(' (UTC)')) heading.textContent = heading.textContent.replace(' (UTC)', '');
-for (const cell of document.querySelectorAll('[data-label$="(UTC)"]'))
-  cell.dataset.label = cell.dataset.label.replace(' (UTC)', '');
-for (const note of document.querySelectorAll('[data-times]')) note.textContent = note.dataset.times;
+
+// Updates. Only a page that says so has them (`data-live`, in how many seconds): none that asks for a confirmation, takes an entry that is
+// more than a search, or shows a token once.
+
+const ANSWER_WITHIN_MS = 10_000;
+const PAUSED = 'desk-paused';
+
+const content = document.querySelector('[data-live]');
+const control = document.querySelector('[data-live-control]');
+/** As the server sent it. Each answer has fresh keys in its buttons, which are no news. */
+const sent = (root) => root.innerHTML.replaceAll(/(name="form" value=")[^"]*/g, '$1');
+let shown = content && sent(content);
+let timer;
+let isOn = false;
+let isPressing = false;
+let isLeaving = false;
+
+/** Where no option is chosen by the page, the first one is. */
+const chosenAtFirst = ({ options }) =>
+  Math.max(
+    0,
+    [...options].findIndex((option) => option.defaultSelected),
+  );
+const isChanged = (field) =>
+  field.matches('select')
+    ? field.selectedIndex !== chosenAtFirst(field)
+    : field.checked !== field.defaultChecked || field.value !== field.defaultValue;
+const marksText = () => !getSelection().isCollapsed && content.contains(getSelection().anchorNode);
+/** Somebody has entered something, is about to, presses a button, or marks a text. */
+const isInUse = () =>
+  isPressing ||
+  isLeaving ||
+  marksText() ||
+  Boolean(document.activeElement?.closest('form')) ||
+  [...content.querySelectorAll('input:not([type=hidden]), textarea, select')].some(isChanged);
+
+/** What stands for the same thing before and after: a row by where it leads, all else by its id. */
+const keyOf = (node) =>
+  node.getAttribute?.('id') ??
+  (node.localName === 'tr' ? node.querySelector('a[href]')?.getAttribute('href') : undefined);
+
+/** Makes an element what a newer one is, and keeps what is equal: with it the focus, the places scrolled to, and what is unfolded. */
+function update(old, newer) {
+  for (const { name, value } of newer.attributes)
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes])
+    if (!newer.hasAttribute(name) && name !== 'open') old.removeAttribute(name);
+  const kept = new Set([...newer.children].map(keyOf));
+  const keyed = new Map();
+  for (const child of [...old.children]) {
+    const key = keyOf(child);
+    if (kept.has(key) && !keyed.has(key)) keyed.set(key, child);
+    else if (key) child.remove();
+  }
+  let next = old.firstChild;
+  for (const child of [...newer.childNodes]) {
+    const key = keyOf(child);
+    const same = key ? keyed.get(key) : next;
+    keyed.delete(key);
+    if (same && same.nodeName === child.nodeName && keyOf(same) === key) {
+      if (same === next) next = next.nextSibling;
+      else old.insertBefore(same, next);
+      if (child.nodeType === Node.ELEMENT_NODE) update(same, child);
+      else if (same.data !== child.data) same.data = child.data;
+    } else {
+      old.insertBefore(document.adoptNode(child), next);
+    }
+  }
+  while (next) {
+    const gone = next;
+    next = next.nextSibling;
+    gone.remove();
+  }
+}
+
+/** Asks for the page once more. Throws if it cannot be had, or is not this page any more. */
+async function refresh() {
+  const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
+  const response = await fetch(location.href, {
+    headers: { Accept: 'text/html' },
+    cache: 'no-store',
+    signal,
+  });
+  const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+  const newer = page.querySelector('[data-live]');
+  if (!response.ok || response.redirected || !newer) throw new Error(`the desk answered ${response.status}`);
+  if (isInUse() || !isOn) return; // since it was asked for
+  const html = sent(newer);
+  if (html === shown) return;
+  shown = html;
+  localise(newer);
+  update(content, newer);
+  update(document.querySelector('.desk-menu'), page.querySelector('.desk-menu'));
+}
+
+async function tick() {
+  if (!document.hidden && !isInUse())
+    try {
+      await refresh();
+    } catch {
+      if (isOn && !isLeaving) stop('Updates have stopped', 'Reload', () => location.reload());
+    }
+  wait();
+}
+
+function wait() {
+  clearTimeout(timer);
+  if (isOn) timer = setTimeout(tick, 1000 * Number(content.dataset.live));
+}
+
+/** Says how it stands, with a button. No part of it is announced: it changes only when it is pressed, or at the end. */
+function say(text, label, act) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'link';
+  button.textContent = label;
+  button.addEventListener('click', act);
+  const hadFocus = control.contains(document.activeElement);
+  control.replaceChildren(`${text} · `, button);
+  control.hidden = false;
+  if (hadFocus) button.focus();
+}
+
+function stop(...why) {
+  isOn = false;
+  clearTimeout(timer);
+  say(...why);
+}
+
+function pause() {
+  sessionStorage.setItem(PAUSED, 'yes');
+  stop('Updates are paused', 'Resume', () => {
+    sessionStorage.removeItem(PAUSED);
+    run();
+    void tick();
+  });
+}
+
+function run() {
+  isOn = true;
+  say('Updates by itself', 'Pause', pause);
+}
+
+localise(document);
+if (content && control) {
+  addEventListener('pointerdown', ({ target }) => (isPressing = Boolean(target.closest('form, a, summary'))));
+  for (const end of ['pointerup', 'pointercancel', 'blur']) addEventListener(end, () => (isPressing = false));
+  for (const leave of ['submit', 'pagehide']) addEventListener(leave, () => (isLeaving = true));
+  addEventListener('pageshow', () => (isLeaving = false));
+  document.addEventListener('visibilitychange', () => isOn && !document.hidden && tick());
+  const savesData = navigator.connection?.saveData || matchMedia('(prefers-reduced-data: reduce)').matches;
+  if (savesData || sessionStorage.getItem(PAUSED)) pause();
+  else {
+    run();
+    wait();
+  }
+}
