@@ -49,9 +49,15 @@ export const inputsOf = ({ dir, workspace }) => [
 const assets = {
   'paid-once': {
     docs: ['static/docs.css', 'static/docs.js', 'static/guide.css'],
-    pages: ['checkout.css', 'cards.svg', 'lift-off.svg', 'patch.svg', 'mug.svg', 'star-map.svg'].map(
-      (file) => `static/${file}`,
-    ),
+    pages: [
+      'checkout.css',
+      'preview.png',
+      'cards.svg',
+      'lift-off.svg',
+      'patch.svg',
+      'mug.svg',
+      'star-map.svg',
+    ].map((file) => `static/${file}`),
   },
 };
 

@@ -46,6 +46,7 @@ pub fn page(title: &str, class: &str, content: &str) -> String {
 pub fn styled(title: &str, style: &str, class: &str, content: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <meta name=\"description\" content=\"The simulated bank and mailbox of Paid Once: no real money, no real messages.\">\
          <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}{style}</style></head><body><main class=\"{class}\">{content}</main></body></html>",
         escape(title)
     )

@@ -13,10 +13,12 @@ pub(super) const CHECKOUT_SCRIPT: Asset = Asset {
     bytes: include_bytes!("../../static/checkout.js"),
 };
 
-/// Files of the order's page that are static assets of the build, in its folder `pages`, with their media types.
-const PAGES: [(&str, &str); 6] = [
+/// Files of our pages that are static assets of the build, in its folder `pages`, with their media types.
+const PAGES: [(&str, &str); 7] = [
     ("checkout.css", "text/css; charset=utf-8"),
     ("cards.svg", "image/svg+xml"),
+    // What a link to the demo shows in a message.
+    ("preview.png", "image/png"),
     // Who sells in the demo, and what.
     ("lift-off.svg", "image/svg+xml"),
     ("patch.svg", "image/svg+xml"),

@@ -17,7 +17,22 @@ const USER = { authorization: 'Bearer user@example.com' };
 const ask = async (path, init) => read(await site.fetch(site.url.origin + path, init));
 
 const ORDER = (await ask('/checkout')).header('location');
-const PAGES = { '/': '/', 'an order': ORDER, '/problems/outcome-unknown': '/problems/outcome-unknown' };
+const PAGES = {
+  '/': '/',
+  'an order': ORDER,
+  '/problems/outcome-unknown': '/problems/outcome-unknown',
+};
+/** And those that others test: here only what every page has. */
+const MORE_PAGES = [
+  '/lab',
+  '/rides/new',
+  '/docs',
+  '/guide',
+  '/guide/protocol',
+  '/admin',
+  '/_sim/mailbox',
+  '/nowhere',
+];
 const ASSETS = {
   '/assets/style.css': /^text\/css/,
   '/assets/lab.css': /^text\/css/,
@@ -47,7 +62,40 @@ describe('plain http, anywhere but on this machine', () => {
   });
 });
 
+describe('a link to the demo', () => {
+  const property = (text, name) =>
+    text.match(new RegExp(`<meta (?:property|name)="${name}" content="([^"]*)">`))?.[1];
+
+  test('has a title, a text and a picture of the size that it says', async () => {
+    const { text } = await ask('/', { headers: HTML });
+    for (const name of ['og:title', 'og:description', 'og:image:alt'])
+      assert.ok(property(text, name)?.length > 10, name);
+    assert.equal(property(text, 'og:url'), `${site.url.origin}/`);
+    assert.equal(property(text, 'twitter:card'), 'summary_large_image');
+
+    const address = property(text, 'og:image');
+    assert.equal(new URL(address).origin, site.url.origin);
+    const picture = await ask(new URL(address).pathname);
+    assert.equal(picture.status, 200);
+    assert.equal(picture.header('content-type'), 'image/png');
+    assert.ok(picture.bytes.length < 60_000, `${picture.bytes.length} bytes`);
+    const bytes = Buffer.from(picture.bytes);
+    assert.equal(bytes.toString('latin1', 1, 4), 'PNG');
+    const size = [bytes.readUInt32BE(16), bytes.readUInt32BE(20)];
+    assert.deepEqual(size.map(String), [property(text, 'og:image:width'), property(text, 'og:image:height')]);
+    assert.deepEqual(size, [1200, 630]);
+  });
+});
+
 describe('the pages', () => {
+  for (const path of [...Object.values(PAGES), ...MORE_PAGES])
+    test(`GET ${path === ORDER ? 'an order' : path} says what it is about`, async () => {
+      const { text } = await ask(path, { headers: HTML });
+      const abouts = [...text.matchAll(/<meta name="description" content="([^"]*)">/g)];
+      assert.equal(abouts.length, 1);
+      assert.ok(abouts[0][1].length > 30, abouts[0][1]);
+    });
+
   for (const [name, path] of Object.entries(PAGES)) {
     test(`GET ${name} is HTML with a title and a language`, async () => {
       const page = await ask(path, { headers: HTML });
