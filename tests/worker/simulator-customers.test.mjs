@@ -87,6 +87,38 @@ describe('customers', () => {
     assert.equal((await stripe.customers.retrieve(id, {}, elsewhere)).email, 'ann@shop.test');
   });
 
+  test('are made with a payment method that is attached, and pays for nobody else', async () => {
+    const card = await stripe.paymentMethods.create({ type: 'card', card: { token: 'tok_visa' } });
+    const { id } = await stripe.customers.create({ email: 'ann@shop.test', payment_method: card.id });
+    assert.equal((await stripe.paymentMethods.retrieve(card.id)).customer, id);
+    assert.equal((await pay({ customer: id, payment_method: card.id })).status, 'succeeded');
+    const { id: other } = await stripe.customers.create({ email: 'bob@shop.test' });
+    for (const customer of [{}, { customer: other }]) {
+      const error = await refused(pay({ ...customer, payment_method: card.id }));
+      assert.deepEqual([error.statusCode, error.param], [400, 'payment_method']);
+    }
+    const again = await refused(stripe.customers.create({ payment_method: card.id }));
+    assert.match(again.message, /already been attached/);
+    const declined = await refused(
+      stripe.customers.create({ email: 'cleo@shop.test', payment_method: 'pm_card_visa_chargeDeclined' }),
+    );
+    assert.deepEqual([declined.statusCode, declined.code], [402, 'card_declined']);
+    assert.deepEqual((await stripe.customers.list({ email: 'cleo@shop.test' })).data, [], 'nothing was made');
+    const later = { email: 'dora@shop.test', payment_method: 'pm_card_chargeCustomerFail' };
+    assert.match((await stripe.customers.create(later)).id, /^cus_/, 'this one is declined afterwards');
+    const unknown = await refused(stripe.customers.update(id, { payment_method: card.id }));
+    assert.match(unknown.message, /payment_method/);
+  });
+
+  test('may be given an id, which nobody else gets, not even when they are deleted', async () => {
+    const { id } = await stripe.customers.create({ id: 'shop7_ann', email: 'ann@shop.test' });
+    assert.equal(id, 'shop7_ann');
+    assert.equal((await refused(stripe.customers.create({ id }))).code, 'resource_already_exists');
+    await stripe.customers.del(id);
+    assert.equal((await refused(stripe.customers.create({ id }))).code, 'resource_already_exists');
+    assert.equal((await refused(stripe.customers.create({ id: 'a/b' }))).param, 'id');
+  });
+
   // What docs/choices.md advises, "A PUT that needs no key": a key and a mark, both made of the id of the shop's own row.
   const row = 'user_42';
   const ann = { email: 'ann@shop.test', metadata: { user: row } };

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use crate::metadata::Metadata;
 use crate::provider::{Call, Links};
 use crate::store::Query;
-use crate::stripe::errors::{Outcome, no_such};
+use crate::stripe::errors::{ApiError, Outcome, no_such};
 use crate::stripe::events;
 use crate::stripe::kinds::Kind;
 use crate::stripe::lists::{self, Page};
 use crate::stripe::metadata;
 use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
+use crate::stripe::payment_methods;
 
 /// A customer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,9 +39,9 @@ const FIELDS: &[&str] = &["description", "email", "metadata", "name", "phone"];
 
 /// `POST /v1/customers`
 pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
-    params.allow(FIELDS)?;
+    params.allow(&[FIELDS, &["id", "payment_method"]].concat())?;
     let mut customer = Customer {
-        id: call.new_id(Kind::Customer),
+        id: new_id(call, params)?,
         object: "customer".to_owned(),
         balance: 0,
         created: call.now_s(),
@@ -58,9 +59,31 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         shipping: None,
     };
     apply(&mut customer, params)?;
+    // A card that cannot be attached makes no customer either.
+    if let Some(payment_method) = params.text("payment_method")? {
+        payment_methods::attach(call, payment_method, &customer.id)?;
+    }
     call.insert(Kind::Customer, &customer.id, &customer, Links::default())?;
     events::record(call, "customer.created", &customer)?;
     shown(&customer)
+}
+
+/// The id that was asked for, if it is free; else a new one. Stripe takes one though its documentation does not list it.
+fn new_id(call: &mut Call, params: &Params) -> Outcome<String> {
+    let Some(id) = params.text("id")?.map(str::to_owned) else { return Ok(call.new_id(Kind::Customer)) };
+    if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+        return Err(ApiError::invalid("A customer's id has letters, digits, - and _ only.")
+            .param("id")
+            .refused());
+    }
+    // Also of one that is deleted: its id does not come free.
+    if call.find(Kind::Customer, &id)?.is_some() {
+        return Err(ApiError::invalid("Customer already exists.")
+            .code("resource_already_exists")
+            .param("id")
+            .outcome());
+    }
+    Ok(id)
 }
 
 /// `POST /v1/customers/{id}`

@@ -67,7 +67,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         customers::of_param(call, customer)?;
     }
     if let Some(id) = params.text("payment_method")? {
-        intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
+        intent.payment_method = Some(method_for(call, id, intent.customer.as_deref())?);
         intent.status = Status::RequiresConfirmation;
     }
     let options = attempt::Options::parse(params)?;
@@ -81,6 +81,13 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     call.insert(Kind::PaymentIntent, &intent.id, &intent, links)?;
     events::record(call, "payment_intent.created", &intent)?;
     if confirm { run_attempt(call, intent, &options) } else { shown(&intent) }
+}
+
+/// The id of the payment method that a parameter names, if it may pay for this customer.
+fn method_for(call: &mut Call, id: &str, customer: Option<&str>) -> Outcome<String> {
+    let (payment_method, _) = payment_methods::of_param(call, id)?;
+    payment_method.pays_for(customer)?;
+    Ok(payment_method.id)
 }
 
 /// `GET /v1/payment_intents/{id}`
@@ -138,7 +145,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         intent.customer = Some(customer.to_owned());
     }
     if let Some(id) = params.text("payment_method")? {
-        intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
+        intent.payment_method = Some(method_for(call, id, intent.customer.as_deref())?);
         intent.next_action = None;
         intent.status = Status::RequiresConfirmation;
     }
@@ -179,7 +186,7 @@ pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     }
     params.update("receipt_email", &mut intent.receipt_email)?;
     if let Some(id) = params.text("payment_method")? {
-        intent.payment_method = Some(payment_methods::of_param(call, id)?.0.id);
+        intent.payment_method = Some(method_for(call, id, intent.customer.as_deref())?);
     }
     if intent.payment_method.is_none() {
         return Err(no_payment_method().payment_intent(shown(&intent)?).outcome());

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::metadata::Metadata;
 use crate::provider::{Call, Links};
-use crate::stripe::cards::{self, Card};
-use crate::stripe::errors::{ApiError, Failure, Outcome, missing, no_such};
+use crate::stripe::cards::{self, Behaviour, Card};
+use crate::stripe::errors::{ApiError, ErrorType, Failure, Outcome, missing, no_such};
 use crate::stripe::kinds::Kind;
 use crate::stripe::metadata;
 use crate::stripe::objects::{Objects, shown};
@@ -94,6 +94,44 @@ pub fn make(call: &mut Call, params: &Params) -> Outcome<Value> {
     payment_method.metadata = serde_json::to_value(metadata)?;
     call.save(Kind::PaymentMethod, &payment_method.id, &payment_method, None)?;
     shown(&payment_method)
+}
+
+/// Attaches a payment method to a customer, for good. Stripe tries the card for that, and one that is declined is not attached; one
+/// test card is declined only afterwards.
+pub fn attach(call: &mut Call, id: &str, customer: &str) -> Outcome<()> {
+    let (mut payment_method, card) = of_param(call, id)?;
+    if payment_method.customer.is_some() {
+        return Err(ApiError::invalid(
+            "The payment method you provided has already been attached to a customer.",
+        )
+        .param("payment_method")
+        .outcome());
+    }
+    if let Behaviour::Decline(decline) = card.behaviour
+        && card.name != "pm_card_chargeCustomerFail"
+    {
+        let mut error = ApiError::new(402, ErrorType::Card, decline.message).code(decline.code);
+        error.decline_code = decline.decline_code.map(str::to_owned);
+        error.param = decline.param.map(str::to_owned);
+        return Err(error.outcome());
+    }
+    payment_method.customer = Some(customer.to_owned());
+    call.save(Kind::PaymentMethod, &payment_method.id, &payment_method, None)?;
+    Ok(())
+}
+
+impl PaymentMethod {
+    /// One that is attached pays for its customer alone.
+    pub fn pays_for(&self, customer: Option<&str>) -> Outcome<()> {
+        if self.customer.is_none() || self.customer.as_deref() == customer {
+            return Ok(());
+        }
+        Err(ApiError::invalid(
+            "The provided PaymentMethod belongs to a Customer. Please include that Customer in the `customer` parameter.",
+        )
+        .param("payment_method")
+        .refused())
+    }
 }
 
 fn find(call: &mut Call, id: &str) -> Outcome<Option<(PaymentMethod, &'static Card)>> {
