@@ -1,4 +1,4 @@
-// What an operator does to what is kept: `npm run erase -- pay_…` drops the personal data of a payment,
+// What an operator does to what is kept: `npm run erase -- pay_…` or `-- cust_…` drops the personal data of a payment or a customer,
 // `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew, `npm run report -- FILE.csv` imports a settlement
 // details report of Adyen's.
 //
@@ -13,7 +13,7 @@ const base = process.env.PAID_ONCE_URL ?? 'http://localhost:8787';
 
 const commands = {
   erase: async (id) => {
-    await post(`/admin/payments/${id}/erase`);
+    await post(`/admin/${id.startsWith('cust_') ? 'customers' : 'payments'}/${id}/erase`);
     say(`The personal data of ${id} is gone.`);
   },
   rebuild: async (id) => {
@@ -45,7 +45,10 @@ const commands = {
 await script(async () => {
   const [command, ...ids] = process.argv.slice(2);
   const isId = (id) =>
-    command === 'report' || /^pay_[\w-]{43}$/.test(id) || (command === 'rebuild' && id === 'all');
+    command === 'report' ||
+    /^pay_[\w-]{43}$/.test(id) ||
+    (command === 'erase' && /^cust_[\w-]{43}$/.test(id)) ||
+    (command === 'rebuild' && id === 'all');
   if (!Object.hasOwn(commands, command) || ids.length === 0 || !ids.every(isId))
     throw new Stop(
       'Say of which payments: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); or which file: npm run report -- FILE',

@@ -44,6 +44,8 @@ pub(super) fn said(verdict: ExecuteResult) -> String {
                 "refused: the link is not the order’s newest".to_owned()
             }
             Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
+            // The desk makes no customers.
+            Refusal::Revision { .. } | Refusal::Field { .. } | Refusal::Overtaken => "refused".to_owned(),
         },
         ExecuteResult::Expired => "refused: this button was used long ago".to_owned(),
         ExecuteResult::NotStarted | ExecuteResult::NotOwner | ExecuteResult::RateLimited => {

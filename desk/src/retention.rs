@@ -28,7 +28,7 @@ const KEYS: &str = "keys";
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
 
-/// `POST /admin/payments/{id}/erase`
+/// `POST /admin/payments/{id}/erase`, `POST /admin/customers/{id}/erase`
 pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
     let operator = admit(app, request).await?;
     let place = place(app, id)?;

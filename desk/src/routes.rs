@@ -113,6 +113,7 @@ routes! {
     Get  "/metrics"                                         Operator  admin::metrics();
     Get  "/admin/stats"                                     Operator  admin::stats();
     Post "/admin/payments/{id}/erase"                       Operator  retention::erase(id: Text);
+    Post "/admin/customers/{id}/erase"                      Operator  retention::erase(id: Text);
     Post "/admin/payments/{id}/project"                     Operator  retention::project(id: Text);
     Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  retention::answers();
     Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  retention::report();

@@ -61,7 +61,7 @@ impl App {
     pub(super) fn timed(&self, answer: Answer, request: &Request) -> Answer {
         let answer = self.objects.timed(answer, request);
         match self.config.rate_limit_per_minute {
-            Some(limit) if request.method == "POST" => {
+            Some(limit) if matches!(request.method.as_str(), "POST" | "PUT") => {
                 answer.with("ratelimit-policy", format!("\"new-operations\";q={limit};w=60"))
             }
             _ => answer,

@@ -7,9 +7,10 @@ use super::route::{Route, is_api};
 use web::http::{Answer, Request};
 
 /// What a script may send.
-const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, Prefer, Traceparent, Tracestate";
+const REQUEST_HEADERS: &str =
+    "Authorization, Content-Type, Idempotency-Key, If-Match, Prefer, Traceparent, Tracestate";
 /// What it may read beside the body.
-const ANSWER_HEADERS: &str = "Allow, Idempotent-Replayed, Location, Original-Request, RateLimit-Policy, Request-Id, Retry-After, \
+const ANSWER_HEADERS: &str = "Allow, ETag, Idempotent-Replayed, Location, Original-Request, RateLimit-Policy, Request-Id, Retry-After, \
      Server-Timing";
 /// For how long a browser keeps the permission, in seconds.
 const MAX_AGE_S: u32 = 7200;

@@ -3,6 +3,7 @@
 
 pub mod checkout;
 pub mod cors;
+pub mod customer_params;
 // The build makes the document on its own machine: no word of it is part of the Worker.
 pub mod openapi;
 pub mod pages;
@@ -17,6 +18,7 @@ mod api;
 mod app;
 mod assets;
 mod copies;
+mod customers;
 mod desk;
 mod docs;
 mod guide;

@@ -21,7 +21,7 @@ pub const METADATA_VALUE_MAX: usize = 500;
 /// Names of ours.
 const RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
 /// The longest id or token, in characters.
-const TOKEN_MAX: usize = 255;
+pub(super) const TOKEN_MAX: usize = 255;
 /// The longest order id, in characters.
 pub const ORDER_MAX: usize = 64;
 /// The longest description, in characters.
@@ -139,13 +139,13 @@ pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<Fiel
 }
 
 /// Parameters on their way to being read.
-struct Fields {
+pub(super) struct Fields {
     parameters: Parameters,
     errors: Vec<FieldError>,
 }
 
 impl Fields {
-    fn of(parameters: &Parameters) -> Self {
+    pub(super) fn of(parameters: &Parameters) -> Self {
         let (parameters, twice) = flat(parameters);
         let mut fields = Self { parameters, errors: Vec::new() };
         for name in twice {
@@ -166,7 +166,11 @@ impl Fields {
         self.optional(name, read)
     }
 
-    fn optional<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn optional<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
         let read = match self.parameters.text(name) {
             Field::Missing => return None,
             Field::Text(text) => read(&text),
@@ -335,7 +339,7 @@ impl Fields {
     }
 
     /// A misspelt parameter must not silently do nothing.
-    fn unknown(&mut self, known: &[&str], groups: &[&str]) {
+    pub(super) fn unknown(&mut self, known: &[&str], groups: &[&str]) {
         let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
         for name in names {
             let group = name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map(|(group, _)| group);
@@ -348,7 +352,7 @@ impl Fields {
         }
     }
 
-    fn end<T>(self, value: T) -> Result<T, Vec<FieldError>> {
+    pub(super) fn end<T>(self, value: T) -> Result<T, Vec<FieldError>> {
         if self.errors.is_empty() { Ok(value) } else { Err(self.errors) }
     }
 }
@@ -384,7 +388,7 @@ pub fn visible(text: &str, max: usize) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err(format!("must be 1 to {max} visible ASCII characters")) }
 }
 
-fn plain(text: &str, max: usize) -> Result<String, String> {
+pub(super) fn plain(text: &str, max: usize) -> Result<String, String> {
     let is_good = text.chars().count() <= max && !text.chars().any(char::is_control);
     if is_good {
         Ok(text.to_owned())

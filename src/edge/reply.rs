@@ -55,6 +55,17 @@ fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
         Refusal::LinkReplaced => (Problem::new(Kind::LinkReplaced), "link_replaced"),
         Refusal::LinkEnded => (Problem::new(Kind::LinkEnded), "link_ended"),
         Refusal::TooSoon { retry_at_ms } => (too_soon(retry_at_ms, now_ms), "too_soon"),
+        Refusal::Revision { revision } => {
+            let mut problem = Problem::new(Kind::RevisionMismatch);
+            problem.revision = Some(revision);
+            (problem, "revision_mismatch")
+        }
+        Refusal::Field { field, message } => {
+            let mut problem = Problem::new(Kind::InvalidParameters);
+            problem.errors = vec![FieldError { field, message }];
+            (problem, "invalid_parameter")
+        }
+        Refusal::Overtaken => (Problem::new(Kind::InProgress), "overtaken"),
         Refusal::LimitReached { detail } => (Problem::because(Kind::LimitReached, detail), "limit_reached"),
     }
 }

@@ -76,6 +76,8 @@ macro_rules! texts {
 texts! {
     /// An idempotency key, still percent-encoded.
     EncodedKey;
+    /// A customer's address for email, still percent-encoded.
+    EncodedEmail;
     /// The id of a merchant's order, still percent-encoded.
     EncodedOrder;
     /// The link to an order.

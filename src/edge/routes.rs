@@ -8,14 +8,15 @@
 
 use super::openapi::{Described, Documented, Operation, operations};
 use super::route::{
-    AccountId, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, TokenHash, Who,
+    AccountId, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, TokenHash,
+    Who,
 };
 use super::{
     assets,
     checkout::{links, serve as checkout},
-    desk, docs, guide, info, keys, payments, webhooks,
+    customers, desk, docs, guide, info, keys, payments, webhooks,
 };
-use ::payments::payment::id::PaymentId;
+use ::payments::payment::id::{CustomerId, PaymentId};
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::{REQUEST_MAX_BYTES, WEBHOOK_MAX_BYTES};
 use web::problem::Kind;
@@ -93,6 +94,8 @@ routes! {
     Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId)  refund_payment;
     Post "/payments/{id}/refund"        Account  payments::refund(id: PaymentId)  refund_payment_alias;
     Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId)  return_from_bank;
+    Get    "/customers/{email}"         Account    customers::show(email: EncodedEmail)  show_customer;
+    Put    "/customers/{email}"         Account    customers::put(email: EncodedEmail)  put_customer;
     Get    "/idempotency-keys/{key}"    Account    keys::show(key: EncodedKey)  show_key;
     Delete "/idempotency-keys/{key}"    Account    keys::forget(key: EncodedKey)  forget_key;
 
@@ -112,6 +115,7 @@ routes! {
     Put    "/admin/api/accounts/{id}/tokens/{token}"        Operator  desk::elsewhere_in(id: AccountId, token: TokenHash)  put_account_token;
     Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  desk::elsewhere_in(id: AccountId, token: TokenHash)  revoke_account_token;
     Post "/admin/payments/{id}/erase"                       Operator  desk::elsewhere_of(id: PaymentId)  erase_personal_data;
+    Post "/admin/customers/{id}/erase"                      Operator  desk::elsewhere_of(id: CustomerId)  erase_customer;
     Post "/admin/payments/{id}/project"                     Operator  desk::elsewhere_of(id: OneOrAll)  project_anew;
     Post[ACK_MAX_BYTES] "/admin/settlement/answers"         Operator  desk::elsewhere()  import_answer;
     Post[REPORT_MAX_BYTES] "/admin/settlement/reports"      Operator  desk::elsewhere()  import_report;
@@ -159,5 +163,6 @@ mod tests {
         assert_eq!(allow("/payments"), "GET, HEAD, POST, OPTIONS");
         assert_eq!(allow("/idempotency-keys/k"), "GET, HEAD, DELETE, OPTIONS");
         assert_eq!(allow("/payments/x/void"), "POST, OPTIONS");
+        assert_eq!(allow("/customers/a@b.example"), "GET, HEAD, PUT, OPTIONS");
     }
 }

@@ -126,6 +126,7 @@ impl Drive {
             payment: rows.resource.payment.clone(),
             refunds: rows.resource.refunds.clone(),
             tries: rows.resource.tries.clone(),
+            customer: rows.resource.customer.clone(),
             parameters: key.parameters.clone(),
             next_try: next_try(&rows, &self.context()),
             key: KeyView::of(&rows, key, self.store().timeline()?, self.context().now_ms),

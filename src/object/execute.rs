@@ -4,18 +4,98 @@ use super::drive::Drive;
 use super::host::faults;
 use super::traces::executed;
 use messages::message::{Execute, ExecuteResult, Finality};
+use once::begin::Command;
 use once::context::Bug;
 use once::key::KeyHash;
 use once_object::execute::{self, Executed};
-use payments::engine::Lifecycle;
+use payments::engine::{Lifecycle, ObjectState};
+use payments::flows::customer::{Route, route};
 use payments::flows::took_money;
+use payments::payment::customer::CustomerRequest;
+use payments::payment::operation::{Operation, Refusal};
 use runtime::{metrics, now_ms};
 use web::trace::Span;
+
+/// How often a request about a customer looks what is to be done: each time another one has come before it.
+const ROUNDS_MAX: u32 = 16;
+/// When it comes again, in ms, where that was not enough.
+const AGAIN_MS: u64 = 1000;
+/// What a customer that was made is answered with; and to whoever finds it.
+const CREATED: u16 = 201;
+const FOUND: u16 = 200;
 
 impl Drive {
     /// Runs an operation under its key, joins the run that is under way, or answers from what was done. Also gives how
     /// long that waited for the provider, in ms, and whether it is final.
     pub(super) async fn run(
+        &self,
+        ask: Execute,
+        span: &mut Option<Span>,
+    ) -> Result<(ExecuteResult, u64, Option<Finality>), Bug> {
+        match &ask.command.operation {
+            Operation::Customer(request) => {
+                let request = CustomerRequest::clone(request);
+                let (result, provider_ms) = self.put_customer(ask, &request, span).await?;
+                Ok((result, provider_ms, None))
+            }
+            _ => self.run_under_key(ask, span).await,
+        }
+    }
+
+    /// A customer is to be as it is asked for. The address is the key: here it is found out whether there is something to do, under which
+    /// number, and what else has to end before.
+    async fn put_customer(
+        &self,
+        ask: Execute,
+        request: &CustomerRequest,
+        span: &mut Option<Span>,
+    ) -> Result<(ExecuteResult, u64), Bug> {
+        let (until_ms, mut provider_ms) = (now_ms().saturating_add(ask.wait_ms), 0);
+        for _ in 0..ROUNDS_MAX {
+            let state = self.store().read()?;
+            let routed = match &state {
+                Some(state) => route(state, &ask.command, request)?,
+                None => route(&ObjectState::empty(self.store().object()), &ask.command, request)?,
+            };
+            let wait_ms = until_ms.saturating_sub(now_ms());
+            let (command, is_its_own) = match routed {
+                Route::Stands { response, original_request } => {
+                    metrics::replayed(false);
+                    let stands = ExecuteResult::Finished { response, original_request, replayed: true };
+                    return Ok((stands, provider_ms));
+                }
+                Route::Refused(refusal) => return Ok((ExecuteResult::Refused(refusal), provider_ms)),
+                Route::After(other) => (*other, false),
+                Route::Run { key_hash, number } => {
+                    let operation =
+                        Operation::Customer(Box::new(CustomerRequest { number, ..request.clone() }));
+                    (Command { key_hash, operation, ..ask.command.clone() }, true)
+                }
+            };
+            let fault = ask.fault.filter(|_| is_its_own);
+            let (result, waited_ms, _) =
+                self.run_under_key(Execute { command, wait_ms, fault, ..ask.clone() }, span).await?;
+            provider_ms = provider_ms.saturating_add(waited_ms);
+            match result {
+                // Another request came before this one.
+                ExecuteResult::Mismatch { .. } | ExecuteResult::Refused(Refusal::Overtaken) => {}
+                ExecuteResult::Finished { mut response, original_request, replayed } if is_its_own => {
+                    if replayed && response.status == CREATED {
+                        response.status = FOUND;
+                    }
+                    let finished = ExecuteResult::Finished { response, original_request, replayed };
+                    return Ok((finished, provider_ms));
+                }
+                ExecuteResult::Finished { .. } | ExecuteResult::Expired => {}
+                result if is_its_own => return Ok((result, provider_ms)),
+                // The other one does not end yet, and of this one nothing was begun.
+                _ => break,
+            }
+        }
+        Ok((ExecuteResult::InProgress { retry_after_ms: AGAIN_MS }, provider_ms))
+    }
+
+    async fn run_under_key(
         &self,
         mut ask: Execute,
         span: &mut Option<Span>,
@@ -51,14 +131,14 @@ impl Drive {
     }
 
     fn finality(&self, key_hash: &KeyHash) -> Option<Finality> {
-        let rows = self.store().remembered()?;
-        let Lifecycle::Finished(finished) = &rows.key_of(key_hash)?.lifecycle else { return None };
+        let state = self.store().remembered()?;
+        let Lifecycle::Finished(finished) = &state.key_of(key_hash)?.lifecycle else { return None };
         let lasts_ms = finished.expires_at_ms.saturating_sub(now_ms());
-        Some(Finality { lasts_ms, took_money: took_money(&rows, key_hash) })
+        Some(Finality { lasts_ms, took_money: took_money(&state, key_hash) })
     }
 
     /// For the counts only: nothing depends on it.
     fn took_money(&self, key_hash: &KeyHash) -> bool {
-        self.store().remembered().is_some_and(|rows| took_money(&rows, key_hash))
+        self.store().remembered().is_some_and(|state| took_money(&state, key_hash))
     }
 }

@@ -20,6 +20,7 @@ mod close;
 mod config;
 mod corpus;
 mod currencies;
+mod customer;
 mod edge_payment;
 mod fingerprint;
 mod form_token;

@@ -149,6 +149,7 @@ impl Harness {
             (CallKind::Capture, _) => ProviderResult::Captured { amount_minor: asked("amount_to_capture") },
             (CallKind::Void, _) => ProviderResult::Voided,
             (CallKind::Refund, how) => ProviderResult::Refunded { refund: "re_1".into(), settled: how > 2 },
+            (CallKind::CreateCustomer | CallKind::UpdateCustomer, _) => unreachable!("a payment's object"),
         };
         let reply = ProviderReply { status: 200, result, request_id: None };
         self.go_on(run, Event::Outcome(call_id, Outcome::Definitive(reply)));

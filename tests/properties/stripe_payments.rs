@@ -73,6 +73,7 @@ fn a_call(kind: CallKind, manual: bool) -> ProviderCall {
         CallKind::Capture => capture("pi_1", 2000, "key"),
         CallKind::Void => void("pi_1"),
         CallKind::Refund => refund("pi_1", "pay_1", &a_refund(2000), "key"),
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => unreachable!("see customer.rs"),
     };
     support::a_call(Provider::Stripe, kind, request)
 }
@@ -164,6 +165,7 @@ fn is_said(object: &Value, call: &ProviderCall, manual: bool, result: &ProviderR
                 && *settled == is_settled
                 && (is_settled || matches!(status, "pending" | "requires_action"))
         }
+        ProviderResult::Customer { .. } => false,
         ProviderResult::Declined { .. } => call.kind == CallKind::Authorize && status != "succeeded",
         ProviderResult::Rejected { .. } => match call.kind {
             CallKind::Refund => matches!(status, "failed" | "canceled"),

@@ -11,6 +11,7 @@ use once::object_state::TimelineEntry;
 use once::trace::{TraceContext, optional};
 use payments::engine::{Command, KeyRecord, Lifecycle, ObjectState, RecoveryPoint};
 use payments::flows::tries::NextTry;
+use payments::payment::customer::Customer;
 use payments::payment::money::Currency;
 use payments::payment::operation::{Point, Refusal};
 use payments::payment::order_link::OrderLinks;
@@ -372,6 +373,9 @@ pub struct View {
     /// Its tries, oldest first.
     #[serde(default)]
     pub tries: Vec<Try>,
+    /// The customer, if it is a customer's object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer: Option<Customer>,
     /// The key.
     pub key: KeyView,
     /// The parameters, while they are kept: a form is shown again with them.

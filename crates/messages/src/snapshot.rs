@@ -220,7 +220,9 @@ fn refund_row(object_state: &ObjectState, refund: &payments::payment::Refund) ->
 
 /// The operation that makes a call. `None` for a ride of an older release: only those have calls and no payment.
 fn operation(object_state: &ObjectState, call: &ProviderCall) -> Option<&'static str> {
-    object_state.resource.payment.as_ref()?;
+    if object_state.resource.payment.is_none() && object_state.resource.customer.is_none() {
+        return None;
+    }
     Some(if is_closing(call) { CallKind::Authorize.operation() } else { call.kind.operation() })
 }
 

@@ -126,6 +126,11 @@ kinds! {
         "The shop has ended this link, and it cannot be paid any more. Nothing was charged by it. Ask the shop if \
          you still want to order."
     );
+    RevisionMismatch(
+        412, "revision-mismatch", "The customer is of another revision",
+        "`revision` says which one it is, 0 if there is none. If-Match named another one: somebody has changed the customer \
+         since it was read. Nothing was run. Read it again, and decide on what you find."
+    );
     TooLarge(
         413, "content-too-large", "The body is too large",
         "At most 64 KiB are accepted, of a webhook 256 KiB. What is longer is not read. Nothing was run."

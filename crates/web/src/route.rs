@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::http::percent_decode;
 use crate::problem::{Kind, Problem};
-use payments::payment::id::PaymentId;
+use payments::payment::id::{CustomerId, PaymentId};
 
 /// HEAD works wherever GET does, and OPTIONS everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,12 @@ pub trait FromPath: Sized {
 }
 
 impl FromPath for PaymentId {
+    fn from_path(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+}
+
+impl FromPath for CustomerId {
     fn from_path(text: &str) -> Option<Self> {
         Self::parse(text)
     }
@@ -213,7 +219,7 @@ impl<T> Route<T> {
     pub fn allow(&self) -> String {
         let has = |method: &&str| matches!(*method, "OPTIONS") || self.find_endpoint(method).is_some();
         let methods: Vec<&str> =
-            ["GET", "HEAD", "POST", "DELETE", "OPTIONS"].into_iter().filter(has).collect();
+            ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"].into_iter().filter(has).collect();
         methods.join(", ")
     }
 

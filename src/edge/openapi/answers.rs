@@ -21,6 +21,8 @@ pub(super) const NEXT_PAGE: Header = ("Location", "Next-Page");
 pub(super) const CREATED: Header = ("Location", "Created");
 /// Where it stands, if that is known.
 pub(super) const MAYBE_LOCATION: Header = LOCATION;
+/// The revision.
+pub(super) const ETAG: Header = ("ETag", "ETag");
 /// Of what is stored under a key.
 pub(super) const STORED: [Header; 3] =
     [("Original-Request", "Original-Request"), ("Idempotent-Replayed", "Idempotent-Replayed"), RATE_LIMIT];
@@ -52,6 +54,7 @@ pub(super) fn headers() -> Value {
         ),
         "Location": header("Where the result stands or will stand.", uri_reference()),
         "Created": required("Where the result stands.", uri_reference()),
+        "ETag": with_example(required("The revision, in quotes: for `If-Match`.", text()), "\"3\""),
         "Next-Page": required("Where to go.", uri_reference()),
         "Server-Timing": header(
             "Where the time went, in ms ([Server Timing](https://www.w3.org/TR/server-timing/)).",
@@ -107,6 +110,9 @@ refusals! {
         "The body did not come in time. Nothing was run.";
     PAYMENT_CONFLICT = "PaymentConflict"(InProgress | KeyExpired | PaymentState | LimitReached; RETRY_AFTER, LOCATION)
         "The first request with this key still runs, or its response has expired, or the payment is not in a state for this, or takes no more. Nothing was run anew.";
+    CUSTOMER_CONFLICT = "CustomerConflict"(InProgress | LimitReached; RETRY_AFTER, LOCATION)
+        "Another request about this customer still runs, or there were too many in a day. Nothing of this one was begun.";
+    OTHER_REVISION = "OtherRevision"(RevisionMismatch; LOCATION) "The customer is of another revision. Nothing was run.";
     IN_PROGRESS = "InProgress"(InProgress; RETRY_AFTER, LOCATION) "The key is not finished: nothing is forgotten.";
     ALREADY_PAID = "AlreadyPaid"(PaymentState; LOCATION) "The order is paid: there is nothing left to end.";
     REVISION_CONFLICT = "RevisionConflict"(LinkRevision) "The order has a newer link. Nothing was changed.";

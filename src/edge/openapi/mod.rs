@@ -3,6 +3,7 @@
 //! makes the page for people of it.
 
 mod answers;
+mod customers;
 mod markdown;
 mod operation;
 pub(super) mod operations;
@@ -37,9 +38,10 @@ const ABOUT: &str = "Make a key for each thing that is to happen once, send it i
 - **Credentials** are taken over https only: plain http is sent on (308), or refused (403), but on this machine.
 - In the demo the token of an account is its address: `user@example.com`, or `user-bad-source@example.com`, whose card is declined.";
 
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     ("Payments", "Take money once, or reserve it and take it later."),
     ("Refunds", "Give it back, never more than was taken."),
+    ("Customers", "Make the provider's customer of a person once, by their address."),
     ("Idempotency keys", "Where a key stands, and what happened under it."),
     ("Checkout", "A page on which a person pays an order, once."),
     ("Service", "For whoever runs it."),
@@ -90,6 +92,7 @@ pub fn document(routes: &[Documented]) -> Value {
     let mut schemas: Map<String, Value> = schemas::all()
         .into_iter()
         .chain(registry::schemas())
+        .chain(customers::schemas())
         .map(|(name, schema)| (name.to_owned(), schema.into()))
         .collect();
     schemas.extend(Kind::ALL.iter().map(|kind| (problems::name(*kind), problems::schema(*kind).into())));

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::answers::*;
+pub(in crate::edge) use super::customers::{erase_customer, put_customer, show_customer};
 use super::operation::Operation;
 pub(in crate::edge) use super::registry::*;
 use super::schema::{Schema, constant, integer, integer_of, object, reference, text};

@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::schema::{one_of_words, reference, text};
 use crate::edge::checkout::order_token::LINK_MAX_LEN;
-use crate::edge::route::{AccountId, EncodedKey, EncodedOrder, OneOrAll, OrderLink, TokenHash};
+use crate::edge::route::{AccountId, EncodedEmail, EncodedKey, EncodedOrder, OneOrAll, OrderLink, TokenHash};
 use messages::account::ID_MAX;
 use once::key::KEY_MAX_LEN;
-use payments::payment::id::PaymentId;
+use payments::payment::id::{CustomerId, PaymentId};
+use web::entries::EMAIL_MAX;
 use web::problem::Kind;
 use web::route::Text;
 
@@ -38,6 +39,24 @@ impl Described for EncodedKey {
         Some(json!({
             "description": "The idempotency key, percent-encoded.", "example": KEY,
             "schema": text().with("minLength", 1).at_most(KEY_MAX_LEN).with("pattern", "^[!-~]+$"),
+        }))
+    }
+}
+
+impl Described for CustomerId {
+    fn described() -> Option<Value> {
+        let schema = text().with("pattern", "^cust_[A-Za-z0-9_-]{43}$");
+        Some(json!({ "description": "Our id of the customer, in its metadata at Stripe.", "schema": schema }))
+    }
+}
+
+impl Described for EncodedEmail {
+    fn described() -> Option<Value> {
+        let schema = text().with("pattern", r"^[^@\s]+@[^@\s]+\.[^@\s]+$").at_most(EMAIL_MAX);
+        Some(json!({
+            "description": "The customer's address for email, percent-encoded. Its domain may be in any case; what is before the @ is taken \
+                to the letter.",
+            "example": "ada@shop.example", "schema": schema,
         }))
     }
 }

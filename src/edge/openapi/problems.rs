@@ -34,7 +34,7 @@ pub(super) fn schema(kind: Kind) -> Schema {
 
 /// What a kind has beside what all have.
 fn members(kind: Kind, schema: Schema) -> Schema {
-    let needs_one_of = |names: [&str; 2]| names.map(|name| json!({ "required": [name] })).to_vec();
+    let needs_one_of = |names: [&str; 3]| names.map(|name| json!({ "required": [name] })).to_vec();
     match kind {
         Kind::BadRequest => schema.may_have(
             "errors",
@@ -46,8 +46,10 @@ fn members(kind: Kind, schema: Schema) -> Schema {
             .may_have("code", reference("FailureCode"))
             .may_have("payment", reference("Payment"))
             .may_have("refund", reference("Refund"))
+            .may_have("customer", reference("Customer").or_null())
+            .may_have("decline_code", text().or_null().about("The issuer's own reason, why a card was not attached."))
             .may_have("resource", resource())
-            .with("anyOf", needs_one_of(["payment", "refund"])),
+            .with("anyOf", needs_one_of(["payment", "refund", "customer"])),
         Kind::PaymentFailed => schema
             .may_have("code", reference("FailureCode"))
             .may_have("decline_code", text().or_null().about("The issuer's own reason."))
@@ -58,6 +60,7 @@ fn members(kind: Kind, schema: Schema) -> Schema {
             .has("resource", resource()),
         Kind::LinkRevision => schema
             .has("revision", integer_of(0, REVISION_MAX).about("The order's newest link.").example(3)),
+        Kind::RevisionMismatch => schema.has("revision", integer_of(0, u32::MAX).about("The customer's revision; 0 where there is none.").example(4)).may_have("resource", resource()),
         Kind::AmountTooLarge => schema
             .has("available", reference("Sum").about("How much can be captured or refunded."))
             .may_have("resource", resource()),
@@ -107,6 +110,7 @@ pub(super) fn example(kind: Kind) -> Value {
             problem.resource = Some(path);
         }
         Kind::LinkRevision => problem.revision = Some(3),
+        Kind::RevisionMismatch => problem.revision = Some(4),
         Kind::AmountTooLarge => problem.available = Some(1500),
         Kind::InvalidParameters => {
             problem.errors =

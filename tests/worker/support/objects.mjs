@@ -6,9 +6,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { COLUMNS, SELECT_ROWS, query, tablesOf } from '../../../scripts/lib/object-tables.mjs';
 import { until } from './until.mjs';
 
-/** The hexadecimal id of the object that the id of a ride or a payment, or its address, stands for. */
+/** The hexadecimal id of the object that the id of a ride, a payment or a customer (ours), or its address, stands for. */
 export function objectId(id) {
-  const [, encoded] = /(?:ride|pay)_([\w-]{43})/.exec(id) ?? assert.fail(`not a ride or payment: ${id}`);
+  const [, encoded] = /(?:ride|pay|cust)_([\w-]{43})/.exec(id) ?? assert.fail(`not an id of ours: ${id}`);
   return Buffer.from(encoded, 'base64url').toString('hex');
 }
 

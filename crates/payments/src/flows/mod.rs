@@ -7,6 +7,7 @@
 
 pub mod capture;
 pub mod close;
+pub mod customer;
 pub mod give_back;
 pub mod order_link;
 pub mod payment;
@@ -96,6 +97,7 @@ impl Flow for Payments {
         if pii::due_at_ms(state, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
             pii::erase(state, ctx);
         }
+        customer::forget_expired(state);
         // Objects of before anything was watched begin with it here.
         polling::schedule(state, ctx);
     }
@@ -111,6 +113,7 @@ fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payme
         Operation::Capture(request) => capture::admit(request, phase),
         Operation::Void(request) => void::admit(request, phase),
         Operation::Refund(request) => refund::admit(request, phase),
+        Operation::Customer(request) => customer::admit(request, phase),
     }
 }
 
@@ -140,6 +143,7 @@ fn run(operation: &Operation, phase: &mut Phase<'_>) -> Result<End, Bug> {
         Operation::Capture(request) => capture::run(request, phase),
         Operation::Void(request) => void::run(request, phase),
         Operation::Refund(request) => refund::run(request, phase),
+        Operation::Customer(request) => customer::run(request, phase),
         Operation::GiveBack(request) => give_back::run(request, phase),
     }
 }

@@ -343,7 +343,8 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
             other @ (ProviderResult::Captured { .. }
             | ProviderResult::Voided
             | ProviderResult::Received { .. }
-            | ProviderResult::Refunded { .. }) => {
+            | ProviderResult::Refunded { .. }
+            | ProviderResult::Customer { .. }) => {
                 return Err(Bug(format!("an authorisation answered by {other:?}")));
             }
         },

@@ -14,9 +14,17 @@ once::resource_id!(
     "payments"
 );
 
-/// The object of a payment's id; `None` for anything else.
-pub fn object_of(payment: &str) -> Option<ObjectId> {
-    PaymentId::parse(payment).map(PaymentId::object)
+once::resource_id!(
+    /// Our id of a customer: what marks it at the provider, and names it to an operator. Clients know it by its address.
+    CustomerId,
+    "cust_",
+    "customers"
+);
+
+/// The object of a payment's id, or of a customer's; `None` for anything else.
+pub fn object_of(id: &str) -> Option<ObjectId> {
+    let customer = || CustomerId::parse(id).map(CustomerId::object);
+    PaymentId::parse(id).map(PaymentId::object).or_else(customer)
 }
 
 /// The public id of a refund, `re_` and 16 characters: made from the object and the key under which it is asked for, so

@@ -18,6 +18,7 @@
 //! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
 
 pub mod card;
+pub mod customer;
 pub mod dispute;
 pub mod id;
 mod json;

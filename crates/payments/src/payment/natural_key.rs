@@ -35,6 +35,11 @@ impl NaturalKey {
         Self(format!("give_up:{attempt}"))
     }
 
+    /// The requests about a customer that have something to do, one after the other.
+    pub fn customer(number: u32) -> Self {
+        Self(format!("customer:{number}"))
+    }
+
     /// For one reason an amount is given back once; `None` is all that is left.
     pub fn refund(reason: &str, amount_minor: Option<u32>) -> Self {
         let amount = amount_minor.map_or_else(|| "all".to_owned(), |minor| minor.to_string());

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::payment::customer::CustomerRequest;
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
@@ -25,6 +26,8 @@ pub enum Operation {
     Void(VoidRequest),
     /// `POST /payments/{id}/refunds`
     Refund(RefundRequest),
+    /// `PUT /customers/{email}`
+    Customer(Box<CustomerRequest>),
     /// Nobody asks for it: there is money on a try that was over.
     GiveBack(GiveBackRequest),
 }
@@ -38,6 +41,7 @@ impl Operation {
             Self::Capture(_) => "capture",
             Self::Void(_) => "void",
             Self::Refund(_) => "refund",
+            Self::Customer(_) => "customer",
             Self::GiveBack(_) => "give_back",
         }
     }
@@ -172,6 +176,20 @@ pub enum Refusal {
     LinkReplaced,
     /// The shop has ended the link that was used.
     LinkEnded,
+    /// The customer is of another revision than the request wants to change.
+    Revision {
+        /// Its revision; 0 where there is none.
+        revision: u32,
+    },
+    /// A parameter cannot be what it is, as things stand.
+    Field {
+        /// Its name.
+        field: String,
+        /// What to send.
+        message: String,
+    },
+    /// Another request about the same customer came before.
+    Overtaken,
     /// There are as many tries, or as many keys, as there may be.
     LimitReached {
         /// Which limit, and what can be done instead.

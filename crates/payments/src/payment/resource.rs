@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::payment::Payment;
+use crate::payment::customer::Customer;
 use crate::payment::order_link::OrderLinks;
 use crate::payment::refund::Refund;
 use crate::payment::tries::Try;
@@ -24,6 +25,9 @@ pub struct Resource {
     /// What is known of the links to the order, if it is an order's object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<OrderLinks>,
+    /// The customer, if it is a customer's object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub customer: Option<Customer>,
     /// Its tries, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<Try>,

@@ -18,6 +18,10 @@ pub enum CallKind {
     Void,
     /// Gives money back.
     Refund,
+    /// Makes a customer.
+    CreateCustomer,
+    /// Changes a customer.
+    UpdateCustomer,
 }
 
 impl CallKind {
@@ -28,6 +32,8 @@ impl CallKind {
             Self::Capture => "capture",
             Self::Void => "void",
             Self::Refund => "refund",
+            Self::CreateCustomer => "create_customer",
+            Self::UpdateCustomer => "update_customer",
         }
     }
 
@@ -38,14 +44,21 @@ impl CallKind {
             Self::Capture => "capture",
             Self::Void => "void",
             Self::Refund => "refund",
+            Self::CreateCustomer | Self::UpdateCustomer => "customer",
         }
     }
 
     /// From the stored name.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Authorize, Self::Capture, Self::Void, Self::Refund]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+        let all = [
+            Self::Authorize,
+            Self::Capture,
+            Self::Void,
+            Self::Refund,
+            Self::CreateCustomer,
+            Self::UpdateCustomer,
+        ];
+        all.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
@@ -110,6 +123,11 @@ pub enum ProviderResult {
         /// It is done; else the provider has it and decides later.
         settled: bool,
     },
+    /// The customer is as it was asked for.
+    Customer {
+        /// The provider's id of it.
+        customer: String,
+    },
     /// The card was declined; nothing was taken.
     Declined {
         /// The provider's id of the payment, which persists.
@@ -146,7 +164,11 @@ impl ProviderResult {
             | Self::RequiresAction { payment, .. }
             | Self::Processing { payment } => Some(payment),
             Self::Declined { payment, .. } | Self::Rejected { payment, .. } => payment.as_deref(),
-            Self::Captured { .. } | Self::Voided | Self::Received { .. } | Self::Refunded { .. } => None,
+            Self::Captured { .. }
+            | Self::Voided
+            | Self::Received { .. }
+            | Self::Refunded { .. }
+            | Self::Customer { .. } => None,
         }
     }
 
@@ -175,6 +197,7 @@ impl ProviderResult {
             Self::Voided => "voided",
             Self::Received { .. } => "received",
             Self::Refunded { .. } => "refunded",
+            Self::Customer { .. } => "customer",
             Self::Declined { .. } => "declined",
             Self::Rejected { .. } => "rejected",
         }
@@ -240,6 +263,9 @@ impl Answer for ProviderResult {
     }
 
     fn made(&self) -> Option<&str> {
-        self.payment()
+        match self {
+            Self::Customer { customer } => Some(customer),
+            _ => self.payment(),
+        }
     }
 }

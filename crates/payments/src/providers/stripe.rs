@@ -1,12 +1,13 @@
 //! Stripe: calls as bytes, and the meaning of its answers.
 //!
 //! Sources: [PaymentIntents](https://docs.stripe.com/api/payment_intents),
-//! [refunds](https://docs.stripe.com/api/refunds),
+//! [refunds](https://docs.stripe.com/api/refunds), [customers](https://docs.stripe.com/api/customers),
 //! [idempotent requests](https://docs.stripe.com/api/idempotent_requests),
 //! [advanced error handling](https://docs.stripe.com/error-low-level).
 
 mod answers;
 pub mod by_hand;
+mod customers;
 mod look_up;
 mod objects;
 mod questions;
@@ -14,6 +15,7 @@ mod requests;
 pub mod webhook;
 
 pub use answers::classify;
+pub(crate) use customers::{create_customer, update_customer};
 pub use look_up::{close, identity, known_payment, look_up, payment_of, read_identity, read_page};
 pub use questions::{dispute_status, question, read_truth};
 pub use requests::{authorize, capture, refund, void};

@@ -8,6 +8,7 @@
 use serde_json::json;
 
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, ProviderReply, Settlement};
+use crate::payment::id::CustomerId;
 use crate::payment::money::Currency;
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::EventKind;
@@ -223,12 +224,17 @@ pub fn id_in(reply: &ProviderReply) -> Option<&str> {
     match &reply.result {
         ProviderResult::Refunded { refund, .. } => Some(refund),
         ProviderResult::Received { modification } => Some(modification),
+        ProviderResult::Customer { customer } => Some(customer),
         result => result.payment(),
     }
 }
 
 fn subject(state: &ObjectState) -> String {
-    state.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default()
+    match (&state.resource.payment, &state.resource.customer) {
+        (Some(payment), _) => payment.id.to_string(),
+        (None, Some(_)) => CustomerId::in_object(state.object).to_string(),
+        (None, None) => String::new(),
+    }
 }
 
 /// What contradicts an operator.

@@ -1,6 +1,7 @@
-//! Personal data of a payment: which it is, and how it goes.
+//! Personal data of a payment or a customer: which it is, and how it goes.
 //!
-//! Description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left. What stays is what the books need:
+//! Of a payment: description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left.
+//! Of a customer: name and description, and as long what was sent and answered, where alone its address stands. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
 use once::alarm::expire;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::engine::{Context, Lifecycle, ObjectState};
+use crate::payment::id::CustomerId;
 use crate::payment::operation::Operation;
 use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::records::JobKind;
@@ -76,6 +78,11 @@ fn drop_it(state: &mut ObjectState, ctx: &Context) {
         payment.card = None;
         subject = payment.id.to_string();
     }
+    if let Some(customer) = &mut state.resource.customer {
+        (customer.content.name, customer.content.description) = (None, None);
+        customer.is_erased = true;
+        subject = CustomerId::in_object(state.object).to_string();
+    }
     if let Some(id) = drop_retired(state) {
         subject = id;
     }
@@ -104,7 +111,12 @@ fn is_held(state: &ObjectState) -> bool {
             || !payment.receipt_content.is_empty()
             || payment.card.is_some()
     });
+    let of_customer =
+        state.resource.customer.as_ref().is_some_and(|customer| {
+            customer.content.name.is_some() || customer.content.description.is_some()
+        });
     of_payment
+        || of_customer
         || state.resource.retired.is_some()
         || open(state).any(|operation| matches!(operation, Operation::Retired(left) if !left.is_empty()))
 }

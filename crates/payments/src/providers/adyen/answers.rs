@@ -15,6 +15,8 @@ const WORD_MAX_LEN: usize = 40;
 
 /// What a person reads where nothing better is known, or where the reason is none of their business (fraud).
 pub(super) const DECLINED: &str = "The card was declined.";
+/// Why a call about a customer has no answer there: customers are made at Stripe only.
+pub(super) const NO_CUSTOMERS: &str = "a customer where a payment should be";
 
 /// What a frozen body asks for, as far as an answer is compared with it.
 #[derive(Deserialize)]
@@ -140,7 +142,7 @@ fn classify_success(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let read = match call.kind {
         CallKind::Authorize => parse::<PaymentAnswer>(answer)
             .map(|payment| (payment.psp_reference.clone(), read_payment(call, payment))),
-        CallKind::Capture | CallKind::Void | CallKind::Refund => parse::<ModificationAnswer>(answer)
+        _ => parse::<ModificationAnswer>(answer)
             .map(|received| (received.psp_reference.clone(), read_modification(call, received))),
     };
     match read {
@@ -248,6 +250,7 @@ fn read_modification(
         }
         CallKind::Void => Ok(ProviderResult::Received { modification: answer.psp_reference }),
         CallKind::Authorize => Err("a payment that was answered as a modification"),
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => Err(NO_CUSTOMERS),
     }
 }
 

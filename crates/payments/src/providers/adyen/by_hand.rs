@@ -32,9 +32,7 @@ pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<Provider
     };
     let payment = match call.kind {
         CallKind::Authorize => id,
-        CallKind::Capture | CallKind::Void | CallKind::Refund => {
-            call.request.path.split('/').nth(2).unwrap_or_default()
-        }
+        _ => call.request.path.split('/').nth(2).unwrap_or_default(),
     };
     let word = OperationNotice {
         provider_key: None,

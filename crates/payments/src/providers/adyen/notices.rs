@@ -1,6 +1,6 @@
 //! What Adyen's webhooks answer: a call of ours that was sent and has no answer yet.
 
-use super::answers::{DECLINED, asked, partially_authorized};
+use super::answers::{DECLINED, NO_CUSTOMERS, asked, partially_authorized};
 use crate::engine::{ProviderCall, ProviderReply};
 use crate::payment::provider_event::OperationNotice;
 use crate::payment::result::{CallKind, ProviderResult};
@@ -17,7 +17,7 @@ pub fn told(call: &ProviderCall, told: &OperationNotice) -> Result<ProviderResul
                 decline_code: reason,
                 message: DECLINED.to_owned(),
             },
-            CallKind::Capture | CallKind::Void | CallKind::Refund => ProviderResult::Rejected {
+            _ => ProviderResult::Rejected {
                 payment: None,
                 code: reason.unwrap_or_else(|| "provider_rejected".to_owned()),
                 message: String::new(),
@@ -43,6 +43,7 @@ pub fn told(call: &ProviderCall, told: &OperationNotice) -> Result<ProviderResul
         CallKind::Capture => ProviderResult::Captured { amount_minor: told.amount_minor },
         CallKind::Refund => ProviderResult::Refunded { refund: told.id.clone(), settled: true },
         CallKind::Void => ProviderResult::Voided,
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => return Err(NO_CUSTOMERS.to_owned()),
     })
 }
 

@@ -1,11 +1,11 @@
 //! What Stripe's answers to a send mean.
 
-use super::objects::{ErrorBody, ErrorEnvelope, PaymentIntent, RefundObject};
+use super::objects::{CustomerObject, ErrorBody, ErrorEnvelope, PaymentIntent, RefundObject, is_key};
 use crate::engine::{Outcome, ProviderCall, ProviderReply};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, RefundState};
 use crate::providers::codec::{HttpAnswer, indeterminate, is_plain, not_executed, unknown};
-use once::call::{RefusalScope, Unconfirmed};
+use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use serde::Deserialize;
 
 /// What a body asks for, as far as an answer is compared with it.
@@ -84,6 +84,9 @@ pub(super) struct Named {
 pub(super) fn read_success(call: &ProviderCall, body: &str) -> Result<Meaning, serde_json::Error> {
     let read = match call.kind {
         CallKind::Refund => serde_json::from_str(body).map(|refund| read_refund(call, refund)),
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => {
+            serde_json::from_str(body).map(|customer| read_customer(call, customer))
+        }
         _ => serde_json::from_str(body).map(|intent| read_intent(call, intent)),
     };
     read.or_else(|_| {
@@ -130,7 +133,9 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
         }),
         CallKind::Void if intent.status == "canceled" => Meaning::Is(ProviderResult::Voided),
         CallKind::Void => disbelieved(&intent.id, "a cancellation after which the payment is not canceled"),
-        CallKind::Refund => disbelieved(&intent.id, "a payment where a refund should be"),
+        CallKind::Refund | CallKind::CreateCustomer | CallKind::UpdateCustomer => {
+            disbelieved(&intent.id, "a payment where something else should be")
+        }
     }
 }
 
@@ -286,4 +291,28 @@ fn declined(error: ErrorBody) -> ProviderResult {
 
 pub(super) fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
     ProviderReply { status: answer.status, result, request_id: answer.request_id.clone() }
+}
+
+/// The customer that a call changes.
+pub(super) fn customer_of(request: &FrozenRequest) -> Option<String> {
+    request.path.strip_prefix("/v1/customers/").filter(|id| is_plain(id)).map(str::to_owned)
+}
+
+/// The meaning of a customer for the call that it answers.
+pub(super) fn read_customer(call: &ProviderCall, customer: CustomerObject) -> Meaning {
+    if !is_plain(&customer.id) {
+        return disbelieved(&customer.id, "an id that cannot be one");
+    }
+    let is_its = match call.kind {
+        // One that is asked for by its id was made by this call, also if somebody has deleted it since.
+        CallKind::CreateCustomer if customer.deleted => {
+            call.evidence.provider_id.as_deref() == Some(&customer.id)
+        }
+        CallKind::CreateCustomer => is_key(&customer.metadata, call),
+        _ => is_key(&customer.metadata, call) && customer_of(&call.request).as_ref() == Some(&customer.id),
+    };
+    match is_its {
+        true => Meaning::Is(ProviderResult::Customer { customer: customer.id }),
+        false => disbelieved(&customer.id, "a customer that the request has not written"),
+    }
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::answers::{Meaning, asked, read_success, reply};
+use super::customers::read_changed;
 use super::look_up::{CLOCK_SKEW_S, read_moved};
 use super::objects::{Metadata, RefundedIntent};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
@@ -30,28 +31,35 @@ struct Named {
 pub fn check_id(call: &ProviderCall, id: &str) -> Result<(), String> {
     let (prefix, what) = match call.kind {
         CallKind::Refund => ("re_", "a refund"),
+        // With a prefix of the account's the id is ours.
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => ("", "a customer"),
         CallKind::Authorize | CallKind::Capture | CallKind::Void => ("pi_", "a PaymentIntent"),
     };
     let is_form = id.len() > prefix.len() && id.len() <= ID_MAX_LEN && id.starts_with(prefix) && is_plain(id);
     if !is_form {
-        return Err(format!("Stripe’s id of {what} begins with {prefix} and has letters and digits"));
+        let begins = if prefix.is_empty() { String::new() } else { format!("begins with {prefix} and ") };
+        return Err(format!("Stripe’s id of {what} {begins}has letters and digits"));
     }
     match call.kind {
-        CallKind::Capture | CallKind::Void if intent_of(call) != id => {
+        CallKind::Capture | CallKind::Void | CallKind::UpdateCustomer if intent_of(call) != id => {
             Err(format!("this moves {}, not {id}", intent_of(call)))
         }
         _ => Ok(()),
     }
 }
 
-/// The payment that a capture or a void moves.
+/// The payment that a capture or a void moves, or the customer that is changed.
 fn intent_of(call: &ProviderCall) -> &str {
     call.request.path.split('/').nth(3).unwrap_or_default()
 }
 
 /// What to ask (with `GET`).
 pub fn request(call: &ProviderCall, id: &str) -> FrozenRequest {
-    let list = if call.kind == CallKind::Refund { "refunds" } else { "payment_intents" };
+    let list = match call.kind {
+        CallKind::Refund => "refunds",
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => "customers",
+        CallKind::Authorize | CallKind::Capture | CallKind::Void => "payment_intents",
+    };
     FrozenRequest {
         path: format!("/v1/{list}/{id}"),
         body: String::new(),
@@ -76,14 +84,20 @@ pub fn read(call: &ProviderCall, id: &str, answer: &HttpAnswer) -> Result<Provid
             LookUp::Unconfirmed(unconfirmed) => Err(unconfirmed.reason),
             _ => Err(format!("Stripe shows {id} as it was before")),
         },
-        CallKind::Authorize | CallKind::Refund => match read_success(call, &answer.body) {
-            Ok(Meaning::Is(result)) => Ok(reply(answer, result)),
-            Ok(Meaning::LeftOpen(_)) => {
-                Err(format!("{id} is open: cancel it at Stripe first, or wait until it is decided"))
-            }
-            Ok(Meaning::Unconfirmed(unconfirmed)) => Err(unconfirmed.reason),
-            Err(_) => Err(format!("Stripe’s answer about {id} cannot be read")),
+        CallKind::UpdateCustomer => match read_changed(call, answer) {
+            Some(LookUp::Found(reply)) if reply.result.is_done() => Ok(reply),
+            _ => Err(format!("Stripe shows that {id} was not changed by this")),
         },
+        CallKind::Authorize | CallKind::Refund | CallKind::CreateCustomer => {
+            match read_success(call, &answer.body) {
+                Ok(Meaning::Is(result)) => Ok(reply(answer, result)),
+                Ok(Meaning::LeftOpen(_)) => {
+                    Err(format!("{id} is open: cancel it at Stripe first, or wait until it is decided"))
+                }
+                Ok(Meaning::Unconfirmed(unconfirmed)) => Err(unconfirmed.reason),
+                Err(_) => Err(format!("Stripe’s answer about {id} cannot be read")),
+            }
+        }
     }
 }
 
@@ -92,7 +106,7 @@ fn is_its(call: &ProviderCall, id: &str, named: &Named) -> Result<(), String> {
     if named.id != id {
         return Err(format!("Stripe answered with {}", named.id));
     }
-    let is_new = matches!(call.kind, CallKind::Authorize | CallKind::Refund);
+    let is_new = matches!(call.kind, CallKind::Authorize | CallKind::Refund | CallKind::CreateCustomer);
     if !is_new {
         return Ok(());
     }

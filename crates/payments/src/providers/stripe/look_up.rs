@@ -1,7 +1,13 @@
 //! Finding out at Stripe whether a call was executed, page by page, and closing what it has left open.
 
-use super::answers::{Meaning, Named, found, plain_id, read_intent, read_refund, read_success, reply};
-use super::objects::{ErrorEnvelope, List, Metadata, PaymentIntent, RefundObject, RefundedIntent};
+use super::answers::{
+    Meaning, Named, customer_of, found, plain_id, read_customer, read_intent, read_refund, read_success,
+    reply,
+};
+use super::customers::{email_of, read_changed};
+use super::objects::{
+    CustomerObject, ErrorEnvelope, List, PaymentIntent, RefundObject, RefundedIntent, is_key,
+};
 use super::requests::{encode, void};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
@@ -32,14 +38,19 @@ pub fn look_up(call: &ProviderCall) -> FrozenRequest {
     let limit = PAGE_SIZE.to_string();
     let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
     let path = match call.kind {
-        CallKind::Authorize => {
+        CallKind::Authorize | CallKind::CreateCustomer => {
             let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
             let to_s = (call.last_sent_at_ms.unwrap_or(0) / 1000).saturating_add(LATE_S);
             let (from, to) = (from_s.to_string(), to_s.to_string());
             let mut fields = vec![("created[gte]", from.as_str()), ("created[lte]", &to), ("limit", &limit)];
+            let email = email_of(&call.request);
+            let is_customer = call.kind == CallKind::CreateCustomer;
+            fields.extend(is_customer.then_some(("email", email.as_str())));
             fields.extend(after);
-            format!("/v1/payment_intents?{}", encode(&fields))
+            let list = if is_customer { "customers" } else { "payment_intents" };
+            format!("/v1/{list}?{}", encode(&fields))
         }
+        CallKind::UpdateCustomer => call.request.path.clone(),
         CallKind::Capture | CallKind::Void => {
             call.request.path.rsplit_once('/').map_or("", |(intent, _)| intent).to_owned()
         }
@@ -59,14 +70,16 @@ fn own_path(call: &ProviderCall) -> Option<String> {
     match call.kind {
         CallKind::Authorize => Some(format!("/v1/payment_intents/{id}")),
         CallKind::Refund => Some(format!("/v1/refunds/{id}")),
-        CallKind::Capture | CallKind::Void => None,
+        CallKind::CreateCustomer => Some(format!("/v1/customers/{id}")),
+        CallKind::Capture | CallKind::Void | CallKind::UpdateCustomer => None,
     }
 }
 
-/// The PaymentIntent that a capture, a void or a refund moves.
+/// The PaymentIntent that a capture, a void or a refund moves; or the customer that is changed.
 pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
     let id = match kind {
-        CallKind::Authorize => return None,
+        CallKind::Authorize | CallKind::CreateCustomer => return None,
+        CallKind::UpdateCustomer => customer_of(request),
         CallKind::Capture | CallKind::Void => request.path.split('/').nth(3).map(str::to_owned),
         CallKind::Refund => {
             serde_urlencoded::from_str::<RefundedIntent>(&request.body).ok().map(|asked| asked.payment_intent)
@@ -75,11 +88,11 @@ pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
     id.filter(|id| is_plain(id))
 }
 
-/// The PaymentIntent that a call is about, where it is known. Only with a key of its account and mode it is seen.
+/// The PaymentIntent, or the customer, that a call is about, where it is known. Only with a key of its account and mode it is seen.
 pub fn known_payment(kind: CallKind, request: &FrozenRequest, made: Option<&str>) -> Option<String> {
     match kind {
-        CallKind::Authorize => made.map(str::to_owned),
-        CallKind::Capture | CallKind::Void | CallKind::Refund => payment_of(kind, request),
+        CallKind::Authorize | CallKind::CreateCustomer => made.map(str::to_owned),
+        _ => payment_of(kind, request),
     }
 }
 
@@ -90,8 +103,10 @@ fn known_payment_of(call: &ProviderCall) -> Option<String> {
 /// What to ask to find out of which account the configured key is.
 /// <https://docs.stripe.com/api/accounts/retrieve>
 pub fn identity(call: &ProviderCall) -> FrozenRequest {
+    let is_customer = matches!(call.kind, CallKind::CreateCustomer | CallKind::UpdateCustomer);
+    let list = if is_customer { "customers" } else { "payment_intents" };
     match known_payment_of(call) {
-        Some(id) => FrozenRequest::new(format!("/v1/payment_intents/{id}"), String::new())
+        Some(id) => FrozenRequest::new(format!("/v1/{list}/{id}"), String::new())
             .for_account(call.request.account.as_deref()),
         // Of the key's own: the connected account is part of the call, and several platforms can be connected to it.
         None => FrozenRequest::new("/v1/account".to_owned(), String::new()),
@@ -141,6 +156,8 @@ pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
     }
     match call.kind {
         CallKind::Capture | CallKind::Void => read_moved(call, answer),
+        CallKind::UpdateCustomer => read_changed(call, answer)
+            .unwrap_or_else(|| inconclusive(answer, false, "a customer that cannot be read")),
         _ if own_path(call).is_some() => match read_success(call, &answer.body) {
             Ok(meaning) => seen(answer, meaning),
             Err(_) => inconclusive(answer, false, "an answer that cannot be read"),
@@ -148,6 +165,16 @@ pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
         CallKind::Authorize => {
             let is_ours = |intent: &PaymentIntent| is_key(&intent.metadata, call);
             read_list(call, answer, |intent| &intent.id, is_ours, |intent| read_intent(call, intent))
+        }
+        CallKind::CreateCustomer => {
+            let is_ours = |customer: &CustomerObject| is_key(&customer.metadata, call);
+            read_list(
+                call,
+                answer,
+                |customer| &customer.id,
+                is_ours,
+                |customer| read_customer(call, customer),
+            )
         }
         CallKind::Refund => {
             let is_ours = |refund: &RefundObject| is_key(&refund.metadata, call);
@@ -183,10 +210,6 @@ fn read_closed(call: &ProviderCall, closing: &ProviderReply, answer: &HttpAnswer
         },
         None => inconclusive(answer, false, "the cancellation was refused"),
     }
-}
-
-fn is_key(metadata: &Metadata, call: &ProviderCall) -> bool {
-    metadata.idempotency_key.as_deref() == Some(&call.provider_key)
 }
 
 fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> LookUp {

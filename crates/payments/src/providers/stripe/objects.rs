@@ -1,5 +1,6 @@
 //! Stripe's objects, as far as they are read.
 
+use crate::engine::ProviderCall;
 use crate::payment::card::Card;
 use serde::Deserialize;
 use serde_json::Value;
@@ -143,6 +144,20 @@ pub(super) struct DestinationCard {
 pub(super) struct Metadata {
     #[serde(default)]
     pub(super) idempotency_key: Option<String>,
+}
+
+/// Whether what has this metadata was written by this call.
+pub(super) fn is_key(metadata: &Metadata, call: &ProviderCall) -> bool {
+    metadata.idempotency_key.as_deref() == Some(&call.provider_key)
+}
+
+#[derive(Deserialize)]
+pub(super) struct CustomerObject {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) deleted: bool,
+    #[serde(default)]
+    pub(super) metadata: Metadata,
 }
 
 #[derive(Deserialize)]
