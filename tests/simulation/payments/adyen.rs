@@ -93,7 +93,7 @@ impl Adyen {
         let (code, id) = match asked {
             Asked::Capture { intent, .. } => ("CAPTURE", intent),
             Asked::Cancel { intent } => ("CANCELLATION", intent),
-            Asked::Create { .. } | Asked::Refund { .. } => return,
+            Asked::Create { .. } | Asked::Refund { .. } | Asked::Customer { .. } => return,
         };
         let Some(intent) = self.ledger.intent(id) else { return };
         let minor = match asked {
@@ -294,9 +294,13 @@ impl Adyen {
                     intent.id
                 ),
             ),
-            Done::Declined(None) | Done::State(_) | Done::TooMuch | Done::Disputed | Done::Missing => {
-                error(422, "167", "original reference required for this operation")
-            }
+            // It makes no customers.
+            Done::Declined(None)
+            | Done::State(_)
+            | Done::TooMuch
+            | Done::Disputed
+            | Done::Missing
+            | Done::Customer(_) => error(422, "167", "original reference required for this operation"),
         };
         self.keys.store(key, &answer);
         let garbled = odd == Some(Oddity::Garbled);

@@ -2,11 +2,13 @@
 //!
 //! Independent of the core: it knows what a provider does with money, from the providers' documentation.
 
+mod customers;
 mod keys;
 mod objects;
 
 use super::elsewhere::{DASHBOARD, Effect};
 use crate::faults::Oddity;
+pub(super) use customers::Customer;
 pub(super) use keys::{Keys, Memory};
 pub(super) use objects::{Card, Dispute, Intent, Refund, Status};
 use payments::providers::HttpAnswer;
@@ -14,16 +16,38 @@ use payments::providers::HttpAnswer;
 /// What a request asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
-    Create { resource: String, amount: u64, currency: String, manual: bool, card: Card, page: bool },
-    Capture { intent: String, amount: u64 },
-    Cancel { intent: String },
-    Refund { intent: String, amount: u64 },
+    Create {
+        resource: String,
+        amount: u64,
+        currency: String,
+        manual: bool,
+        card: Card,
+        page: bool,
+    },
+    Capture {
+        intent: String,
+        amount: u64,
+    },
+    Cancel {
+        intent: String,
+    },
+    Refund {
+        intent: String,
+        amount: u64,
+    },
+    /// A customer is to be so; without an id it is made.
+    Customer {
+        id: Option<String>,
+        email: String,
+        name: String,
+    },
 }
 
 /// What came of it.
 pub(crate) enum Done {
     Intent(Intent),
     Refund(Refund),
+    Customer(Customer),
     Declined(Option<Intent>),
     /// Not in this state: what the payment is now.
     State(Intent),
@@ -119,6 +143,7 @@ pub(crate) struct Ledger {
     pub(crate) intents: Vec<Intent>,
     pub(crate) refunds: Vec<Refund>,
     pub(crate) disputes: Vec<Dispute>,
+    pub(crate) customers: Vec<Customer>,
 }
 
 const HOURS_MS: u64 = 3 * 3_600_000;
@@ -132,7 +157,14 @@ const fn nameless_until_ms(now_ms: u64, odd: Option<Oddity>) -> u64 {
 
 impl Ledger {
     pub(crate) const fn new(prefix: &'static str) -> Self {
-        Self { prefix, lists_lag_ms: 0, intents: Vec::new(), refunds: Vec::new(), disputes: Vec::new() }
+        Self {
+            prefix,
+            lists_lag_ms: 0,
+            intents: Vec::new(),
+            refunds: Vec::new(),
+            disputes: Vec::new(),
+            customers: Vec::new(),
+        }
     }
 
     pub(crate) fn with_lists_that_lag(self, lists_lag_ms: u64) -> Self {
@@ -281,6 +313,9 @@ impl Ledger {
                 (Done::Intent(intent.clone()), None)
             }
             Asked::Refund { intent, amount } => self.refund(now_ms, by, &intent, amount, odd),
+            Asked::Customer { id, email, name } => {
+                (self.write_customer(now_ms, by, (id, email, name), odd), None)
+            }
         }
     }
 

@@ -9,13 +9,14 @@
 //! ```
 //!
 //! Read on in this order: scenario.rs and scenarios.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
-//! runs.rs (what the objects do), wire.rs (the way to the providers), accounts.rs (whose books they are), webhooks.rs (what they tell by themselves), inbox.rs (where Adyen's waits), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
+//! runs.rs (what the objects do), wire.rs (the way to the providers), accounts.rs (whose books they are), webhooks.rs (what they tell by themselves), inbox.rs (where Adyen's waits), customers.rs (what an object does before it runs a request about one), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
 //! manners), auditor/ (what must hold) and view.rs (what it is told); then directed.rs (histories made for one protection) and protections.rs (each switched off).
 
 mod accounts;
 mod adyen;
 mod auditor;
 mod bank;
+mod customers;
 mod directed;
 mod elsewhere;
 mod inbox;
@@ -40,17 +41,18 @@ use crate::campaign::{self, amount, every_fault, is_thorough, play_all, play_ran
 use crate::faults::{Boundary, Fault, HOUR, MINUTE, Oddity, Plan, SECOND, SKEW_MAX_MS};
 use crate::history::Outcome;
 use crate::invariants::{
-    AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STRANGER, TOMBSTONE, TRUE_VERDICT, Violation,
-    WINDOW,
+    AUDIT, FROZEN, LIVENESS, MISMATCH, ONE_CHARGE, SAME_BYTES, STALE, STRANGER, TOMBSTONE, TRUE_VERDICT,
+    Violation, WINDOW,
 };
 use crate::report::{Counters, Name};
 use crate::rng::Dice;
 use crate::saboteur::Mutant;
 use auditor::{
-    AGREES, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, SHOWS, SUMS, TAKEN_ONCE, UNCHANGED,
+    AGREES, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, ONE_CUSTOMER, SHOWS, SUMS, TAKEN_ONCE,
+    UNCHANGED,
 };
 use scenario::Scenario;
-use scenarios::{NEWS, STORIES, told};
+use scenarios::{CUSTOMERS, NEWS, STORIES, told};
 use wire::LAGS;
 use world::{Off, PRUNED, World};
 

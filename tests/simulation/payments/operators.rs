@@ -159,6 +159,10 @@ impl World {
                 let moved = ledger.intents.iter().find(|intent| intent.moved_by.as_ref() == Some(key));
                 moved.map(|intent| (intent.id.clone(), Some(true)))
             }
+            CallKind::CreateCustomer | CallKind::UpdateCustomer => {
+                let made = ledger.customers.iter().find(|customer| customer.writes.contains(key));
+                made.map(|customer| (customer.id.clone(), Some(true)))
+            }
             CallKind::Refund => {
                 let made = ledger.refunds.iter().find(|refund| refund.by == *key);
                 made.map(|refund| (refund.id.clone(), (refund.status == "succeeded").then_some(true)))

@@ -4,9 +4,11 @@ use once::alarm::expire;
 use once::begin::{KeyRoute, bind};
 use once::replays::REPLAYED;
 use payments::engine::{Begin, Lifecycle, Run};
+use payments::payment::operation::Operation;
 
 use super::auditor::Asked;
-use super::scenario::owner;
+use super::customers::routed;
+use super::scenario::{Intention, owner};
 use super::world::{Event, Off, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
 use crate::history::{Active, Answer, Request, label};
@@ -110,7 +112,10 @@ impl World {
             fault,
             if takes_turn { Writer::Beginner } else { Writer::Taker },
             |rows, ctx, me| {
-                let decision = saboteur.begin(rows, &command, me, ctx)?;
+                let (decision, command) = match routed(rows, &command)? {
+                    Ok(command) => (saboteur.begin(rows, &command, me, ctx)?, command),
+                    Err(decision) => (decision, command.clone()),
+                };
                 if let (Begin::Replay { key_id, .. }, true) = (&decision, counts_at_once) {
                     rows.append_timeline(*key_id, ctx.now_ms, REPLAYED, "");
                 }
@@ -125,10 +130,14 @@ impl World {
                     }
                     _ => None,
                 };
-                Ok((decision, key, first_turn))
+                // Of a customer the object alone knows the key.
+                let is_customer = matches!(command.operation, Operation::Customer(_));
+                let name = is_customer.then(|| command.key_hash.0.clone());
+                Ok((decision, key, first_turn, name))
             },
-            |auditor, (decision, key, _), commit| {
-                auditor.began(&asked, label(decision).0, *key, &me, commit.now_ms);
+            |auditor, (decision, key, _, name), commit| {
+                let named = name.as_ref().map(|name| Asked { key: name.clone(), ..asked.clone() });
+                auditor.began(named.as_ref().unwrap_or(&asked), label(decision).0, *key, &me, commit.now_ms);
                 if matches!(decision, Begin::Replay { .. }) {
                     auditor.replayed();
                 }
@@ -138,7 +147,7 @@ impl World {
             },
         );
         let (decision, first_turn, object_now_ms) = match begun {
-            Transacted::Done((decision, _, first_turn), object_now_ms) => {
+            Transacted::Done((decision, _, first_turn, _), object_now_ms) => {
                 (decision, first_turn, object_now_ms)
             }
             Transacted::Failed(error) => return self.auditor.bug(&error.to_string()),
@@ -208,7 +217,12 @@ impl World {
                 answer.bytes.as_ref().map(|(status, _, body)| (status, String::from_utf8_lossy(body)));
             format!("client {client} is answered {} {bytes:?}", answer.label)
         });
-        self.auditor.answered(&asked, answer.label, answer.bytes.as_ref());
+        match self.clients[client].wish {
+            Intention::Customer(name) if !asked.stranger => {
+                self.auditor.answered_of_customer(&asked, name, answer.bytes.as_ref());
+            }
+            _ => self.auditor.answered(&asked, answer.label, answer.bytes.as_ref()),
+        }
         if answer.label == "stored" {
             self.counters.count("stored answers received");
         }

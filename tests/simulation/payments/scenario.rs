@@ -7,6 +7,7 @@ use once::record::Channel;
 use once::trace::TraceContext;
 use payments::engine::Command;
 use payments::payment::RefundReason;
+use payments::payment::customer::{CustomerContent, CustomerRequest, customer_object_name};
 use payments::payment::id::PaymentId;
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::natural_key::{NaturalKey, order_object_name};
@@ -37,6 +38,8 @@ pub(crate) enum Intention {
     /// The person at the bank's page gives this try up.
     GiveUp(u32),
     Refund(Option<u32>, RefundReason),
+    /// The customer of the place is to have this name.
+    Customer(&'static str),
 }
 
 /// Under which key.
@@ -53,6 +56,8 @@ pub(crate) enum Key {
 pub(crate) struct Place {
     pub(crate) object: ObjectId,
     pub(crate) order: Option<String>,
+    /// Whose customer it is.
+    pub(crate) email: Option<&'static str>,
     /// In which everything is priced there.
     pub(crate) currency: &'static str,
 }
@@ -124,13 +129,19 @@ pub(crate) fn owner(stranger: bool) -> Owner {
 impl Place {
     pub(crate) fn order(order: &str) -> Self {
         let object = named(&order_object_name(&owner(false), order));
-        Self { object, order: Some(order.to_owned()), currency: "usd" }
+        Self { object, order: Some(order.to_owned()), email: None, currency: "usd" }
     }
 
     /// Of a payment without an order: it lives where its key does.
     pub(crate) fn of_key(key: &str) -> Self {
         let hash = IdempotencyKey::parse(key).unwrap().hash(&owner(false));
-        Self { object: named(&hash.object_name()), order: None, currency: "usd" }
+        Self { object: named(&hash.object_name()), order: None, email: None, currency: "usd" }
+    }
+
+    /// Of the customer with this address.
+    pub(crate) fn customer(email: &'static str) -> Self {
+        let object = named(&customer_object_name(&owner(false), None, email));
+        Self { object, order: None, email: Some(email), currency: "usd" }
     }
 
     pub(crate) fn priced_in(self, currency: &'static str) -> Self {
@@ -203,6 +214,19 @@ fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
             }
             (operation, format!("{path}/refunds"), parameters)
         }
+        Intention::Customer(name) => {
+            let content = CustomerContent { name: Some((*name).to_owned()), ..CustomerContent::default() };
+            let request = CustomerRequest {
+                email: place.email.unwrap_or_default().to_owned(),
+                content,
+                merchant_account: None,
+                id_prefix: None,
+                if_match: None,
+                number: 0,
+            };
+            let operation = Operation::Customer(Box::new(request));
+            (operation, "/customers/{email}".to_owned(), json!({ "name": name }))
+        }
     }
 }
 
@@ -229,6 +253,8 @@ impl Client {
             Intention::Void => NaturalKey::void(1),
             Intention::GiveUp(attempt) => NaturalKey::give_up(*attempt),
             Intention::Refund(minor, reason) => NaturalKey::refund(reason.as_str(), *minor),
+            // The object gives it the number that it has.
+            Intention::Customer(_) => NaturalKey::customer(0),
         };
         let (key_hash, own) = match &key {
             Key::Own(text) => {
@@ -322,6 +348,14 @@ impl Scenario {
     pub(crate) fn without_orders_objects(&mut self) {
         for client in self.clients.iter_mut().filter(|client| client.order.is_some()) {
             client.object = client.own.take().unwrap_or(client.object);
+        }
+    }
+
+    /// Each request about a customer runs in an object of its own.
+    pub(crate) fn without_customers_objects(&mut self) {
+        let of_customers = |client: &&mut Client| matches!(client.wish, Intention::Customer(_));
+        for (number, client) in self.clients.iter_mut().filter(of_customers).enumerate() {
+            client.object = named(&format!("customer {number}"));
         }
     }
 

@@ -7,7 +7,7 @@ use super::scenario::{Client, Intention, Key, Payer, Place, Scenario};
 use crate::faults::{HOUR, MINUTE, SECOND};
 
 /// Their names, for `SIM_PAYMENTS_STORY`.
-pub(crate) const STORIES: [&str; 21] = [
+pub(crate) const STORIES: [&str; 23] = [
     "pay",
     "list-lags",
     "capture",
@@ -29,7 +29,12 @@ pub(crate) const STORIES: [&str; 21] = [
     "ten-refunds",
     "news",
     "news-late",
+    "customer",
+    "customer-changes",
 ];
+
+/// Those of customers.
+pub(crate) const CUSTOMERS: [&str; 2] = ["customer", "customer-changes"];
 
 /// Those in which the providers tell what happens.
 pub(crate) const NEWS: [&str; 5] = ["news", "news-late", "fallback-moves", "fallback-rupiah", "pesos"];
@@ -205,8 +210,36 @@ pub(crate) fn told(name: &str) -> Scenario {
         "refund" => {
             at_key(pay(VISA, true), vec![(5 * SECOND, Key::Natural, Intention::Refund(None, Duplicate))])
         }
+        // Three at once make a customer, and one comes back when all is long over; a stranger tries, too.
+        "customer" => {
+            let mut story = customers(&[
+                (0, "Ada", false),
+                (20, "Ada", false),
+                (40, "Ada", false),
+                (SECOND, "Ada", true),
+            ]);
+            story.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
+            story
+        }
+        // Made, and changed by two who differ; whoever made it comes again with what was.
+        "customer-changes" => {
+            let mut story =
+                customers(&[(0, "Ada", false), (5 * SECOND, "Bob", false), (5 * SECOND + 20, "Cleo", false)]);
+            story.clients[0].returns_ms = vec![10 * MINUTE];
+            story
+        }
         _ => unreachable!("no story has this name"),
     }
+}
+
+/// Requests about one customer: when, by what name, and whether a stranger makes them.
+fn customers(requests: &[(u64, &'static str, bool)]) -> Scenario {
+    let place = Place::customer("ada@shop.example");
+    let client = |(at_ms, name, stranger): &(u64, &'static str, bool)| {
+        Client::of(Intention::Customer(name), Key::Natural, 0, &place, *at_ms, *stranger)
+    };
+    let clients = requests.iter().map(client).collect();
+    Scenario::of(vec![place], clients)
 }
 
 fn declined_then_paid(confirms_ms: u64) -> Scenario {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use payments::providers::HttpAnswer;
 
-use super::bank::{Asked, Card, Dispute, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status};
+use super::bank::{
+    Asked, Card, Customer, Dispute, Done, Intent, Keys, Later, Ledger, Memory, Refund, Status,
+};
 use super::elsewhere::DASHBOARD;
 use crate::faults::Oddity;
 use crate::history::{error, plain};
@@ -55,6 +57,11 @@ fn read(path: &str, body: &str) -> Option<Asked> {
         ["refunds"] => {
             Some(Asked::Refund { intent: text("payment_intent"), amount: text("amount").parse().ok()? })
         }
+        ["customers", rest @ ..] => Some(Asked::Customer {
+            id: rest.first().map(|id| (*id).to_owned()),
+            email: text("email"),
+            name: text("name"),
+        }),
         _ => None,
     }
 }
@@ -172,6 +179,7 @@ impl Stripe {
                 let other = Refund { amount: refund.amount - 1, ..refund.clone() };
                 (refused(plain(200, &refund_json(&other))), true)
             }
+            Done::Customer(customer) => (refused(plain(200, &customer.to_json(since_ms))), true),
             Done::Intent(intent) => (refused(plain(200, &self.intent(intent))), true),
             Done::Refund(refund) => (refused(plain(200, &refund_json(refund))), true),
             Done::Declined(intent) => {
@@ -297,6 +305,22 @@ impl Stripe {
                         self.intent(&Intent { by, ..intent.clone() })
                     },
                 )
+            }
+            ["customers", id] => self
+                .ledger
+                .customer(id)
+                .map_or_else(missing, |customer| plain(200, &customer.to_json(now_ms))),
+            ["customers"] => {
+                let email = field(&query, "email").unwrap_or_default();
+                let second = |name: &str| field(&query, name).and_then(|value| value.parse::<u64>().ok());
+                let range = second("created[gte]").unwrap_or(0)..=second("created[lte]").unwrap_or(u64::MAX);
+                let is_listed = |customer: &&Customer| {
+                    customer.email == email
+                        && range.contains(&customer.created_s)
+                        && now_ms >= customer.listed_from_ms
+                };
+                let listed: Vec<&Customer> = self.ledger.customers.iter().rev().filter(is_listed).collect();
+                self.page(&query, &listed, |customer| &customer.id, |customer| customer.to_json(now_ms))
             }
             ["disputes"] => {
                 let of = field(&query, "payment_intent").unwrap_or_default();

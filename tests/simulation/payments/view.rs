@@ -1,10 +1,11 @@
 //! What can be seen of an object's rows from outside, as the plain words and numbers that the auditor is told.
 
 use payments::engine::{Lifecycle, ObjectState, StagedJob};
+use payments::payment::customer::Customer;
 use payments::payment::records::JobKind;
 use payments::payment::{InFlight, Payment, PaymentState, Refund, RefundState};
 
-use super::auditor::{Commit, PaymentView, RefundView, thousandths};
+use super::auditor::{Commit, CustomerView, PaymentView, RefundView, thousandths};
 use crate::invariants::Writer;
 use crate::store::{IsRefused, Kept, key_view};
 
@@ -36,6 +37,7 @@ pub(crate) fn commit(
         changed: before != object_state || added,
         keys: object_state.keys.iter().map(|key| key_view(object_state, key, now_ms, is_refused)).collect(),
         payment: object_state.resource.payment.as_ref().map(payment_view),
+        customer: object_state.resource.customer.as_ref().map(customer_view),
         refunds: object_state
             .resource
             .refunds
@@ -53,6 +55,14 @@ pub(crate) fn commit(
         jobs: appended.jobs.iter().filter(is_of_capture).map(|job| job.job_id.clone()).collect(),
         staged_until_ms: object_state.jobs.iter().map(|job| job.next_at_ms).min(),
         alarm_at_ms,
+    }
+}
+
+fn customer_view(customer: &Customer) -> CustomerView {
+    CustomerView {
+        id: customer.provider_customer.clone(),
+        revision: customer.revision,
+        name: customer.content.name.clone().unwrap_or_default(),
     }
 }
 

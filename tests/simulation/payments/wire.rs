@@ -60,6 +60,8 @@ impl World {
             (Provider::Stripe, CallKind::Capture) => "sends: stripe, capture",
             (Provider::Stripe, CallKind::Void) => "sends: stripe, void",
             (Provider::Stripe, CallKind::Refund) => "sends: stripe, refund",
+            (Provider::Stripe, CallKind::CreateCustomer) => "sends: stripe, a new customer",
+            (Provider::Stripe, CallKind::UpdateCustomer) => "sends: stripe, a changed customer",
             (Provider::Stripe, _) => "sends: stripe, authorise",
         });
         if call.sends > 1 {

@@ -24,7 +24,7 @@ use payments::providers::HttpAnswer;
 
 use super::accounts::{Accounts, Secret, is_away};
 use super::adyen::Adyen;
-use super::auditor::{Auditor, Commit, Entry, Returned, thousandths};
+use super::auditor::{Auditor, BookedCustomer, Commit, Entry, Returned, thousandths};
 use super::bank::{Dispute, Keys, Later, Ledger};
 use super::elsewhere::{DASHBOARD, Dashboard};
 use super::inbox::Inbox;
@@ -95,6 +95,8 @@ pub(crate) enum Off {
     OwnPlaces,
     /// What comes again under the same reference is dropped, also if it is later.
     Recaptures,
+    /// All requests about a customer meet in one object.
+    CustomerObject,
 }
 
 /// An object on its disk.
@@ -178,8 +180,10 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(mut story: Scenario, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
         let times = Times::default();
-        if off == Some(Off::OrderObject) {
-            story.without_orders_objects();
+        match off {
+            Some(Off::OrderObject) => story.without_orders_objects(),
+            Some(Off::CustomerObject) => story.without_customers_objects(),
+            _ => {}
         }
         let jobs_seed = dice.clone().roll();
         let kept_ms = |days: u64| days * 24 * HOUR + story.key_kept_longer_ms;
@@ -426,6 +430,14 @@ impl World {
                 let currency = ledger.intent(&refund.intent).map_or("", |intent| &intent.currency);
                 let (status, amount) = (refund.status, thousandths(refund.amount, currency, provider));
                 self.auditor.returned(Returned { id, by, status, amount, came_back });
+            }
+            for customer in &ledger.customers {
+                self.auditor.booked_customer(BookedCustomer {
+                    id: customer.id.clone(),
+                    email: customer.email.clone(),
+                    name: customer.name.clone(),
+                    writes: customer.writes.clone(),
+                });
             }
             for intent in &ledger.intents {
                 let amount = |minor: u64| thousandths(minor, &intent.currency, provider);

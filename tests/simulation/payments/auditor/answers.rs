@@ -146,6 +146,7 @@ impl Auditor {
                 let was_done = returned.first().is_some_and(|it| it.status == "succeeded" || it.came_back);
                 is_one && (text("status") == "pending" || was_done)
             }
+            ("customer", status) => self.is_true_of_customer((status, &body), |by| mine.contains(by)),
             ("refund", 402) => returned.iter().all(|returned| returned.status == "failed"),
             _ => false,
         };

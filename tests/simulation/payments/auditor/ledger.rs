@@ -104,7 +104,7 @@ impl Auditor {
         of(one).is_some() && of(one) == of(other)
     }
 
-    fn told_nothing(&self, by: &str) -> bool {
+    pub(super) fn told_nothing(&self, by: &str) -> bool {
         let told = |derived: &Derived| self.moved_nothing.contains(&(derived.object, derived.key));
         self.derived.get(by).is_some_and(told)
     }

@@ -1,5 +1,6 @@
 //! What the auditor is told.
 
+use super::customers::CustomerView;
 use crate::invariants::{Bytes, KeyView, Writer};
 
 /// A payment as committed.
@@ -48,6 +49,7 @@ pub(crate) struct Commit {
     pub(crate) changed: bool,
     pub(crate) keys: Vec<KeyView>,
     pub(crate) payment: Option<PaymentView>,
+    pub(crate) customer: Option<CustomerView>,
     pub(crate) refunds: Vec<RefundView>,
     /// The keys that it finished, with what they do and answer.
     pub(crate) finished: Vec<(u32, &'static str, Bytes)>,

@@ -6,6 +6,7 @@
 //! providers' ledgers (listed.rs). It judges answers, the moves of rows, sends and the books, jobs, and here the end.
 
 mod answers;
+mod customers;
 mod jobs;
 mod ledger;
 mod listed;
@@ -15,6 +16,7 @@ mod provider_event;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use customers::{BookedCustomer, CustomerView, ONE_CUSTOMER};
 pub(crate) use listed::{Asked, Commit, Entry, PaymentView, RefundView, Returned, Send};
 pub(crate) use major_units::{currencies, thousandths};
 pub(crate) use provider_event::{GIVEN_BACK, HEARD, TAKEN_ONCE};
@@ -48,6 +50,7 @@ struct Derived {
 struct Seen {
     keys: Vec<KeyView>,
     payment: Option<PaymentView>,
+    customer: Option<CustomerView>,
     refunds: Vec<RefundView>,
     /// By key and attempt: the object's time at its last sign of life.
     alive_at_ms: BTreeMap<(u32, u32), u64>,
@@ -92,6 +95,7 @@ pub(crate) struct Auditor {
     settled_by_hand: BTreeSet<usize>,
     /// The objects in which a person is told that money could not be given back.
     left_to_a_person: BTreeSet<usize>,
+    customers: customers::Customers,
     /// The transaction to come answers by a stored response.
     replays: bool,
 }
@@ -139,7 +143,15 @@ impl Auditor {
         if std::mem::take(&mut self.replays) && commit.changed {
             self.violated(UNCHANGED, format!("object {} changed", commit.object));
         }
-        self.violations.extend(judge_keys(&before.keys, &commit.keys, &commit.writer, commit.changed));
+        // Of a customer the tombstones go but for the newest: no client can send such a key again.
+        let is_kept = |known: &&KeyView| {
+            let is_there = commit.keys.iter().any(|key| key.key == known.key);
+            let is_over =
+                known.life == "expired" || known.expires_at_ms.is_some_and(|at_ms| at_ms <= commit.now_ms);
+            is_there || !is_over || commit.customer.is_none()
+        };
+        let keys: Vec<KeyView> = before.keys.iter().filter(is_kept).cloned().collect();
+        self.violations.extend(judge_keys(&keys, &commit.keys, &commit.writer, commit.changed));
         self.judge_rows(commit);
         self.judge_effects(&before, commit);
         self.judge_retention(&before, commit);
@@ -165,6 +177,7 @@ impl Auditor {
         let seen = Seen {
             keys: commit.keys.clone(),
             payment: commit.payment.clone(),
+            customer: commit.customer.clone(),
             refunds: commit.refunds.clone(),
             alive_at_ms,
             names,
@@ -236,6 +249,9 @@ impl Auditor {
         let needs_person = seen.keys.iter().any(|key| key.needs_person);
         if seen.keys.iter().any(|key| key.life == "open" && !key.needs_person) {
             self.violated(LIVENESS, format!("open at the end: {:?}", seen.keys));
+        }
+        if !needs_person {
+            self.close_customer(seen);
         }
         let Some(payment) = &seen.payment else { return };
         if needs_person {

@@ -95,10 +95,14 @@ impl Auditor {
         if is_personal(&before.payment) && !is_kept {
             expected.push("personal_data.erased");
         }
+        self.judge_customer(before, commit.customer.as_ref(), &mut expected);
         self.judge_refunds(before, commit, &mut expected);
         for (_, what, (status, ..)) in &commit.finished {
             if *status == 402 && matches!(*what, "capture" | "void") {
                 expected.push("operation.refused");
+            }
+            if *status == 402 && *what == "customer" {
+                expected.push("customer.refused");
             }
         }
         let told = |action: &&&str| **action == CONTRADICTS;
