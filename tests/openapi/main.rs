@@ -183,7 +183,7 @@ fn named(text: &'static str) -> BTreeSet<(&'static str, &'static str)> {
         };
         after.map(path).collect::<Vec<_>>()
     };
-    ["GET", "POST", "DELETE"].into_iter().flat_map(of_method).collect()
+    ["GET", "POST", "PUT", "DELETE"].into_iter().flat_map(of_method).collect()
 }
 
 #[test]

@@ -276,6 +276,7 @@ fn failure_code() -> Schema {
         ("payment_not_completed", "The provider has not charged, and says no more."),
         ("provider_rejected", "The provider refused the request, and says no more."),
         ("refund_failed", "The bank did not take the money back, and says no more."),
+        ("resource_missing", "Stripe has no such customer or payment method, or not any more."),
     ]);
     choices.push(text().about("The provider's own.").into());
     Schema::default()

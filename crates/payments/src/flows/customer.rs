@@ -104,7 +104,7 @@ fn refusal(customer: &Customer, request: &CustomerRequest) -> Option<Refusal> {
     let (known, asked) = (&customer.content.payment_method, &request.content.payment_method);
     if customer.is_there() && asked.is_some() && asked != known {
         return Some(Refusal::Field {
-            field: "payment_method".to_owned(),
+            field: "payment_method".into(),
             message:
                 "is attached as the customer is made: attach another one at Stripe, to the customer's id"
                     .to_owned(),
