@@ -57,7 +57,7 @@ const routes = [
   ...new Set(
     ['src/edge/routes.rs', 'desk/src/routes.rs']
       .map((table) => readFileSync(join(root, table), 'utf8'))
-      .flatMap((table) => [...table.matchAll(/^ {4}(?:Get|Post|Delete)\S* +"(\/[^"]*)"/gm)])
+      .flatMap((table) => [...table.matchAll(/^ {4}(?:Get|Post|Put|Delete)\S* +"(\/[^"]*)"/gm)])
       .map(([, pattern]) => pattern),
   ),
 ];
@@ -71,6 +71,9 @@ const example = (route) =>
     '/admin/payments/{id}/calls/{number}/review': '/admin/payments/pay_x/calls/1/review',
     '/admin/payments/{id}/calls/{number}/{action}': '/admin/payments/pay_x/calls/1/settle-by-hand',
     '/admin/keys/{object}/{key}/{action}': '/admin/keys/ab/1/resume',
+    '/admin/accounts/{id}/{action}': '/admin/accounts/x/close',
+    '/admin/accounts/{id}/tokens/{token}/{action}': '/admin/accounts/x/tokens/ab/revoke',
+    '/customers/{email}': '/customers/ada@example.com',
     '/admin/gate/{key}/{number}/{action}': '/admin/gate/ab/1/done',
     '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
     '/admin/gate/{key}/{number}': '/admin/gate/ab/1',
@@ -107,6 +110,11 @@ const refusals = {
   '/admin/dead-letters/{job}/{action}': [401, STRANGER],
   '/admin/breaks/{id}/{action}': [401, STRANGER],
   '/admin/tasks/run': [401, STRANGER],
+  '/admin/accounts/new': [401, STRANGER],
+  '/admin/accounts/{id}/edit': [401, STRANGER],
+  '/admin/accounts/{id}/tokens': [401, STRANGER],
+  '/admin/accounts/{id}/tokens/{token}/{action}': [401, STRANGER],
+  '/admin/accounts/{id}/{action}': [401, STRANGER],
 };
 
 describe('a body is read only when it may come', () => {
@@ -169,6 +177,19 @@ describe('a body is read only when it may come', () => {
         );
     });
   }
+
+  test('PUT: a stranger is refused at once, whatever body he promises', async () => {
+    const puts = [];
+    for (const route of routes) if ((await allowed(example(route))).includes('PUT')) puts.push(route);
+    assert.deepEqual(puts.sort(), [
+      '/admin/api/accounts/{id}',
+      '/admin/api/accounts/{id}/tokens/{token}',
+      '/customers/{email}',
+    ]);
+    for (const route of puts)
+      for (const body of [ENDLESS, declared(10_000_000_000)])
+        assert.equal(await asked('PUT', example(route), { ...STRANGER, ...body }), 401, route);
+  });
 
   test('no other method has a body', async () => {
     for (const route of routes) {

@@ -94,6 +94,11 @@ const EXCEPTIONS = [
     bound: 'the list of accounts in the order of their key: as many as are shown',
   },
   {
+    statement: 'FROM accounts WHERE id > ?1 ORDER BY id LIMIT',
+    step: 'PRIMARY KEY (id>?)',
+    bound: 'a page of the accounts: 200 at most, from where the last one ended',
+  },
+  {
     statement: 'FROM key_list WHERE CASE',
     step: '_by_time',
     bound: 'keys whose response is kept, or is not any more: those of a day come before',
