@@ -81,7 +81,12 @@ describe('at the desk', () => {
     const answers = await Promise.all([1, 2].map(() => press(form.path, { ...form.entries, ...entries })));
     for (const answer of answers) assert.equal(answer.status, 303, answer.text);
     const shown = await look(answers[0].header('location'));
-    for (const text of ['Ada’s &#60;shop&#62;', 'EUR, USD up to 30.00 a payment', 'Make the account', 'active'])
+    for (const text of [
+      'Ada’s &#60;shop&#62;',
+      'EUR, USD up to 30.00 a payment',
+      'Make the account',
+      'active',
+    ])
       assert.ok(shown.text.includes(text), `${text} in ${shown.text}`);
     assert.equal((await logOf(`account ${id}`)).length, 1, 'pressed twice it was made once');
 
