@@ -1,21 +1,26 @@
-// The files of monitoring/ against the counts of the demo: every query names what is there. Where promtool is to be had (PROMTOOL, or in the
-// path), Prometheus itself reads them too, and plays the alerts' own tests.
+// The files of monitoring/ against the counts of the demo: every query names what is there. Where Prometheus is to be had (here, or by
+// apt), it reads them too, plays the alerts' own tests, and reads the counts of a lab.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 
+import { freePorts } from '../../scripts/lib/lab.mjs';
+import { startPrometheus } from '../../scripts/lib/monitoring.mjs';
+import { prometheus } from '../../scripts/setup/prometheus.mjs';
 import { account, freshKey, read } from '../worker/support/account.mjs';
 import { startSite, root } from '../worker/support/harness.mjs';
 import { parse } from '../worker/support/prometheus.mjs';
+import { until } from '../worker/support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const folder = join(root, 'monitoring');
 const text = (name) => readFileSync(join(folder, name), 'utf8');
-const site = await startSite({ secrets: { ADMIN_TOKEN } });
+// A lab, whose counts Prometheus may read as it is.
+const site = await startSite({ vars: { LAB: 'true' }, secrets: { ADMIN_TOKEN } });
 after(() => site.close());
 
 const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
@@ -99,14 +104,10 @@ test('what the composition mounts is there', () => {
   for (const panel of dashboard.panels) assert.equal(panel.datasource.uid, datasource);
 });
 
-const promtool = [
-  process.env.PROMTOOL,
-  ...process.env.PATH.split(delimiter).map((dir) => join(dir, 'promtool')),
-]
-  .filter(Boolean)
-  .find((file) => existsSync(file));
+// Fetched where apt is; elsewhere the two below are not played.
+const programs = await prometheus().catch((error) => console.log(error.message));
 
-if (promtool)
+if (programs)
   test('Prometheus takes rules, configurations and queries, and the alerts pass their tests', (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'monitoring-'));
     t.after(() => rmSync(directory, { recursive: true, force: true }));
@@ -121,8 +122,37 @@ if (promtool)
       join(directory, 'drawn.yml'),
       JSON.stringify({ groups: [{ name: 'drawn', rules: queries }] }),
     );
-    const check = (...args) => execFileSync(promtool, args, { cwd: directory, encoding: 'utf8' });
+    const check = (...args) => execFileSync(programs.promtool, args, { cwd: directory, encoding: 'utf8' });
     assert.match(check('check', 'rules', 'alerts.yml', 'drawn.yml'), /SUCCESS/);
     check('check', 'config', 'prometheus.yml', 'lab.yml');
     check('test', 'rules', 'alerts.test.yml');
+  });
+
+if (programs)
+  test('Prometheus itself reads the counts of a lab, and sees an open break', async (t) => {
+    const state = mkdtempSync(join(tmpdir(), 'prometheus-'));
+    const { port } = await freePorts();
+    const server = await startPrometheus({
+      program: programs.prometheus,
+      port,
+      target: Number(site.url.port),
+      state,
+    });
+    t.after(async () => {
+      server.stop('SIGKILL');
+      await server.ended.catch(() => {});
+      rmSync(state, { recursive: true, force: true });
+    });
+    const asked = async (path) =>
+      (await (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()).data;
+    const [{ value }] = await until('the counts are read', async () => {
+      const { result } = await asked('query?query=paid_once_breaks_open');
+      return result.length > 0 && result;
+    });
+    assert.equal(value[1], '1');
+    const rule = await until('the alert is near', async () => {
+      const rules = (await asked('rules')).groups.flatMap((group) => group.rules);
+      return rules.find(({ name, state }) => name === 'PaidOnceBreaks' && state !== 'inactive');
+    });
+    assert.ok(['pending', 'firing'].includes(rule.state), rule.state);
   });
