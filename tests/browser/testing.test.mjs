@@ -8,9 +8,13 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 
 import { inRoot, root } from '../../scripts/lib/paths.mjs';
+import { start } from '../../scripts/lib/run.mjs';
+import { setUpNpmApp } from '../../scripts/setup/npm-app.mjs';
 
 const [, chapter] = readFileSync(inRoot('docs', 'testing.md'), 'utf8').split('## Use it in your tests');
-const files = [...chapter.matchAll(/^```js\n\/\/ (\S+)\n([^]*?)^```$/gm)];
+const all = [...chapter.matchAll(/^```js\n\/\/ (\S+)\n([^]*?)^```$/gm)];
+const files = all.filter(([, name]) => name.endsWith('.test.mjs'));
+const ofVitest = all.filter((file) => !files.includes(file));
 
 const folder = mkdtempSync(join(tmpdir(), 'a-shop-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -31,10 +35,10 @@ async function run(name, source) {
   );
 }
 
-test('there are three ways', () =>
+test('there are four ways', () =>
   assert.deepEqual(
-    files.map(([, name]) => name),
-    ['harness.test.mjs', 'miniflare.test.mjs', 'browser.test.mjs'],
+    all.map(([, name]) => name),
+    ['harness.test.mjs', 'miniflare.test.mjs', 'vitest.config.mjs', 'shop.spec.mjs', 'browser.test.mjs'],
   ));
 
 for (const [, name, source] of files)
@@ -51,4 +55,28 @@ test('control: a shop that makes a key for each try is told so by the first one'
   const { code, output } = await run('control.test.mjs', forgetful);
   assert.equal(code, 1);
   assert.match(output, /actual: ~|'true'/);
+});
+
+test('Vitest passes in another project, with packages of its own', async () => {
+  const home = await setUpNpmApp('vitest', inRoot('tests', 'browser', 'vitest'), { optional: true });
+  const play = async (change = (source) => source) => {
+    for (const [, name, source] of ofVitest) writeFileSync(join(home, name), change(source));
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const more = { PAID_ONCE: root, CLOUDFLARE_CF_FETCH_ENABLED: 'false', NO_COLOR: '1' };
+    const { code, lines } = await start('node', ['node_modules/vitest/vitest.mjs', 'run'], {
+      cwd: home,
+      env: { ...env, ...more },
+      timeoutMs: 240_000,
+    }).ended;
+    return { code, output: lines.join('\n') };
+  };
+  const { code, output } = await play();
+  assert.equal(code, 0, output);
+  assert.match(output, /Tests +1 passed \(1\)/);
+  // Control: a key for each try is told.
+  const forgetful = await play((source) =>
+    source.replace('env.PAID_ONCE.fetch', "(headers['idempotency-key'] += '.') && env.PAID_ONCE.fetch"),
+  );
+  assert.equal(forgetful.code, 1, forgetful.output);
+  assert.match(forgetful.output, /expected null to be 'true'/);
 });
