@@ -23,7 +23,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(DOCUMENTED));
 /// What is for browsers alone: the files that pages are made of. The desk's pages and buttons are for browsers too; of what is below it
 /// only the statistics are for programs.
 fn is_for_browsers(pattern: &str) -> bool {
-    let files = ["/assets/{file}", "/docs/{file}"].contains(&pattern);
+    let files = ["/assets/{file}", "/docs/{file}", "/guide", "/guide/{name}"].contains(&pattern);
     files || (pattern.starts_with("/admin") && pattern != "/admin/stats")
 }
 
