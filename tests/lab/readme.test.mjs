@@ -71,7 +71,18 @@ test('the client of docs/protocol.md pays once, whatever happens on the way', as
   assert.deepEqual([mistake.code, mistake.type], [422, '/problems/idempotency-key-reused']);
 });
 
-test('it has four blocks of commands', () => assert.equal(blocks.length, 4));
+test('it has five blocks of commands', () => assert.equal(blocks.length, 5));
+
+test('a customer is made once for an address, and changed', async () => {
+  const answers = (await run(blocks[4])).join('\n');
+  assert.deepEqual(
+    [...answers.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status),
+    ['201', '200', '200'],
+  );
+  const ids = new Set([...answers.matchAll(/"id": ?"(cus_\w+)"/g)].map(([, id]) => id));
+  assert.equal(ids.size, 1, answers);
+  assert.match(answers, /"name": ?"Ada King"/);
+});
 
 test('an amount is reserved, a part of it taken, and some given back, once', async () => {
   const [captured, refund, again, refused, ...more] = (await run(blocks[0])).map(json);
