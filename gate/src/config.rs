@@ -48,7 +48,7 @@ pub enum Missing {
     #[default]
     Pass,
     /// It is asked for with a key: a page with a button, or a problem.
-    ObjectRequest,
+    Ask,
 }
 
 /// What becomes of a form that is sent with the key of one that is done, and says something else.
@@ -57,7 +57,7 @@ pub enum Missing {
 pub enum Edited {
     /// A page asks whether to see the answer or to send it as new.
     #[default]
-    ObjectRequest,
+    Ask,
     /// It is sent as new.
     New,
 }
