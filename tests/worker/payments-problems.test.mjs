@@ -112,6 +112,15 @@ const kinds = {
     409,
     async () => user.post(`/payments/${(await paid(user)).id}/capture`, undefined, freshKey()),
   ],
+  'revision-mismatch': [
+    412,
+    () =>
+      user.ask('/customers/problems@example.com', {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json', 'if-match': '"7"' },
+        body: '{}',
+      }),
+  ],
   'content-too-large': [413, () => fresh({ ...PAYMENT, description: 'x'.repeat(65_536) })],
   'unsupported-media-type': [415, () => fresh('<amount/>', xml)],
   'invalid-parameters': [422, () => fresh({ ...PAYMENT, amount: 0 })],
