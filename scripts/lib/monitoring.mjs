@@ -1,5 +1,5 @@
 // Prometheus beside a lab: it reads the lab's counts and judges the rules of monitoring/alerts.yml.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { inRoot } from './paths.mjs';
@@ -7,20 +7,24 @@ import { start } from './run.mjs';
 import { Stop } from './say.mjs';
 
 /**
- * Starts it on a port of this machine, for the lab on `target`; resolves once it answers. Its files are in `state`. `ended` rejects if it
- * cannot go on.
+ * Starts it on a port of this machine, for the lab on `target`; resolves once it answers. Its files are in `state`; `jobs`, in YAML, are
+ * read beside the lab. `ended` rejects if it cannot go on.
  */
-export async function startPrometheus({ program, port, target, state }) {
+export async function startPrometheus({ program, port, target, state, jobs = '' }) {
   mkdirSync(state, { recursive: true });
   for (const name of ['lab.yml', 'alerts.yml']) {
     const text = readFileSync(inRoot('monitoring', name), 'utf8');
     writeFileSync(join(state, name), text.replace('127.0.0.1:8000', `127.0.0.1:${target}`));
   }
-  const server = start(program, [
+  appendFileSync(join(state, 'lab.yml'), jobs);
+  const args = [
     `--config.file=${join(state, 'lab.yml')}`,
     `--web.listen-address=127.0.0.1:${port}`,
     `--storage.tsdb.path=${join(state, 'data')}`,
-  ]);
+  ];
+  // It looks up this machine's name before it reads anything: where no name server answers that takes two minutes.
+  const env = { ...process.env, RES_OPTIONS: 'timeout:1 attempts:1' };
+  const server = start(program, args, { env });
   const ended = server.ended.then(({ lines }) => {
     throw new Stop([...lines.slice(-20), '', 'Prometheus has ended.'].join('\n'));
   });
