@@ -229,17 +229,20 @@ fn an_object_in_which_nothing_changed_moves_nothing() {
 }
 
 #[test]
-fn one_caller_sends_within_a_second() {
+fn one_caller_sends_within_the_interval() {
     let mut throttle = FlushThrottle::new();
     let now_ms = 1_800_000_000_000;
     assert_eq!(throttle.claim(now_ms), Some(0), "the first one at once");
     assert_eq!(throttle.claim(now_ms), None, "nobody else while it is about to");
-    throttle.sent(now_ms);
+    throttle.sent(now_ms, 1000);
     assert_eq!(throttle.claim(now_ms + 300), Some(700), "the next one when the second is over");
     assert_eq!(throttle.claim(now_ms + 900), None);
     assert_eq!(throttle.claim(now_ms + 60_000), Some(0), "a sender that never sent is not waited for");
-    throttle.sent(now_ms + 60_000);
+    throttle.sent(now_ms + 60_000, 1000);
     assert!(throttle.claim(now_ms).is_some_and(|delay_ms| delay_ms <= 1000), "the clock went back");
+    throttle.sent(now_ms, 20_000);
+    assert_eq!(throttle.claim(now_ms + 1_000), Some(19_000), "as it is set");
+    assert_eq!(throttle.claim(now_ms + 24_999), None, "the sender has its time");
 }
 
 /// Anything that can be counted.

@@ -8,7 +8,7 @@ use worker::wasm_bindgen::JsValue;
 use worker::{Delay, Env, Method, RequestInit, Response};
 
 use super::counters::{Counters, Row};
-use super::flush_throttle::FlushThrottle;
+use super::flush_throttle::{self, FlushThrottle};
 use super::recorder::{drain, provider_call};
 use crate::log::log;
 use crate::{now_ms, random, setting};
@@ -67,7 +67,10 @@ async fn read_shard(env: &Env, shard: u32) -> worker::Result<Counters> {
 
 /// Sends what was counted, once. A failed message is not repeated, because it may have been added up.
 async fn send(env: &Env) {
-    THROTTLE.with_borrow_mut(|throttle| throttle.sent(now_ms()));
+    // Where settings are read, a wrong one is refused.
+    let interval_ms =
+        flush_throttle::interval_ms(|name| setting(env, name)).unwrap_or(flush_throttle::INTERVAL_MS);
+    THROTTLE.with_borrow_mut(|throttle| throttle.sent(now_ms(), interval_ms));
     let rows = drain().rows();
     if rows.is_empty() {
         return;
