@@ -50,7 +50,10 @@ for (const [, name, source] of files)
 
 test('control: a shop that makes a key for each try is told so by the first one', async () => {
   const [[, , source]] = files;
-  const forgetful = source.replace('fetch(new URL', "(headers['idempotency-key'] += '.') && fetch(new URL");
+  const forgetful = source.replace(
+    'fetch(new URL',
+    "(same.headers['idempotency-key'] += '.') && fetch(new URL",
+  );
   assert.notEqual(forgetful, source);
   const { code, output } = await run('control.test.mjs', forgetful);
   assert.equal(code, 1);
