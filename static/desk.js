@@ -30,6 +30,7 @@ const sent = (root) => root.innerHTML.replaceAll(/(name="form" value=")[^"]*/g, 
 let shown = content && sent(content);
 let timer;
 let isOn = false;
+let wasHeld = false;
 let isPressing = false;
 let isLeaving = false;
 
@@ -112,7 +113,10 @@ async function refresh() {
 }
 
 async function tick() {
-  if (!document.hidden && !isInUse())
+  if (document.hidden) return wait();
+  const isHeld = isInUse();
+  if (isOn && isHeld !== wasHeld) sayThatItRuns(isHeld);
+  if (!isHeld)
     try {
       await refresh();
     } catch {
@@ -154,9 +158,14 @@ function pause() {
   });
 }
 
+function sayThatItRuns(isHeld) {
+  wasHeld = isHeld;
+  say(isHeld ? 'Updates wait while the page is in use' : 'Updates by itself', 'Pause', pause);
+}
+
 function run() {
   isOn = true;
-  say('Updates by itself', 'Pause', pause);
+  sayThatItRuns(false);
 }
 
 localise(document);

@@ -140,6 +140,7 @@ describe('an open page of the desk', () => {
     await search.focus();
     await page.clock.runFor(3 * EVERY_MS);
     assert.equal(times.count, 0, 'it has the focus');
+    await page.getByText('Updates wait while the page is in use').waitFor();
     await search.fill('half a wo');
     await page.locator('h1').click();
     await page.clock.runFor(3 * EVERY_MS);
@@ -149,6 +150,7 @@ describe('an open page of the desk', () => {
     await page.locator('h1').click();
     await nextUpdate(page);
     assert.ok(times.count > 0);
+    await page.getByText('Updates by itself').waitFor();
   });
 
   test('is not touched either if somebody begins to write while it is asked for', async (t) => {
