@@ -71,7 +71,7 @@ pub(super) async fn begin_once(
     else {
         return Err(Problem::because(
             Kind::KeyReused,
-            "This was sent before, with other entries: that was done, and not this. Load the page again.",
+            "This form was sent before, with other entries. Those were used, and these were not. Load the page again.",
         ));
     };
     Ok(Begun { id, is_new: false, is_unfinished: known.outcome == BEGUN })

@@ -29,7 +29,7 @@ pub(super) fn said(verdict: ExecuteResult) -> String {
             }
         }
         ExecuteResult::Pending { in_doubt: true, .. } => {
-            "begun; the provider’s answer is not known, and is being found out".to_owned()
+            "begun; the provider’s answer is not known yet; it is asked until it says".to_owned()
         }
         ExecuteResult::Pending { .. }
         | ExecuteResult::InProgress { .. }

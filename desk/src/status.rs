@@ -75,7 +75,7 @@ const PAYMENT: [Status; 12] = [
         "The provider took the capture back, and may repeat it by itself.",
     ),
     status("disputed", "disputed", "bad", "The money was taken, and a bank wants it back or has got it."),
-    status("canceled", "canceled", "plain", "It was called off. Nothing was taken."),
+    status("canceled", "canceled", "plain", "It was canceled. Nothing was taken."),
     status("expired", "expired", "plain", "What was reserved was not captured in time. Nothing was taken."),
     status("declined", "declined", "bad", "The bank said no, for good. Nothing was taken."),
     status("failed", "failed", "bad", "The provider refused it, for good. Nothing was taken."),
@@ -149,7 +149,7 @@ const GATE: [Status; 8] = [
         "in_doubt",
         "unknown",
         "warn",
-        "The site’s answer was lost. It is found out, or sent again under its key, once its visitor comes again.",
+        "The site’s answer was lost. The site is asked, or sent the request again under its key, once its visitor comes back.",
     ),
     status("open", "processing", "warn", "It is being passed on, or is taken up again by itself."),
     status("done", "done", "good", "It was done, once: duplicates get its answer."),
@@ -227,8 +227,8 @@ pub const OUTCOMES: [Outcome; 4] = [
     },
     Outcome {
         name: "called_off",
-        word: "Called off",
-        filter: "called off: canceled or expired",
+        word: "Canceled or expired",
+        filter: "canceled or expired",
         statuses: &["canceled", "expired"],
     },
 ];

@@ -32,7 +32,7 @@ pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_
     let why = why.unwrap_or_default();
     said.push(match payment.status.as_str() {
         "succeeded" | "disputed" if payment.captured_minor < payment.amount_minor => {
-            format!("{provider} took {} of it; the rest was given up.", sum(payment.captured_minor))
+            format!("{provider} took {} of it; the rest was released.", sum(payment.captured_minor))
         }
         "succeeded" | "disputed" => format!("{provider} took it."),
         "requires_capture" => format!("{provider} holds the money: it can be taken, or released."),
@@ -44,7 +44,7 @@ pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_
         }
         "processing" => format!("{provider} has not decided yet."),
         "declined" => format!("The bank declined it{why}. Nothing was taken."),
-        "canceled" => "It was called off. Nothing was taken.".to_owned(),
+        "canceled" => "It was canceled. Nothing was taken.".to_owned(),
         "expired" => "The reservation has lapsed. Nothing was taken.".to_owned(),
         "capture_failed" => {
             format!("{provider} took the capture back, and may repeat it by itself: it counts as taken.")

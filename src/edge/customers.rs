@@ -99,7 +99,7 @@ fn unfinished(verdict: &ExecuteResult) -> Option<Problem> {
             (Kind::InProgress, *retry_after_ms, detail)
         }
         ExecuteResult::Pending { retry_after_ms, in_doubt: true } => {
-            let detail = "The provider has not answered whether it made or changed the customer. It is being found out. Send the same \
+            let detail = "The provider has not answered whether it made or changed the customer. We keep asking it. Send the same \
                           request again after the time in Retry-After; it cannot make a second one.";
             (Kind::OutcomeUnknown, *retry_after_ms, detail)
         }

@@ -223,7 +223,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto(order);
       await heading(page, 'Your bank wants to be sure it is you');
       await page.getByRole('button', { name: 'Pay with another card' }).click();
-      await page.getByText('That payment was given up').waitFor();
+      await page.getByText('That payment was canceled').waitFor();
       await card(page, 'good').check();
       await payButton(page).click();
       const shown = await paidOnce(page);

@@ -306,7 +306,7 @@ describe('at the desk', () => {
     await backToUsed(page, 'Refund $1.00', used);
     await page.locator('input[name=amount]').evaluate((input) => (input.value = '$2.00'));
     await page.getByRole('button', { name: 'Refund $1.00' }).click();
-    await page.getByText('This was sent before, with other entries').waitFor();
+    await page.getByText('This form was sent before, with other entries').waitFor();
     const { refunds } = await site.sim('GET', 'ledger');
     assert.equal(refunds.filter(({ amount }) => amount === 200).length, 0);
   });

@@ -135,7 +135,7 @@ const pages = {
   'cart that was given up': async (page) => {
     await pages['cart at the bank'](page);
     await page.getByRole('button', { name: 'Pay with another card' }).click();
-    await page.getByText('That payment was given up').waitFor();
+    await page.getByText('That payment was canceled').waitFor();
   },
 
   'cart: outcome unknown': async (page) => {

@@ -108,7 +108,7 @@ describe('3-D Secure', () => {
     assert.equal(left.status, 303);
     const page = await visit.visitor.follow(left);
     assert.equal(heading(page), FORM);
-    assert.match(page.text, /That payment was given up/);
+    assert.match(page.text, /That payment was canceled/);
     const requests = await site.simulator.requests();
     const canceled = requests.filter(({ path }) => path.endsWith(`${visit.bank.split('/').at(-1)}/cancel`));
     assert.deepEqual(
@@ -148,7 +148,7 @@ describe('3-D Secure', () => {
       const seen = await visit.visitor.visit(visit.path);
       return heading(seen) === FORM && seen;
     });
-    assert.match(page.text, /That payment was given up/);
+    assert.match(page.text, /That payment was canceled/);
     await assertPaidOnce(await pay({ ...visit, form: page.entries }, GOOD), { card: GOOD });
   });
 

@@ -65,7 +65,7 @@ kinds! {
          always give this answer; see the payment for how it stands now."
     );
     Forbidden(
-        403, "forbidden", "This form does not come from here",
+        403, "forbidden", "This form belongs to another site",
         "Forms are accepted from this site's own pages only. Nothing was run."
     );
     HttpsRequired(
@@ -170,7 +170,7 @@ kinds! {
     );
     OutcomeUnknown(
         503, "outcome-unknown", "The outcome is not known yet",
-        "The payment provider has not answered whether it charged. It is being found out. Send the same request with \
+        "The payment provider has not answered whether it charged. We keep asking it. Send the same request with \
          the same key again after the time in Retry-After; it cannot charge twice."
     );
     Unavailable(

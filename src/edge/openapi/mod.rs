@@ -33,7 +33,7 @@ const ABOUT: &str = "Make a key for each thing that is to happen once, send it i
 
 - **Bodies** are JSON or `application/x-www-form-urlencoded`, at most 65,536 bytes. A parameter that an operation does not know is refused.
 - **Problems** are `application/problem+json` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)); whoever prefers HTML gets a page. The `type` of each is a page that explains it.
-- **Unknown outcomes** are no failures: 503 `outcome-unknown` means that it is being found out. Send the same request again.
+- **Unknown outcomes** are no failures: 503 `outcome-unknown` means that the provider is still being asked. Send the same request again.
 - **HEAD** works wherever GET does; **OPTIONS** is 204 with `Allow`, and answers the preflight of the origins that are allowed.
 - **Credentials** are taken over https only: plain http is sent on (308), or refused (403), but on this machine.
 - In the demo the token of an account is its address: `user@example.com`, or `user-bad-source@example.com`, whose card is declined.";

@@ -216,7 +216,7 @@ fn payment_request() -> Schema {
             .example("pm_card_visa"))
         .may_have("customer", text().about("The provider's customer."))
         .may_have("receipt_email", text().with("format", "email").at_most(EMAIL_MAX).about(
-            "To whom receipts go: when the money is taken, given back, or called off. The account's own address if it is \
+            "To whom receipts go: when the money is taken or refunded, or the payment is canceled. The account's own address if it is \
              left out.",
         ))
         .may_have("description", text().about("For you, and on the provider's dashboard."))
@@ -257,14 +257,14 @@ fn failure_code() -> Schema {
         ),
         (
             "earlier_try_open",
-            "An earlier try to pay the order is still being called off at the provider, or is being given \
-            back: nothing was sent. Try again in a few minutes.",
+            "An earlier attempt to pay the order is still being canceled or refunded at the provider: \
+            nothing was sent. Try again in a few minutes.",
         ),
         ("not_executed", "It did not reach the provider."),
-        ("partially_authorized", "The card had less than the whole amount. What was held is given up."),
+        ("partially_authorized", "The card did not cover the whole amount. What was held is released."),
         (
             "payment_canceled",
-            "The reservation was canceled at the provider, has lapsed, or was called off there after nobody \
+            "The reservation was canceled at the provider, has lapsed, or was canceled there after nobody \
             had heard of it.",
         ),
         ("payment_intent_unexpected_state", "It was moved otherwise at Stripe: see the payment."),
@@ -402,7 +402,7 @@ fn key() -> Schema {
     object()
         .has("object", constant("idempotency_key"))
         .has("status", one_of_words(["processing", "unknown", "complete", "expired"]).about(
-            "`processing`: under way. `unknown`: the provider has not said; it is being found out. `complete`: ended, the \
+            "`processing`: under way. `unknown`: the provider has not said; it is asked until it does. `complete`: ended, the \
              response is replayed. `expired`: ended, the response is gone.",
         ))
         .has("recovery_point", text().about("How far it came: where a retry goes on.").example("finished"))

@@ -123,7 +123,7 @@ pub(crate) fn open(phase: &mut Phase<'_>) -> Result<(), Bug> {
         code: "earlier_try_open".to_owned(),
         decline_code: None,
         message:
-            "An earlier try to pay is still being called off at the payment provider, so no other was begun. \
+            "An earlier attempt to pay is still being canceled at the payment provider, so no other was begun. \
                   Nothing was charged for this one. Try again in a few minutes."
                 .to_owned(),
     });

@@ -257,7 +257,7 @@ fn called_off(
             payment: Some(told.payment.clone()),
             code: "payment_canceled".to_owned(),
             decline_code: None,
-            message: "The payment was called off. Nothing was charged.".to_owned(),
+            message: "The payment was canceled. Nothing was charged.".to_owned(),
         },
         request_id: Some(told.id.clone()),
     });
