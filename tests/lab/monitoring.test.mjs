@@ -21,6 +21,9 @@ import { until } from '../worker/support/until.mjs';
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const folder = join(root, 'monitoring');
 const text = (name) => readFileSync(join(folder, name), 'utf8');
+// Fetched where apt is; elsewhere the two tests that need them are not played. Nothing is awaited once there are tests: they would run and
+// end, and the site with them, before the last ones are there.
+const programs = await prometheus().catch((error) => console.log(error.message));
 // A lab, whose counts Prometheus may read as it is.
 const site = await startSite({ vars: { LAB: 'true' }, secrets: { ADMIN_TOKEN } });
 after(() => site.close());
@@ -105,9 +108,6 @@ test('what the composition mounts is there', () => {
   const datasource = /uid: (\S+)/.exec(text('grafana/provisioning/datasources/prometheus.yml'))[1];
   for (const panel of dashboard.panels) assert.equal(panel.datasource.uid, datasource);
 });
-
-// Fetched where apt is; elsewhere the two below are not played.
-const programs = await prometheus().catch((error) => console.log(error.message));
 
 if (programs)
   test('Prometheus takes rules, configurations and queries, and the alerts pass their tests', (t) => {
