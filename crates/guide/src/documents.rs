@@ -68,7 +68,7 @@ pub(crate) static GROUPS: &[Group] = &[
                 "docs/lab.md",
                 "lab",
                 "The lab",
-                "Ten experiments with idempotency keys, each a minute long: one in the browser, nine with curl.",
+                "An experiment with idempotency keys in the browser, and ten with curl, each a minute long.",
             ),
         ],
     },

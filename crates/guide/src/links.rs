@@ -33,6 +33,11 @@ pub(crate) fn target(file: &str, link: &str) -> Target {
     }
 }
 
+/// The address of a picture in the document `file`, if the site has it.
+pub(crate) fn picture(file: &str, link: &str) -> Option<String> {
+    joined(file, link).strip_prefix("static/").map(|name| format!("/assets/{name}"))
+}
+
 /// A path relative to the folder of a file, from the root.
 fn joined(file: &str, path: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
@@ -53,6 +58,13 @@ mod tests {
 
     fn address(of: &str) -> Target {
         Target::Address(of.to_owned())
+    }
+
+    #[test]
+    fn a_picture_is_one_of_the_sites_own() {
+        assert_eq!(picture("docs/lab.md", "../static/preview.png").as_deref(), Some("/assets/preview.png"));
+        assert_eq!(picture("README.md", "docs/picture.png"), None);
+        assert_eq!(picture("README.md", "https://elsewhere.example/static/picture.png"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use pulldown_cmark::{
 };
 
 use crate::headings::Anchors;
-use crate::links::{DEMO, Target, target};
+use crate::links::{DEMO, Target, picture, target};
 
 /// A document, ready for its page.
 #[derive(Debug, Default)]
@@ -48,6 +48,8 @@ struct Page<'a> {
     links: Vec<&'static str>,
     /// What comes is the text of a link that is an address of the demo.
     is_address_of_demo: bool,
+    /// What comes is the text of a picture that is not shown.
+    is_words_only: bool,
     /// The language and the text of the current block of code.
     code: Option<(String, String)>,
     table: Table,
@@ -82,6 +84,16 @@ impl<'a> Page<'a> {
                 let end = self.links.pop().unwrap_or_default();
                 self.push(end);
             }
+            // Of a picture that the site does not have its words remain.
+            Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
+                let address = picture(self.file, &dest_url);
+                self.is_words_only = address.is_none();
+                if let Some(address) = address {
+                    let dest_url = address.into();
+                    self.events.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
+                }
+            }
+            Event::End(TagEnd::Image) if self.is_words_only => self.is_words_only = false,
             Event::Start(Tag::CodeBlock(kind)) => {
                 let language = match kind {
                     CodeBlockKind::Fenced(language) => language.to_string(),
