@@ -11,6 +11,12 @@ use web::reply::CSP;
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
 
+/// The way back from the mailbox. The simulator by itself has none: where it stands alone these pages do not exist.
+const NAVIGATION: &str = concat!(
+    "<nav aria-label=\"Demo\"><a href=\"/\">Paid Once</a><a href=\"/lab\">Lab</a><a href=\"/checkout\">Checkout</a>",
+    "<a href=\"/docs\">API</a><a href=\"/admin\">Desk</a><a href=\"/guide\">Docs</a></nav>"
+);
+
 /// `/_sim/…`: hands a request on, without anything that says who asks.
 pub(crate) async fn show(app: &App, request: &Request) -> Result<Answer, Problem> {
     let body = String::from_utf8_lossy(&request.body);
@@ -24,7 +30,8 @@ pub(crate) async fn show(app: &App, request: &Request) -> Result<Answer, Problem
     };
     let reply = app.send(Service::Simulator, &forwarded).await.map_err(unreadable)?;
     // What an email's HTML may do is for the mailbox to say; the bank's page has a form to press, and nothing else.
-    let policy = reply.header(CSP).filter(|_| request.path.starts_with("/_sim/mailbox"));
+    let is_mailbox = request.path.starts_with("/_sim/mailbox");
+    let policy = reply.header(CSP).filter(|_| is_mailbox);
     let mut answer =
         Answer::empty(reply.status, "simulated").with(CSP, policy.unwrap_or_else(|| POLICY.to_owned()));
     for name in ["content-type", "location"] {
@@ -32,6 +39,11 @@ pub(crate) async fn show(app: &App, request: &Request) -> Result<Answer, Problem
             answer = answer.with(name, value);
         }
     }
-    answer.body = reply.body.into_bytes();
+    let body = if is_mailbox {
+        reply.body.replacen("<body>", &format!("<body>{NAVIGATION}"), 1)
+    } else {
+        reply.body
+    };
+    answer.body = body.into_bytes();
     Ok(answer)
 }

@@ -5,7 +5,9 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#98a2b3;--line:#2a3142;--paper:#171c28;--ground:#0f131c;--good:#47cd89;\
 --bad:#f97066;--act:#8b93ff}}\
 *{box-sizing:border-box}body{margin:0;padding:2rem 1rem;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
-main{max-width:84rem;margin:auto}main.small{max-width:26rem}h1{font-size:1.5rem;margin:0 0 .25rem}p{margin:.25rem 0;color:var(--soft)}\
+nav,main{max-width:84rem;margin:auto}nav{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;margin-bottom:1.5rem}\
+nav a{padding:.5rem 0;text-decoration:none}nav a:first-child{font-weight:600}nav a:hover{text-decoration:underline}\
+main.small{max-width:26rem}h1{font-size:1.5rem;margin:0 0 .25rem}p{margin:.25rem 0;color:var(--soft)}\
 dl{display:flex;flex-wrap:wrap;gap:1rem;margin:1.5rem 0}dl div{background:var(--paper);border:1px solid var(--line);border-radius:.75rem;\
 padding:.75rem 1.25rem}dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.5rem;font-variant-numeric:tabular-nums}\
 a{color:var(--act)}a:focus-visible,summary:focus-visible{outline:3px solid var(--act);outline-offset:2px}\
