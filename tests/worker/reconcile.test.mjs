@@ -363,12 +363,12 @@ describe('with a window of a second and no webhooks', async () => {
     /** As if all of these lists had been read, whatever comes. */
     const read = (...names) =>
       model.run(
-        `UPDATE cursors SET through_ms = ?, until_ms = NULL, after = NULL WHERE name IN ('${names.join("', '")}')`,
+        `UPDATE cursors SET through_ms = ?, until_ms = NULL, slices = NULL WHERE name IN ('${names.join("', '")}')`,
         Date.now() + 86_400_000,
       );
     const readAgain = () =>
       model.run(
-        "UPDATE cursors SET through_ms = ?, until_ms = NULL, after = NULL WHERE name NOT LIKE '%_since'",
+        "UPDATE cursors SET through_ms = ?, until_ms = NULL, slices = NULL WHERE name NOT LIKE '%_since'",
         Date.now() - 1_000,
       );
     const openBreaks = (id) =>
@@ -461,17 +461,22 @@ describe('with a window of a second and no webhooks', async () => {
     for (let n = 0; n < made; n += 23)
       await Promise.all(Array.from({ length: 23 }, () => atStripe(site, 'payment_intents', MADE_ELSEWHERE)));
     const before = await model.first("SELECT count(*) AS number FROM breaks WHERE kind = 'orphan'");
-    // As the run before has left it: in the middle of the list.
+    // As the run before has left it: in the middle of the list, which it has cut in two.
     await model.run(
       "UPDATE cursors SET through_ms = ? WHERE name IN ('stripe_events', 'stripe_movements')",
       Date.now() + 86_400_000,
     );
     const page = await site.simulator.stripe('payment_intents?limit=100');
     const until_ms = Date.now() + 2_000;
+    const last = page.data[99];
+    const slices = [
+      { from_s: last.created, until_s: last.created, after: last.id },
+      { from_s: page.data[0].created - 3_600, until_s: last.created - 1 },
+    ];
     await model.run(
-      "UPDATE cursors SET until_ms = ?, after = ? WHERE name = 'stripe_payments'",
+      "UPDATE cursors SET until_ms = ?, slices = ? WHERE name = 'stripe_payments'",
       until_ms,
-      page.data[99].id,
+      JSON.stringify(slices),
     );
     const { reconcile } = await model.tick();
     assert.equal(reconcile.complete, true);

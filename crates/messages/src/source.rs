@@ -1,8 +1,5 @@
 //! The lists of Stripe's that are compared with our records, and the names of their cursors.
 
-/// How far a pass overlaps the previous one, in ms: entries appear late, and clocks differ.
-const OVERLAP_MS: u64 = 600_000;
-
 /// A list of Stripe's that is compared with our records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -52,11 +49,11 @@ impl Source {
         Self::ALL.into_iter().find(|source| source.cursor() == name)
     }
 
-    /// How far a pass of this list overlaps the previous one, in ms: payments are compared again for `window_ms`.
-    pub fn overlap_ms(self, window_ms: u64) -> u64 {
+    /// How far back what was read is compared once more, in ms: payments for `window_ms`.
+    pub const fn again_ms(self, window_ms: u64) -> u64 {
         match self {
-            Self::Events | Self::Movements => OVERLAP_MS,
-            Self::Payments => window_ms.max(OVERLAP_MS),
+            Self::Events | Self::Movements => 0,
+            Self::Payments => window_ms,
         }
     }
 }

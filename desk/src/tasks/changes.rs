@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecord};
+use super::page::PageEnd;
 use super::provider_ledger::{RemoteRecord, read_entry};
+use once::call::FrozenRequest;
 use payments::payment::DisputeStatus;
 use payments::providers::stripe::dispute_status;
 
@@ -81,10 +83,8 @@ impl DisputeThen {
 pub struct Page {
     /// The events about payments.
     pub changes: Vec<Change>,
-    /// The last event on it.
-    pub last: Option<String>,
-    /// Whether older ones follow.
-    pub has_more: bool,
+    /// Where it ends.
+    pub end: PageEnd,
 }
 
 /// Reads a page.
@@ -97,6 +97,7 @@ pub fn read_page(body: &str) -> Result<Page, String> {
     #[derive(Deserialize)]
     struct Event {
         id: String,
+        created: Option<u64>,
         data: Data,
     }
     #[derive(Deserialize)]
@@ -104,9 +105,23 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         object: Value,
     }
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    let last = list.data.last().map(|event| event.id.clone());
+    let last = list.data.last();
+    let (last, created_s) = (last.map(|event| event.id.clone()), last.and_then(|event| event.created));
+    let end = PageEnd { last, created_s, has_more: list.has_more };
     let changes = list.data.into_iter().filter_map(|event| change(event.data.object)).collect();
-    Ok(Page { changes, last, has_more: list.has_more })
+    Ok(Page { changes, end })
+}
+
+/// Asks for a dispute. <https://docs.stripe.com/api/disputes/retrieve>
+pub fn dispute_request(id: &str) -> FrozenRequest {
+    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    FrozenRequest::new(format!("/v1/disputes/{id}"), String::new())
+}
+
+/// Reads a dispute.
+pub fn read_dispute(body: &str) -> Result<DisputeThen, String> {
+    let object: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    dispute(&object).ok_or_else(|| "that is no dispute".to_owned())
 }
 
 fn change(mut object: Value) -> Option<Change> {
@@ -143,7 +158,7 @@ mod tests {
             {"id": "evt_5", "data": {"object": {"object": "dispute", "id": "du_1", "status": "needs_response", "payment_intent": "pi_4"}}},
             {"id": "evt_3", "data": {"object": {"object": "charge", "id": "ch_1", "payment_intent": {"id": "pi_3"}}}},
             {"id": "evt_2", "data": {"object": {"object": "charge", "id": "ch_2", "payment_intent": null}}},
-            {"id": "evt_1", "data": {"object": {"object": "payment_intent", "id": "pi_1", "status": "succeeded", "amount": 500,
+            {"id": "evt_1", "created": 9, "data": {"object": {"object": "payment_intent", "id": "pi_1", "status": "succeeded", "amount": 500,
              "amount_received": 500, "currency": "usd", "created": 7, "metadata": {}, "latest_charge": "ch_3"}}}]}"#;
         let page = read_page(body).unwrap();
         let ids: Vec<&str> = page.changes.iter().map(|change| change.payment.as_str()).collect();
@@ -151,7 +166,8 @@ mod tests {
         let open = DisputeThen { id: "du_1".to_owned(), status: DisputeStatus::Open };
         assert_eq!(page.changes[1].dispute, Some(open));
         assert_eq!(page.changes[3].then.as_ref().unwrap().status, LedgerStatus::Captured);
-        assert_eq!((page.last.as_deref(), page.has_more), (Some("evt_1"), true));
+        let end = PageEnd { last: Some("evt_1".to_owned()), created_s: Some(9), has_more: true };
+        assert_eq!(page.end, end);
         assert!(TYPES.len() <= 20);
     }
 }

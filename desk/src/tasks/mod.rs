@@ -14,6 +14,8 @@ pub mod cursor;
 pub mod late;
 pub mod movements;
 pub(crate) mod names;
+pub mod pace;
+pub mod page;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;

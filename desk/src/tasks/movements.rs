@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecords};
+use super::page::PageEnd;
 use once::call::FrozenRequest;
 use payments::providers::Provider;
 
@@ -182,8 +183,8 @@ impl Movement {
 pub struct Page {
     /// The movements.
     pub movements: Vec<Movement>,
-    /// Whether older ones follow.
-    pub has_more: bool,
+    /// Where it ends.
+    pub end: PageEnd,
 }
 
 /// Reads a page.
@@ -194,7 +195,10 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         has_more: bool,
     }
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    Ok(Page { movements: list.data.into_iter().map(Row::movement).collect(), has_more: list.has_more })
+    let last = list.data.last();
+    let (last, created_s) = (last.map(|row| row.id.clone()), last.and_then(|row| row.created));
+    let end = PageEnd { last, created_s, has_more: list.has_more };
+    Ok(Page { movements: list.data.into_iter().map(Row::movement).collect(), end })
 }
 
 /// Reads one.
@@ -210,6 +214,7 @@ struct Row {
     #[serde(default)]
     reporting_category: String,
     amount: i64,
+    created: Option<u64>,
     currency: String,
     #[serde(default)]
     source: Value,

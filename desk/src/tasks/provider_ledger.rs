@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use super::page::PageEnd;
 use once::call::FrozenRequest;
 
 /// How a payment stands in the provider's books.
@@ -59,8 +60,8 @@ pub struct RemoteRecord {
 pub struct Page {
     /// The entries.
     pub entries: Vec<RemoteRecord>,
-    /// Whether older ones follow.
-    pub has_more: bool,
+    /// Where it ends.
+    pub end: PageEnd,
 }
 
 /// The list's query parameters besides the time range.
@@ -82,7 +83,10 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         has_more: bool,
     }
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    Ok(Page { entries: list.data.into_iter().map(Intent::entry).collect(), has_more: list.has_more })
+    let last = list.data.last();
+    let (last, created_s) = (last.map(|intent| intent.id.clone()), last.map(|intent| intent.created));
+    let end = PageEnd { last, created_s, has_more: list.has_more };
+    Ok(Page { entries: list.data.into_iter().map(Intent::entry).collect(), end })
 }
 
 /// Reads one payment.
@@ -156,7 +160,8 @@ mod tests {
             {"id": "pi_2", "status": "requires_action", "amount": 1, "amount_received": 0, "currency": "eur", "created": 6,
              "metadata": {}, "latest_charge": null}]}"#;
         let page = read_page(body).unwrap();
-        assert!(page.has_more);
+        let end = PageEnd { last: Some("pi_2".to_owned()), created_s: Some(6), has_more: true };
+        assert_eq!(page.end, end);
         let [first, second] = page.entries.as_slice() else { panic!() };
         assert_eq!(first.status, LedgerStatus::Captured);
         assert_eq!((first.amount_minor, first.taken_minor, first.refunded_minor), (500, 400, 30));

@@ -1,90 +1,103 @@
-//! Reads Stripe's lists page by page, and compares what stands in them with our records.
+//! Reads Stripe's lists in rounds of pages, and compares what stands in them with our records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use worker::{Error, Result};
+use worker::{Date, Error, Result};
 
 use super::session::{Findings, Reconciliation};
-use crate::tasks::changes;
+use crate::tasks::changes::{self, Change};
 use crate::tasks::compare::{Comparison, compare};
-use crate::tasks::cursor::{Cursor, Source};
+use crate::tasks::cursor::{Cursor, SLICES_MAX, Source};
 use crate::tasks::movements::{self, Matched, Movement};
+use crate::tasks::pace::may_go_on;
+use crate::tasks::page::PageEnd;
 use crate::tasks::provider_ledger::{self, RemoteRecord};
-
-/// How many calls (to the provider and to D1) a run may have made before it stops reading a list: an invocation may make 1000.
-const fn calls_max(source: Source) -> u32 {
-    match source {
-        Source::Events => 300,
-        Source::Movements => 500,
-        Source::Payments => 650,
-    }
-}
+use payments::providers::HttpAnswer;
 
 impl Reconciliation {
     /// Continues reading a list. Returns until when all of it was read, in ms since the epoch, and whether the pass is finished.
     pub(super) async fn read_list(&mut self, source: Source) -> Result<(u64, bool)> {
-        let overlap_ms = source.overlap_ms(self.window_ms);
         let mut cursor = match self.cursor(&self.cursor_name(source)).await? {
             Some(cursor) => cursor,
             None => {
                 let first = Cursor::first(self.now_ms.saturating_sub(self.window_ms));
                 // What is older than the first request need not be in the list.
-                let since = Cursor::first(first.through_ms.saturating_sub(overlap_ms));
+                let since = Cursor::first(first.through_ms.saturating_sub(source.again_ms(self.window_ms)));
                 self.save_cursor(&self.since_name(source), &since).await?;
                 first
             }
         };
-        cursor.begin(self.quiet_since_ms);
+        cursor.begin(self.quiet_since_ms, source.again_ms(self.window_ms));
         loop {
-            let answer = self.get(&cursor.request(source, overlap_ms)).await?;
-            if answer.status != 200 {
-                if cursor.restart(answer.status) {
-                    self.save_cursor(&self.cursor_name(source), &cursor).await?;
-                }
-                let list = source.as_str();
-                return Err(Error::RustError(format!("the list of {list} was answered {}", answer.status)));
-            }
-            let (last, has_more) = self.process_page(source, &answer.body).await?;
-            let is_over = cursor.advance(last.as_deref(), has_more);
+            let bodies = self.read_round(source, &mut cursor).await?;
+            let pages = self.process_pages(source, &bodies).await?;
+            let is_over = cursor.advance(&pages);
             // Findings are written before the cursor moves on.
             self.save_cursor(&self.cursor_name(source), &cursor).await?;
-            if is_over || self.calls - self.calls_before >= self.share_of(calls_max(source)) {
+            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.account_since_ms);
+            if is_over || !may_go_on(source, self.share, self.used) {
                 return Ok((cursor.through_ms, is_over));
             }
         }
     }
 
-    /// Processes a page. Returns its last entry and whether more follow.
-    async fn process_page(&mut self, source: Source, body: &str) -> Result<(Option<String>, bool)> {
+    /// The next page of each slice.
+    async fn read_round(&mut self, source: Source, cursor: &mut Cursor) -> Result<Vec<String>> {
+        let requests: Vec<_> =
+            cursor.slices.iter().take(SLICES_MAX).map(|slice| slice.request(source)).collect();
+        let answers = self.get_all(&requests).await;
+        let mut bodies = Vec::new();
+        for (index, answer) in answers.into_iter().enumerate() {
+            let HttpAnswer { status, body, .. } = answer?;
+            if status != 200 {
+                if cursor.restart(index, status) {
+                    self.save_cursor(&self.cursor_name(source), cursor).await?;
+                }
+                let list = source.as_str();
+                return Err(Error::RustError(format!("the list of {list} was answered {status}")));
+            }
+            bodies.push(body);
+        }
+        Ok(bodies)
+    }
+
+    /// Processes pages of a list. Returns where each ends.
+    async fn process_pages(&mut self, source: Source, bodies: &[String]) -> Result<Vec<PageEnd>> {
+        let bodies = bodies.iter().map(String::as_str);
         Ok(match source {
             Source::Events => {
-                let page = changes::read_page(body).map_err(Error::RustError)?;
-                self.compare_changes(&page).await?;
-                (page.last, page.has_more)
+                let (changes, ends) = together(
+                    bodies.map(|body| changes::read_page(body).map(|page| (page.changes, page.end))),
+                )?;
+                self.compare_changes(&changes).await?;
+                ends
             }
             Source::Movements => {
-                let page = movements::read_page(body).map_err(Error::RustError)?;
-                self.compare_movements(&page.movements).await?;
-                (page.movements.last().map(|last| last.id.clone()), page.has_more)
+                let (movements, ends) = together(
+                    bodies.map(|body| movements::read_page(body).map(|page| (page.movements, page.end))),
+                )?;
+                self.compare_movements(&movements).await?;
+                ends
             }
             Source::Payments => {
-                let page = provider_ledger::read_page(body).map_err(Error::RustError)?;
-                self.compare_records(&page.entries).await?;
-                (page.entries.last().map(|last| last.id.clone()), page.has_more)
+                let (entries, ends) = together(
+                    bodies.map(|body| provider_ledger::read_page(body).map(|page| (page.entries, page.end))),
+                )?;
+                self.compare_records(&entries).await?;
+                ends
             }
         })
     }
 
-    /// Fetches the payments of a page of events where the event does not match our records.
-    async fn compare_changes(&mut self, page: &changes::Page) -> Result<()> {
-        let all: Vec<&str> = page.changes.iter().map(|change| change.payment.as_str()).collect();
-        let said = || page.changes.iter().filter_map(|change| change.then.as_ref());
+    /// Fetches the payments of events where the event does not match our records.
+    async fn compare_changes(&mut self, changes: &[Change]) -> Result<()> {
+        let all: Vec<&str> = changes.iter().map(|change| change.payment.as_str()).collect();
+        let said = || changes.iter().filter_map(|change| change.then.as_ref());
         let resources: Vec<&str> = said().filter_map(|then| then.resource.as_deref()).collect();
         let known = self.local_records(&all, &resources).await?;
         let is_same = |then: &&RemoteRecord| compare(then, &known, self.quiet_since_ms) == Comparison::Match;
         let same: Vec<&str> = said().filter(is_same).map(|then| then.id.as_str()).collect();
-        let ids: BTreeSet<&str> = page
-            .changes
+        let ids: BTreeSet<&str> = changes
             .iter()
             .filter(|change| !change.then.as_ref().is_some_and(|then| is_same(&then)))
             .map(|change| change.payment.as_str())
@@ -93,15 +106,27 @@ impl Reconciliation {
         let found = Findings { listed: same, ..Findings::default() };
         self.write(&found).await?;
         self.fetch_and_compare(ids).await?;
-        // The latest event of each dispute, which the comparison of payments does not cover.
-        let mut newest = BTreeMap::new();
-        for change in page.changes.iter().filter(|change| change.dispute.is_some()) {
-            newest.entry(change.payment.as_str()).or_insert(change);
+        // The comparison of payments does not cover disputes. An event may not be the last one: where it does not match the dispute is
+        // asked for.
+        let mut differing = BTreeMap::new();
+        for change in changes {
+            if let (Some(then), Some(ours)) = (&change.dispute, known.by_provider_id(&change.payment))
+                && then.unknown(ours).is_some()
+            {
+                differing.insert(then.id.as_str(), (then, ours));
+            }
         }
-        let unknown = |change: &&changes::Change| {
-            change.dispute.as_ref()?.unknown(known.by_provider_id(&change.payment)?)
-        };
-        let breaks = newest.values().filter_map(unknown).collect();
+        let requests: Vec<_> = differing.keys().map(|id| changes::dispute_request(id)).collect();
+        let mut breaks = Vec::new();
+        for (answer, (then, ours)) in self.get_all(&requests).await.into_iter().zip(differing.values()) {
+            let HttpAnswer { status, body, .. } = answer?;
+            let now = match status {
+                200 => changes::read_dispute(&body).map_err(Error::RustError)?,
+                404 => (*then).clone(),
+                status => return Err(Error::RustError(format!("a dispute was answered {status}"))),
+            };
+            breaks.extend(now.unknown(ours));
+        }
         self.write(&Findings { breaks, ..Findings::default() }).await
     }
 
@@ -136,11 +161,12 @@ impl Reconciliation {
     pub(super) async fn fetch_and_compare(&mut self, ids: BTreeSet<&str>) -> Result<BTreeSet<String>> {
         let mut entries = Vec::new();
         let mut absent = BTreeSet::new();
-        for id in ids {
-            let answer = self.get(&provider_ledger::entry_request(id)).await?;
-            match answer.status {
-                200 => entries.push(provider_ledger::read_entry(&answer.body).map_err(Error::RustError)?),
-                404 => drop(absent.insert(id.to_owned())),
+        let requests: Vec<_> = ids.iter().map(|id| provider_ledger::entry_request(id)).collect();
+        for (id, answer) in ids.iter().zip(self.get_all(&requests).await) {
+            let HttpAnswer { status, body, .. } = answer?;
+            match status {
+                200 => entries.push(provider_ledger::read_entry(&body).map_err(Error::RustError)?),
+                404 => drop(absent.insert((*id).to_owned())),
                 status => return Err(Error::RustError(format!("a payment was answered {status}"))),
             }
         }
@@ -170,4 +196,17 @@ impl Reconciliation {
         }
         self.write(&found).await
     }
+}
+
+/// What several pages carry, in one, and where each of them ends.
+fn together<T>(
+    pages: impl Iterator<Item = std::result::Result<(Vec<T>, PageEnd), String>>,
+) -> Result<(Vec<T>, Vec<PageEnd>)> {
+    let (mut all, mut ends) = (Vec::new(), Vec::new());
+    for page in pages {
+        let (entries, end) = page.map_err(Error::RustError)?;
+        all.extend(entries);
+        ends.push(end);
+    }
+    Ok((all, ends))
 }

@@ -24,6 +24,7 @@ use worker::{Date, Env, Error, Result};
 use self::session::Reconciliation;
 use super::breaks;
 use super::cursor::Source;
+use super::pace::Used;
 use crate::config::Config;
 use crate::operations;
 use messages::operations::{PaymentsSettings, SETTINGS_PATH};
@@ -48,8 +49,8 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         now_ms,
         account: None,
         share: 1,
-        calls: 0,
-        calls_before: 0,
+        used: Used::default(),
+        account_since_ms: now_ms,
         movements: 0,
         compared: BTreeSet::new(),
         breaks: BTreeSet::new(),
@@ -66,7 +67,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
     let mut unmoved = 0;
     for account in &accounts {
         run.account.clone_from(account);
-        run.calls_before = run.calls;
+        (run.used, run.account_since_ms) = (Used::default(), Date::now().as_millis());
         let (found, failed) = run.compare_account(&mut read).await;
         unmoved += found;
         errors.extend(failed);

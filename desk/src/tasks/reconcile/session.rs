@@ -1,14 +1,18 @@
 //! The state of one run, and its reads and writes: cursors, our records, and what was found.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use worker::{Env, Error, Result};
+use futures_util::future::join_all;
+use serde::Deserialize;
+use worker::{Date, Delay, Env, Error, Result};
 
 use crate::operations;
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
 use crate::tasks::compare::{Break, LocalRecords};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{LocalRefund, Refunds};
+use crate::tasks::pace::{AT_ONCE, Used};
 use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
@@ -27,10 +31,10 @@ pub(super) struct Reconciliation {
     pub(super) account: Option<String>,
     /// How many accounts share the run's limits.
     pub(super) share: u32,
-    /// Calls to the provider and to D1.
-    pub(super) calls: u32,
-    /// Calls that were made for earlier accounts.
-    pub(super) calls_before: u32,
+    /// What it has used for the current account.
+    pub(super) used: Used,
+    /// When it began with that, in ms since the epoch.
+    pub(super) account_since_ms: u64,
     /// How many movements were looked for in our records.
     pub(super) movements: usize,
     /// The provider's ids of what this run has compared.
@@ -74,20 +78,52 @@ impl Reconciliation {
     }
 
     pub(super) async fn cursor(&mut self, name: &str) -> Result<Option<Cursor>> {
-        let sql = "SELECT through_ms, until_ms, after FROM cursors WHERE name = ?1";
-        Ok(self.rows::<Cursor>(sql, vec![name.into()]).await?.into_iter().next())
+        #[derive(Deserialize)]
+        struct Row {
+            through_ms: u64,
+            until_ms: Option<u64>,
+            slices: Option<String>,
+        }
+        let sql = "SELECT through_ms, until_ms, slices FROM cursors WHERE name = ?1";
+        let row = self.rows::<Row>(sql, vec![name.into()]).await?.into_iter().next();
+        row.map(|Row { through_ms, until_ms, slices }| {
+            let slices = slices.map_or(Ok(Vec::new()), |slices| serde_json::from_str(&slices))?;
+            Ok(Cursor { through_ms, until_ms, slices })
+        })
+        .transpose()
     }
 
     pub(super) async fn save_cursor(&mut self, name: &str, cursor: &Cursor) -> Result<()> {
-        let sql = "INSERT INTO cursors (name, through_ms, until_ms, after) VALUES (?1, ?2, ?3, ?4)
-            ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, until_ms = excluded.until_ms, after = excluded.after";
-        let after = cursor.after.clone();
-        let values = vec![name.into(), cursor.through_ms.into(), cursor.until_ms.into(), after.into()];
+        let sql = "INSERT INTO cursors (name, through_ms, until_ms, slices) VALUES (?1, ?2, ?3, ?4)
+            ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, until_ms = excluded.until_ms,
+            slices = excluded.slices, after = NULL";
+        let slices =
+            (!cursor.slices.is_empty()).then(|| serde_json::to_string(&cursor.slices)).transpose()?;
+        let values = vec![name.into(), cursor.through_ms.into(), cursor.until_ms.into(), slices.into()];
         self.run(sql, values).await.map(drop)
     }
 
     pub(super) async fn get(&mut self, request: &FrozenRequest) -> Result<HttpAnswer> {
-        self.calls += 1;
+        self.used.reads += 1;
+        self.ask_provider(request).await
+    }
+
+    /// The answers to all of these, in their order: as many at once as the provider takes in a second.
+    pub(super) async fn get_all(&mut self, requests: &[FrozenRequest]) -> Vec<Result<HttpAnswer>> {
+        self.used.reads += u32::try_from(requests.len()).unwrap_or(u32::MAX);
+        let mut answers = Vec::new();
+        for requests in requests.chunks(AT_ONCE) {
+            let began_at_ms = Date::now().as_millis();
+            answers.extend(join_all(requests.iter().map(|request| self.ask_provider(request))).await);
+            let rest_ms = 1_000_u64.saturating_sub(Date::now().as_millis().saturating_sub(began_at_ms));
+            if requests.len() == AT_ONCE && rest_ms > 0 {
+                Delay::from(Duration::from_millis(rest_ms)).await;
+            }
+        }
+        answers
+    }
+
+    async fn ask_provider(&self, request: &FrozenRequest) -> Result<HttpAnswer> {
         let request = request.clone().for_account(self.account.as_deref());
         let read = ProviderRead { provider: Provider::Stripe, request };
         let answer: ProviderAnswer = operations::ask(&self.env, READ_PATH, &read).await?;
@@ -99,12 +135,12 @@ impl Reconciliation {
         sql: &str,
         values: Vec<db::Value>,
     ) -> Result<Vec<T>> {
-        self.calls += 1;
+        self.used.queries += 1;
         self.db.rows(sql, values).await
     }
 
     pub(super) async fn run(&mut self, sql: &str, values: Vec<db::Value>) -> Result<usize> {
-        self.calls += 1;
+        self.used.queries += 1;
         self.db.run(sql, values).await
     }
 
@@ -174,7 +210,7 @@ impl Reconciliation {
             statements.push(self.db.statement(sql, vec![list(&found.refunded)?])?);
         }
         if !statements.is_empty() {
-            self.calls += 1;
+            self.used.queries += 1;
             self.db.batch(statements).await?;
         }
         if !found.compared.is_empty() {
