@@ -15,11 +15,12 @@ use std::collections::BTreeSet;
 
 use paid_once_desk::tasks::compare::{Comparison, LocalRecord, LocalRecords, compare};
 use paid_once_desk::tasks::cursor::{Cursor, SLICES_MAX, Slice, Source};
-use paid_once_desk::tasks::pace::{AT_ONCE, Used, may_go_on};
+use paid_once_desk::tasks::pace::{REQUEST_MS, Used, Width, may_go_on, may_read};
 use paid_once_desk::tasks::page::{PAGE_SIZE, PageEnd};
 use paid_once_desk::tasks::provider_ledger;
 
-const PER_SECOND: u64 = 100;
+/// A little more than a page, so that pages end within seconds.
+const PER_SECOND: u64 = 101;
 /// The shop opens at this time, in seconds since the epoch.
 const OPENS_S: u64 = 1_800_000_000;
 const RUN_EVERY_MS: u64 = 300_000;
@@ -31,8 +32,12 @@ const WITHIN_MS: u64 = 3_600_000;
 const PAGE_MS: u64 = 400;
 const QUERY_MS: u64 = 25;
 const WORK_MS: u64 = 6;
+/// Statements of D1 for a round.
+const QUERIES: u32 = 7;
 /// One in so many payments differs.
 const DIFFERS_EVERY: u64 = 99_991;
+/// Of one in so many payments an event shows a state that has passed, and the payment is asked for each time that it is read.
+const ASKED_EVERY: u64 = 50;
 /// One in so many runs is broken off in the middle of a list, after its findings and before its cursor was written.
 const BREAKS_OFF_EVERY: u64 = 7;
 
@@ -113,13 +118,20 @@ fn play(hours: u64, pages_per_round: usize) -> Played {
         let mut used = Used::default();
         played.runs += 1;
         let breaks_off = played.runs.is_multiple_of(BREAKS_OFF_EVERY);
-        for (index, source) in Source::ALL.into_iter().enumerate() {
+        // Each such run breaks off in another list.
+        let last = usize::try_from(played.runs / BREAKS_OFF_EVERY).unwrap() % Source::ALL.len();
+        'run: for (index, source) in Source::ALL.into_iter().enumerate() {
             let list = List { per_second: PER_SECOND * entries_of(source) };
             let mut cursor = cursors[index].clone();
             cursor.begin(began_ms.saturating_sub(QUIET_MS), source.again_ms(WINDOW_MS));
+            let mut width = Width::first(1);
             for round in 0_u64.. {
-                let slices = &cursor.slices[..cursor.slices.len().min(pages_per_round)];
-                let pages: Vec<_> = slices.iter().map(|slice| list.page(slice, now_ms)).collect();
+                if !may_read(used) {
+                    break;
+                }
+                let count = cursor.slices.len().min(width.slices()).min(pages_per_round);
+                let pages: Vec<_> =
+                    cursor.slices[..count].iter().map(|slice| list.page(slice, now_ms)).collect();
                 for number in pages.iter().flat_map(|(numbers, _)| numbers) {
                     let payment = number / entries_of(source);
                     let Some(seen) = usize::try_from(payment).ok().and_then(|at| compared[index].get_mut(at))
@@ -135,23 +147,32 @@ fn play(hours: u64, pages_per_round: usize) -> Played {
                     breaks
                         .extend(pages.iter().flat_map(|(numbers, end)| differences(numbers, end, began_ms)));
                 }
-                let count = u64::try_from(pages.len()).unwrap();
-                played.pages += count;
-                used.reads += u32::try_from(pages.len()).unwrap();
-                used.queries += 5;
-                let full = count / u64::try_from(AT_ONCE).unwrap();
-                now_ms += 1_000 * full + PAGE_MS + 5 * QUERY_MS + WORK_MS * count;
+                let asked = match source {
+                    Source::Events => pages
+                        .iter()
+                        .flat_map(|(numbers, _)| numbers)
+                        .filter(|number| is_asked(**number))
+                        .count(),
+                    Source::Movements | Source::Payments => 0,
+                };
+                let reads = u32::try_from(pages.len() + asked).unwrap();
+                played.pages += u64::try_from(pages.len()).unwrap();
+                used.reads += reads;
+                used.queries += QUERIES;
+                let own_ms = PAGE_MS + u64::from(QUERIES) * QUERY_MS + WORK_MS * u64::from(reads);
+                now_ms += own_ms.max(u64::from(reads) * REQUEST_MS);
                 used.ran_ms = now_ms - began_ms;
-                if breaks_off && round == 3 {
+                if breaks_off && index == last && round == 3 {
                     played.broken_off += 1;
-                    break;
+                    break 'run;
                 }
-                let ends: Vec<PageEnd> = pages.into_iter().map(|(_, end)| end).collect();
+                let ends: Vec<Option<PageEnd>> = pages.into_iter().map(|(_, end)| Some(end)).collect();
                 let is_over = cursor.advance(&ends);
                 cursors[index] = cursor.clone();
                 if is_over || !may_go_on(source, 1, used) {
                     break;
                 }
+                width = width.next(reads);
             }
         }
         played.used.queries = played.used.queries.max(used.queries);
@@ -171,6 +192,11 @@ fn play(hours: u64, pages_per_round: usize) -> Played {
         played.found += usize::from(breaks.contains(&payment));
     }
     played
+}
+
+/// Whether the payment of an event must be asked for: of each payment the first event is read after the second.
+const fn is_asked(number: u64) -> bool {
+    number % (2 * ASKED_EVERY) == 6
 }
 
 const fn differs(payment: u64) -> bool {
@@ -222,7 +248,7 @@ fn a_hundred_payments_a_second_are_compared_within_an_hour() {
     let played = play(hours, SLICES_MAX);
     let Played { payments, pages, runs, broken_off, used, .. } = played;
     println!(
-        "{payments} payments in {hours} hours; {pages} pages in {runs} runs, of which {broken_off} lists were broken off"
+        "{payments} payments in {hours} hours; {pages} pages in {runs} runs, of which {broken_off} were broken off"
     );
     for (source, latest_ms) in &played.latest_ms {
         println!("{}: compared at the latest after {} s", source.as_str(), latest_ms / 1000);

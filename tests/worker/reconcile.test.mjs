@@ -359,6 +359,28 @@ describe('with a window of a second and no webhooks', async () => {
     assert.deepEqual(await breaks(intent), [{ kind: 'status' }]);
   });
 
+  test('an inquiry of which no webhook tells is found, and what has passed of it is no difference', async () => {
+    const { id, intent } = await old(PAYMENT);
+    const inquiry = async (status) => {
+      await site.simulator.befallAtStripe(intent, 'disputes', { status });
+      const { reconcile } = await model.tick();
+      assert.equal(reconcile.error, undefined);
+      return (await user.ask(`/payments/${id}`)).json().dispute;
+    };
+    const open = await inquiry('warning_needs_response');
+    assert.deepEqual(await breaks(intent), [{ kind: 'status' }]);
+    assert.equal(open.status, 'open');
+    assert.equal((await inquiry('warning_closed')).status, 'won');
+    // Both events are read again: the older one says that it is open.
+    const { reconcile } = await model.tick();
+    assert.equal(reconcile.error, undefined);
+    const left = await model.all(
+      "SELECT * FROM breaks WHERE provider_payment = ? AND state = 'open'",
+      intent,
+    );
+    assert.deepEqual(left, []);
+  });
+
   describe('by what has moved the balance', () => {
     /** As if all of these lists had been read, whatever comes. */
     const read = (...names) =>

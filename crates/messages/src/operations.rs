@@ -51,7 +51,8 @@ pub struct ProviderRead {
 pub type ProviderAnswer = Result<HttpAnswer, String>;
 
 /// The lists and accounts that reconciliation reads: nothing else is read for the desk.
-const READABLE: [&str; 4] = ["/v1/account", "/v1/events", "/v1/balance_transactions", "/v1/payment_intents"];
+const READABLE: [&str; 5] =
+    ["/v1/account", "/v1/events", "/v1/balance_transactions", "/v1/payment_intents", "/v1/disputes"];
 
 impl ProviderRead {
     /// Whether this may be read.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecord};
 use super::page::PageEnd;
-use super::provider_ledger::{RemoteRecord, read_entry};
+use super::provider_ledger::{LedgerStatus, RemoteRecord, read_entry};
 use once::call::FrozenRequest;
 use payments::payment::DisputeStatus;
 use payments::providers::stripe::dispute_status;
@@ -130,7 +130,8 @@ fn change(mut object: Value) -> Option<Change> {
         // An id, or the expanded object.
         let intent = object.get("payment_intent");
         let payment = text(intent).or_else(|| text(intent.and_then(|intent| intent.get("id"))))?;
-        return Some(Change { payment, then: None, dispute: dispute(&object) });
+        let then = charged(&payment, &object);
+        return Some(Change { payment, then, dispute: dispute(&object) });
     }
     // Events carry only its id, not the refunded amount.
     if let Some(fields) = object.as_object_mut() {
@@ -138,6 +139,26 @@ fn change(mut object: Value) -> Option<Change> {
     }
     let then = read_entry(&object.to_string()).ok();
     Some(Change { payment: text(object.get("id"))?, then, dispute: None })
+}
+
+/// The payment as its charge shows it, once that has taken or reserved money. <https://docs.stripe.com/api/charges/object>
+fn charged(payment: &str, object: &Value) -> Option<RemoteRecord> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    let number = |name: &str| object.get(name).and_then(Value::as_u64);
+    (text("object") == Some("charge") && text("status") == Some("succeeded")).then_some(())?;
+    let is_captured = object.get("captured").and_then(Value::as_bool)?;
+    // What was reserved and is given up is refunded, too.
+    (is_captured || number("amount_refunded")? == 0).then_some(())?;
+    Some(RemoteRecord {
+        id: payment.to_owned(),
+        status: if is_captured { LedgerStatus::Captured } else { LedgerStatus::Authorized },
+        amount_minor: number("amount")?,
+        taken_minor: number("amount_captured")?,
+        refunded_minor: number("amount_refunded")?,
+        currency: text("currency")?.to_owned(),
+        created_at_ms: number("created")?.saturating_mul(1000),
+        resource: object.get("metadata")?.get("resource").and_then(Value::as_str).map(str::to_owned),
+    })
 }
 
 fn dispute(object: &Value) -> Option<DisputeThen> {
@@ -149,7 +170,6 @@ fn dispute(object: &Value) -> Option<DisputeThen> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::provider_ledger::LedgerStatus;
 
     #[test]
     fn an_event_names_the_payment_and_says_how_it_stood() {
@@ -163,11 +183,34 @@ mod tests {
         let page = read_page(body).unwrap();
         let ids: Vec<&str> = page.changes.iter().map(|change| change.payment.as_str()).collect();
         assert_eq!(ids, ["pi_2", "pi_4", "pi_3", "pi_1"]);
+        assert_eq!(page.changes[2].then, None, "a charge that says too little");
         let open = DisputeThen { id: "du_1".to_owned(), status: DisputeStatus::Open };
         assert_eq!(page.changes[1].dispute, Some(open));
         assert_eq!(page.changes[3].then.as_ref().unwrap().status, LedgerStatus::Captured);
         let end = PageEnd { last: Some("evt_1".to_owned()), created_s: Some(9), has_more: true };
         assert_eq!(page.end, end);
         assert!(TYPES.len() <= 20);
+    }
+
+    #[test]
+    fn a_charge_says_how_its_payment_stands_once_it_has_money() {
+        let charge = |status: &str, captured: bool, refunded: u64| {
+            let taken = if captured { 400 } else { 0 };
+            let object = serde_json::json!({
+                "object": "charge", "id": "ch_1", "payment_intent": "pi_1", "status": status, "captured": captured, "amount": 500,
+                "amount_captured": taken, "amount_refunded": refunded, "currency": "usd", "created": 7,
+                "metadata": { "resource": "pay_x" },
+            });
+            change(object).unwrap().then
+        };
+        let taken = charge("succeeded", true, 30).unwrap();
+        assert_eq!(
+            (taken.status, taken.taken_minor, taken.refunded_minor),
+            (LedgerStatus::Captured, 400, 30)
+        );
+        assert_eq!((taken.id.as_str(), taken.resource.as_deref()), ("pi_1", Some("pay_x")));
+        assert_eq!(charge("succeeded", false, 0).unwrap().status, LedgerStatus::Authorized);
+        assert_eq!(charge("succeeded", false, 500), None);
+        assert_eq!(charge("failed", false, 0), None);
     }
 }

@@ -39,6 +39,9 @@ pub struct Slice {
     pub until_s: u64,
     /// The last entry that was read.
     pub after: Option<String>,
+    /// When that was created, in seconds since the epoch: where a slice can be cut. What is to be read `after` alone says.
+    #[serde(default)]
+    pub reached_s: Option<u64>,
     /// It was read by an earlier pass, and is compared once more.
     #[serde(default)]
     pub is_again: bool,
@@ -68,23 +71,29 @@ impl Slice {
         if after.is_none() || after == self.after {
             return None;
         }
-        let until_s = page.created_s.unwrap_or(self.until_s).clamp(self.from_s, self.until_s);
-        Some(Self { until_s, after, ..*self })
+        let reached_s = page.created_s.map(|at_s| at_s.clamp(self.from_s, self.until_s)).or(self.reached_s);
+        Some(Self { after, reached_s, ..*self })
+    }
+
+    /// Until when it is to be read, as far as that is known, in seconds since the epoch.
+    fn left_until_s(&self) -> u64 {
+        self.reached_s.unwrap_or(self.until_s)
     }
 
     /// Cut into at most `count` parts, of which none is shorter than `page_s`, which is how many seconds were on the last page.
     fn cut(self, page_s: u64, count: usize) -> Vec<Self> {
-        let left_s = self.until_s.saturating_sub(self.from_s);
+        let left_s = self.left_until_s().saturating_sub(self.from_s);
         let count = u64::try_from(count).unwrap_or(u64::MAX).min(left_s / page_s.max(1)).max(1);
-        let mut until_s = self.until_s;
+        let lowest_s = self.from_s;
+        let mut rest = self;
         let mut parts = Vec::new();
-        let mut after = self.after;
         for part in (1..count).rev() {
-            let from_s = self.from_s + left_s / count * part;
-            parts.push(Self { from_s, until_s, after: after.take(), is_again: self.is_again });
-            until_s = from_s - 1;
+            let from_s = lowest_s + left_s / count * part;
+            let older = Self { until_s: from_s - 1, after: None, reached_s: None, ..rest };
+            parts.push(Self { from_s, ..rest });
+            rest = older;
         }
-        parts.push(Self { from_s: self.from_s, until_s, after, is_again: self.is_again });
+        parts.push(rest);
         parts
     }
 }
@@ -101,7 +110,8 @@ impl Cursor {
         if self.until_ms.is_some() && self.slices.iter().any(|slice| !slice.is_again) {
             return;
         }
-        let slice = |from_s, until_s, is_again| Slice { from_s, until_s, after: None, is_again };
+        let slice =
+            |from_s, until_s, is_again| Slice { from_s, until_s, after: None, reached_s: None, is_again };
         let until_ms = *self.until_ms.get_or_insert(until_ms);
         let from_s = self.through_ms.saturating_sub(OVERLAP_MS) / 1000;
         let again_s = self.through_ms.saturating_sub(again_ms) / 1000;
@@ -111,36 +121,38 @@ impl Cursor {
         self.slices.insert(0, slice(from_s, until_ms / 1000, false));
     }
 
-    /// Moves past a round of pages that were processed: one of each of the first slices. Returns whether nothing is left to read.
-    pub fn advance(&mut self, pages: &[PageEnd]) -> bool {
-        let mut slices = std::mem::take(&mut self.slices);
-        let untouched = slices.split_off(slices.len().min(pages.len()));
-        let open: Vec<(Slice, u64)> = slices
-            .iter()
+    /// Moves past a round of pages that were processed: one of each of the first slices, or none where there was no answer. Returns whether
+    /// nothing is left to read.
+    pub fn advance(&mut self, pages: &[Option<PageEnd>]) -> bool {
+        let slices = std::mem::take(&mut self.slices);
+        let pages = pages.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        // What is left of each, and how many seconds were on its page.
+        let open: Vec<(Slice, Option<u64>)> = slices
+            .into_iter()
             .zip(pages)
             .filter_map(|(slice, page)| {
+                let Some(page) = page else { return Some((slice, None)) };
                 let rest = slice.after_page(page)?;
-                let page_s = slice.until_s.saturating_sub(rest.until_s);
-                Some((rest, page_s))
+                let page_s = slice.left_until_s().saturating_sub(rest.left_until_s());
+                Some((rest, Some(page_s)))
             })
             .collect();
         // The pages of a round are shared out among the slices of the pass, and among the others when that is over.
         let is_of_pass = open.iter().any(|(rest, _)| !rest.is_again);
         let takes_part = |rest: &Slice| rest.is_again != is_of_pass;
-        let mut sharers = open.iter().filter(|(rest, _)| takes_part(rest)).count();
-        let waiting = untouched.iter().filter(|slice| takes_part(slice)).count();
-        let mut free = SLICES_MAX.saturating_sub(sharers + waiting);
+        let count = open.iter().filter(|(rest, _)| takes_part(rest)).count();
+        let mut sharers = open.iter().filter(|(rest, page_s)| takes_part(rest) && page_s.is_some()).count();
+        let mut free = SLICES_MAX.saturating_sub(count);
         for (rest, page_s) in open {
-            if !takes_part(&rest) {
+            let Some(page_s) = page_s.filter(|_| takes_part(&rest)) else {
                 self.slices.push(rest);
                 continue;
-            }
+            };
             let parts = rest.cut(page_s, 1 + free / sharers.max(1));
             free = free.saturating_sub(parts.len() - 1);
             sharers = sharers.saturating_sub(1);
             self.slices.extend(parts);
         }
-        self.slices.extend(untouched);
         if self.slices.iter().all(|slice| slice.is_again)
             && let Some(until_ms) = self.until_ms.take()
         {
@@ -153,7 +165,10 @@ impl Cursor {
     pub fn restart(&mut self, index: usize, status: u16) -> bool {
         let is_gone = matches!(status, 400 | 404);
         let slice = self.slices.get_mut(index).filter(|_| is_gone);
-        slice.is_some_and(|slice| slice.after.take().is_some())
+        slice.is_some_and(|slice| {
+            slice.reached_s = None;
+            slice.after.take().is_some()
+        })
     }
 }
 
@@ -163,12 +178,18 @@ mod tests {
 
     const WINDOW_MS: u64 = 10_800_000;
 
-    fn page(last: &str, created_s: u64, has_more: bool) -> PageEnd {
-        PageEnd { last: Some(last.to_owned()), created_s: Some(created_s), has_more }
+    fn page(last: &str, created_s: u64, has_more: bool) -> Option<PageEnd> {
+        Some(PageEnd { last: Some(last.to_owned()), created_s: Some(created_s), has_more })
     }
 
+    const ENDED: Option<PageEnd> = Some(PageEnd { last: None, created_s: None, has_more: false });
+
     fn slice(from_s: u64, until_s: u64, after: Option<&str>) -> Slice {
-        Slice { from_s, until_s, after: after.map(str::to_owned), is_again: false }
+        Slice { from_s, until_s, after: after.map(str::to_owned), reached_s: None, is_again: false }
+    }
+
+    fn reached(slice: Slice, at_s: u64) -> Slice {
+        Slice { reached_s: Some(at_s), ..slice }
     }
 
     #[test]
@@ -178,10 +199,10 @@ mod tests {
         assert_eq!(cursor.slices, [slice(1_000_000, 2_000_000, None)]);
         // Less than another page is left: that is not cut.
         assert!(!cursor.advance(&[page("evt_9", 1_400_000, true)]));
-        assert_eq!(cursor.slices, [slice(1_000_000, 1_400_000, Some("evt_9"))]);
+        assert_eq!(cursor.slices, [reached(slice(1_000_000, 2_000_000, Some("evt_9")), 1_400_000)]);
         // What has happened meanwhile does not move it.
         cursor.begin(3_000_000_000, 0);
-        assert_eq!(cursor.slices, [slice(1_000_000, 1_400_000, Some("evt_9"))]);
+        assert_eq!(cursor.slices, [reached(slice(1_000_000, 2_000_000, Some("evt_9")), 1_400_000)]);
         assert!(cursor.advance(&[page("evt_1", 1_000_000, false)]));
         assert_eq!(cursor, Cursor::first(2_000_000_000));
         cursor.begin(3_000_000_000, OVERLAP_MS);
@@ -204,24 +225,23 @@ mod tests {
         assert_eq!(cursor.slices.len(), SLICES_MAX);
         assert_eq!(cursor.slices[0].after.as_deref(), Some("evt_1"));
         assert!(cursor.slices[1..].iter().all(|slice| slice.after.is_none()));
-        assert_eq!((cursor.slices[0].until_s, cursor.slices[SLICES_MAX - 1].from_s), (99_990, 0));
+        assert_eq!((cursor.slices[0].until_s, cursor.slices[SLICES_MAX - 1].from_s), (100_000, 0));
         for pair in cursor.slices.windows(2) {
             assert_eq!(pair[0].from_s, pair[1].until_s + 1, "newest first, without a gap");
         }
         // One ends; its share goes to another.
-        let mut pages: Vec<PageEnd> = cursor
+        let mut pages: Vec<Option<PageEnd>> = cursor
             .slices
             .iter()
-            .map(|slice| page(&format!("evt_{}", slice.until_s), slice.until_s - 10, true))
+            .map(|slice| page(&format!("evt_{}", slice.until_s), slice.left_until_s() - 10, true))
             .collect();
-        pages[3].has_more = false;
+        pages[3] = ENDED;
         assert!(!cursor.advance(&pages));
         assert_eq!(cursor.slices.len(), SLICES_MAX);
-        // A second round that reads a part of them leaves the others.
+        // A second round that reads a part of them, or gets an answer to a part, leaves the others.
         let before = cursor.slices.clone();
-        let ended = PageEnd { last: None, created_s: None, has_more: false };
-        assert!(!cursor.advance(&[ended.clone(), ended]));
-        assert_eq!(cursor.slices, before[2..]);
+        assert!(!cursor.advance(&[ENDED, None, ENDED]));
+        assert_eq!(cursor.slices, [&before[1..2], &before[3..]].concat());
     }
 
     #[test]
@@ -234,7 +254,7 @@ mod tests {
         assert!(cursor.slices.iter().all(|slice| slice.from_s <= slice.until_s));
         let mut last = Cursor { slices: vec![slice(7, 7, None)], ..Cursor::first(0) };
         assert!(!last.advance(&[page("evt_1", 7, true)]));
-        assert_eq!(last.slices, [slice(7, 7, Some("evt_1"))]);
+        assert_eq!(last.slices, [reached(slice(7, 7, Some("evt_1")), 7)]);
     }
 
     #[test]
@@ -261,17 +281,16 @@ mod tests {
         assert_eq!(cursor.slices.iter().filter(|slice| !slice.is_again).count(), SLICES_MAX);
         assert_eq!(cursor.slices.len(), SLICES_MAX + 1, "the other one waits");
         assert_eq!(cursor.until_ms, Some(100_300_000));
-        let ended = PageEnd { last: None, created_s: None, has_more: false };
-        assert!(!cursor.advance(&vec![ended.clone(); SLICES_MAX]));
+        assert!(!cursor.advance(&vec![ENDED; SLICES_MAX]));
         assert_eq!((cursor.through_ms, cursor.until_ms), (100_300_000, None), "the pass is over");
-        let left = Slice { is_again: true, ..slice(89_200, 99_398, Some("2")) };
+        let left = Slice { after: Some("2".to_owned()), reached_s: Some(99_398), ..again };
         assert_eq!(cursor.slices, std::slice::from_ref(&left));
         // The next pass begins beside it.
         cursor.begin(100_600_000, WINDOW_MS);
         assert_eq!(cursor.slices, [slice(99_700, 100_600, None), left]);
-        assert!(!cursor.advance(&[ended.clone(), page("3", 99_000, true)]));
+        assert!(!cursor.advance(&[ENDED, page("3", 99_000, true)]));
         assert!(cursor.slices.len() > 1, "with no pass it is cut itself");
-        assert!(cursor.advance(&vec![ended; cursor.slices.len()]));
+        assert!(cursor.advance(&vec![ENDED; cursor.slices.len()]));
         assert_eq!(cursor, Cursor::first(100_600_000));
     }
 
@@ -298,5 +317,54 @@ mod tests {
             }
         }
         assert_eq!(Source::of_cursor("stripe_payments_since"), None);
+    }
+
+    proptest::proptest! {
+        /// However the pages come, all that was created is read, and what is not read yet stands in a slice.
+        #[test]
+        fn nothing_is_left_off(
+            mut created in proptest::collection::vec(0_u64..400, 0..300),
+            page_size in 1_usize..9,
+            answered in proptest::collection::vec(proptest::bool::weighted(0.8), 64),
+            width in 1_usize..=SLICES_MAX,
+        ) {
+            created.sort_unstable_by(|one, other| other.cmp(one));
+            let mut read = vec![false; created.len()];
+            let mut cursor = Cursor::first(0);
+            cursor.begin(400_000, 0);
+            let entries = |slice: &Slice| -> Vec<usize> {
+                let after = slice.after.as_ref().map(|after| after.parse::<usize>().unwrap());
+                (0..created.len())
+                    .filter(|at| (slice.from_s..=slice.until_s).contains(&created[*at]) && after.is_none_or(|after| *at > after))
+                    .collect()
+            };
+            for round in 0..10_000 {
+                let mut pages = Vec::new();
+                for (index, slice) in cursor.slices.iter().take(width).enumerate() {
+                    if !answered[(round + 7 * index) % answered.len()] {
+                        pages.push(None);
+                        continue;
+                    }
+                    let left = entries(slice);
+                    let on_page = &left[..left.len().min(page_size)];
+                    on_page.iter().for_each(|at| read[*at] = true);
+                    let last = on_page.last();
+                    pages.push(Some(PageEnd {
+                        last: last.map(ToString::to_string),
+                        created_s: last.map(|at| created[*at]),
+                        has_more: left.len() > page_size,
+                    }));
+                }
+                let is_over = cursor.advance(&pages);
+                let covered: std::collections::BTreeSet<usize> = cursor.slices.iter().flat_map(entries).collect();
+                proptest::prop_assert!((0..created.len()).all(|at| read[at] || covered.contains(&at)));
+                proptest::prop_assert!(cursor.slices.len() <= SLICES_MAX);
+                if is_over {
+                    break;
+                }
+            }
+            proptest::prop_assert!(read.iter().all(|read| *read));
+            proptest::prop_assert_eq!((cursor.through_ms, cursor.until_ms), (400_000, None));
+        }
     }
 }

@@ -1,28 +1,36 @@
 //! How much of each list one run of the reconciliation reads. The lists go on where they were left in the next run.
 
-use super::cursor::Source;
+use super::cursor::{SLICES_MAX, Source};
 
-/// Requests to the provider at once, and in a second: Stripe answers [25 lists a second](https://docs.stripe.com/rate-limits).
+/// Requests to the provider at once.
 pub const AT_ONCE: usize = 20;
+/// How long a request takes of the provider's patience, in ms: Stripe answers [25 a second](https://docs.stripe.com/rate-limits) of one kind.
+pub const REQUEST_MS: u64 = 50;
+/// Slices of a list's first round in a run.
+const FIRST_SLICES: usize = 5;
+/// Requests after which the next round is smaller: most of them were for single payments.
+const MANY_READS: u32 = 500;
 
-/// What a run has used for one account.
+/// What a run has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
-    /// Queries to D1: an invocation has [1,000](https://developers.cloudflare.com/d1/platform/limits/), and other tasks need theirs.
+    /// Statements of D1: an invocation has [1,000](https://developers.cloudflare.com/d1/platform/limits/), and other tasks need theirs.
     pub queries: u32,
-    /// Requests to the provider: an invocation has [10,000](https://developers.cloudflare.com/workers/platform/limits/), and a round may
-    /// make 4,040.
+    /// Requests to the provider: an invocation has [10,000](https://developers.cloudflare.com/workers/platform/limits/).
     pub reads: u32,
     /// Time, in ms: the next run begins after five minutes.
     pub ran_ms: u64,
 }
 
+/// What may be used for all accounts together before no list is begun any more.
+const MOST_IN_ALL: Used = Used { queries: 600, reads: 6_000, ran_ms: u64::MAX };
+
 /// What may be used before a list is left to the next run: each is read until then, whatever the lists before it have left.
 const fn most(source: Source) -> Used {
     match source {
-        Source::Events => Used { queries: 200, reads: 2_000, ran_ms: 100_000 },
-        Source::Movements => Used { queries: 350, reads: 4_000, ran_ms: 160_000 },
-        Source::Payments => Used { queries: 500, reads: 5_500, ran_ms: 220_000 },
+        Source::Events => Used { queries: 200, reads: 3_000, ran_ms: 130_000 },
+        Source::Movements => Used { queries: 350, reads: 4_000, ran_ms: 170_000 },
+        Source::Payments => Used { queries: 500, reads: 5_000, ran_ms: 220_000 },
     }
 }
 
@@ -33,4 +41,55 @@ pub fn may_go_on(source: Source, share: u32, used: Used) -> bool {
     used.queries < most.queries / share
         && used.reads < most.reads / share
         && used.ran_ms < most.ran_ms / u64::from(share)
+}
+
+/// Whether another round of any list may follow.
+pub const fn may_read(used_in_all: Used) -> bool {
+    used_in_all.queries < MOST_IN_ALL.queries && used_in_all.reads < MOST_IN_ALL.reads
+}
+
+/// How many slices the next round reads: few at first, and where many payments must be asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Width {
+    slices: usize,
+    most: usize,
+}
+
+impl Width {
+    /// Of the first round, where `share` accounts are read in the run.
+    pub fn first(share: u32) -> Self {
+        let share = usize::try_from(share).unwrap_or(usize::MAX).max(1);
+        let part = |slices: usize| (slices / share).max(1);
+        Self { slices: part(FIRST_SLICES), most: part(SLICES_MAX) }
+    }
+
+    /// Of the round after one that made so many requests.
+    pub fn next(self, reads: u32) -> Self {
+        let slices = if reads > MANY_READS { self.slices / 2 } else { self.slices * 2 };
+        Self { slices: slices.clamp(1, self.most), ..self }
+    }
+
+    /// The slices.
+    pub const fn slices(self) -> usize {
+        self.slices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_grow_until_many_payments_must_be_asked_for() {
+        let mut width = Width::first(1);
+        let mut slices = Vec::new();
+        for reads in [5, 10, 20, 40, 2_000, 1_000, 501, 500, 0] {
+            slices.push(width.slices());
+            width = width.next(reads);
+        }
+        assert_eq!(slices, [5, 10, 20, 40, 40, 20, 10, 5, 10]);
+        let shared = Width::first(5);
+        assert_eq!((shared.slices(), shared.next(0).next(0).next(0).next(0).slices()), (1, 8));
+        assert_eq!(Width::first(100).next(0).slices(), 1);
+    }
 }

@@ -6,10 +6,10 @@ use worker::{Date, Error, Result};
 
 use super::session::{Findings, Reconciliation};
 use crate::tasks::changes::{self, Change};
-use crate::tasks::compare::{Comparison, compare};
-use crate::tasks::cursor::{Cursor, SLICES_MAX, Source};
+use crate::tasks::compare::{Comparison, LocalRecords, compare};
+use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{self, Matched, Movement};
-use crate::tasks::pace::may_go_on;
+use crate::tasks::pace::{AT_ONCE, Width, may_go_on, may_read};
 use crate::tasks::page::PageEnd;
 use crate::tasks::provider_ledger::{self, RemoteRecord};
 use payments::providers::HttpAnswer;
@@ -28,104 +28,111 @@ impl Reconciliation {
             }
         };
         cursor.begin(self.quiet_since_ms, source.again_ms(self.window_ms));
-        loop {
-            let bodies = self.read_round(source, &mut cursor).await?;
-            let pages = self.process_pages(source, &bodies).await?;
+        let mut width = Width::first(self.share);
+        while may_read(self.used_in_all) {
+            let reads_before = self.used.reads;
+            let Round { pages, failed } = self.read_round(source, &mut cursor, width).await?;
             let is_over = cursor.advance(&pages);
             // Findings are written before the cursor moves on.
             self.save_cursor(&self.cursor_name(source), &cursor).await?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
             self.used.ran_ms = Date::now().as_millis().saturating_sub(self.account_since_ms);
             if is_over || !may_go_on(source, self.share, self.used) {
-                return Ok((cursor.through_ms, is_over));
+                break;
             }
+            width = width.next(self.used.reads - reads_before);
         }
+        Ok((cursor.through_ms, cursor.until_ms.is_none()))
     }
 
-    /// The next page of each slice.
-    async fn read_round(&mut self, source: Source, cursor: &mut Cursor) -> Result<Vec<String>> {
+    /// Reads and processes the next page of each of the first slices. Slices whose page did not come stay as they are, or begin again.
+    async fn read_round(&mut self, source: Source, cursor: &mut Cursor, width: Width) -> Result<Round> {
         let requests: Vec<_> =
-            cursor.slices.iter().take(SLICES_MAX).map(|slice| slice.request(source)).collect();
-        let answers = self.get_all(&requests).await;
-        let mut bodies = Vec::new();
-        for (index, answer) in answers.into_iter().enumerate() {
-            let HttpAnswer { status, body, .. } = answer?;
-            if status != 200 {
-                if cursor.restart(index, status) {
-                    self.save_cursor(&self.cursor_name(source), cursor).await?;
-                }
-                let list = source.as_str();
-                return Err(Error::RustError(format!("the list of {list} was answered {status}")));
+            cursor.slices.iter().take(width.slices()).map(|slice| slice.request(source)).collect();
+        let mut round = Round::default();
+        let mut read = PagesRead::new(source);
+        for requests in requests.chunks(AT_ONCE) {
+            for answer in self.get_all(requests).await {
+                let end = answer.and_then(|HttpAnswer { status, body, .. }| match status {
+                    200 => read.push(&body).map_err(Error::RustError),
+                    _ => {
+                        cursor.restart(round.pages.len(), status);
+                        let list = source.as_str();
+                        Err(Error::RustError(format!("the list of {list} was answered {status}")))
+                    }
+                });
+                round.pages.push(match end {
+                    Ok(end) => Some(end),
+                    Err(error) => {
+                        round.failed.get_or_insert(error);
+                        None
+                    }
+                });
             }
-            bodies.push(body);
         }
-        Ok(bodies)
+        match read {
+            PagesRead::Events(changes) => self.compare_changes(&changes).await?,
+            PagesRead::Movements(movements) => self.compare_movements(&movements).await?,
+            PagesRead::Payments(entries) => self.compare_records(&entries).await?,
+        }
+        Ok(round)
     }
 
-    /// Processes pages of a list. Returns where each ends.
-    async fn process_pages(&mut self, source: Source, bodies: &[String]) -> Result<Vec<PageEnd>> {
-        let bodies = bodies.iter().map(String::as_str);
-        Ok(match source {
-            Source::Events => {
-                let (changes, ends) = together(
-                    bodies.map(|body| changes::read_page(body).map(|page| (page.changes, page.end))),
-                )?;
-                self.compare_changes(&changes).await?;
-                ends
-            }
-            Source::Movements => {
-                let (movements, ends) = together(
-                    bodies.map(|body| movements::read_page(body).map(|page| (page.movements, page.end))),
-                )?;
-                self.compare_movements(&movements).await?;
-                ends
-            }
-            Source::Payments => {
-                let (entries, ends) = together(
-                    bodies.map(|body| provider_ledger::read_page(body).map(|page| (page.entries, page.end))),
-                )?;
-                self.compare_records(&entries).await?;
-                ends
-            }
-        })
-    }
-
-    /// Fetches the payments of events where the event does not match our records.
+    /// Fetches the payments of events where the newest event of each does not match our records.
     async fn compare_changes(&mut self, changes: &[Change]) -> Result<()> {
         let all: Vec<&str> = changes.iter().map(|change| change.payment.as_str()).collect();
-        let said = || changes.iter().filter_map(|change| change.then.as_ref());
-        let resources: Vec<&str> = said().filter_map(|then| then.resource.as_deref()).collect();
+        let resources: Vec<&str> =
+            changes.iter().filter_map(|change| change.then.as_ref()?.resource.as_deref()).collect();
         let known = self.local_records(&all, &resources).await?;
-        let is_same = |then: &&RemoteRecord| compare(then, &known, self.quiet_since_ms) == Comparison::Match;
-        let same: Vec<&str> = said().filter(is_same).map(|then| then.id.as_str()).collect();
-        let ids: BTreeSet<&str> = changes
-            .iter()
-            .filter(|change| !change.then.as_ref().is_some_and(|then| is_same(&then)))
-            .map(|change| change.payment.as_str())
+        self.check_disputes(changes, &known).await?;
+        let mut newest = BTreeMap::new();
+        for change in changes.iter().filter(|change| change.dispute.is_none()) {
+            newest.entry(change.payment.as_str()).or_insert(change);
+        }
+        let is_same = |change: &Change| {
+            let then = change.then.as_ref();
+            then.is_some_and(|then| compare(then, &known, self.quiet_since_ms) == Comparison::Match)
+        };
+        let same: Vec<&str> =
+            newest.iter().filter(|(_, change)| is_same(change)).map(|(payment, _)| *payment).collect();
+        let ids: BTreeSet<&str> = all
+            .into_iter()
+            .filter(|payment| newest.get(payment).is_none_or(|change| !is_same(change)))
             .filter(|id| !self.compared.contains(*id))
             .collect();
-        let found = Findings { listed: same, ..Findings::default() };
-        self.write(&found).await?;
-        self.fetch_and_compare(ids).await?;
-        // The comparison of payments does not cover disputes. An event may not be the last one: where it does not match the dispute is
-        // asked for.
-        let mut differing = BTreeMap::new();
+        self.write(&Findings { listed: same, ..Findings::default() }).await?;
+        self.fetch_and_compare(ids).await.map(drop)
+    }
+
+    /// Looks for disputes that we do not know of, or otherwise: the comparison of payments does not cover them. An event may not be the last
+    /// one, so the dispute is asked for. If it stands otherwise by now, a newer event tells of that.
+    async fn check_disputes(&mut self, changes: &[Change], known: &LocalRecords) -> Result<()> {
+        let mut newest = BTreeMap::new();
         for change in changes {
-            if let (Some(then), Some(ours)) = (&change.dispute, known.by_provider_id(&change.payment))
-                && then.unknown(ours).is_some()
-            {
-                differing.insert(then.id.as_str(), (then, ours));
+            if let Some(dispute) = &change.dispute {
+                newest.entry(change.payment.as_str()).or_insert(dispute);
             }
         }
-        let requests: Vec<_> = differing.keys().map(|id| changes::dispute_request(id)).collect();
+        let unknown: Vec<_> = newest
+            .into_iter()
+            .filter_map(|(payment, dispute)| {
+                let found = dispute.unknown(known.by_provider_id(payment)?)?;
+                Some((dispute, found))
+            })
+            .collect();
+        let requests: Vec<_> =
+            unknown.iter().map(|(dispute, _)| changes::dispute_request(&dispute.id)).collect();
+        let answers = self.get_all(&requests).await;
         let mut breaks = Vec::new();
-        for (answer, (then, ours)) in self.get_all(&requests).await.into_iter().zip(differing.values()) {
-            let HttpAnswer { status, body, .. } = answer?;
-            let now = match status {
-                200 => changes::read_dispute(&body).map_err(Error::RustError)?,
-                404 => (*then).clone(),
-                status => return Err(Error::RustError(format!("a dispute was answered {status}"))),
-            };
-            breaks.extend(now.unknown(ours));
+        for (answer, (dispute, found)) in answers.into_iter().zip(unknown) {
+            // Without an answer the event is believed.
+            let now = answer.ok().filter(|answer| answer.status == 200);
+            let now = now.and_then(|answer| changes::read_dispute(&answer.body).ok());
+            if now.is_none_or(|now| now == *dispute) {
+                breaks.push(found);
+            }
         }
         self.write(&Findings { breaks, ..Findings::default() }).await
     }
@@ -157,21 +164,27 @@ impl Reconciliation {
         self.write(&found).await
     }
 
-    /// Fetches payments and compares them. Returns those that the provider does not have.
+    /// Fetches payments and compares them. Returns those that the provider does not have. Those that came are compared also where others did
+    /// not.
     pub(super) async fn fetch_and_compare(&mut self, ids: BTreeSet<&str>) -> Result<BTreeSet<String>> {
         let mut entries = Vec::new();
         let mut absent = BTreeSet::new();
+        let mut failed = None;
         let requests: Vec<_> = ids.iter().map(|id| provider_ledger::entry_request(id)).collect();
         for (id, answer) in ids.iter().zip(self.get_all(&requests).await) {
-            let HttpAnswer { status, body, .. } = answer?;
-            match status {
-                200 => entries.push(provider_ledger::read_entry(&body).map_err(Error::RustError)?),
-                404 => drop(absent.insert((*id).to_owned())),
-                status => return Err(Error::RustError(format!("a payment was answered {status}"))),
+            let entry = answer.and_then(|HttpAnswer { status, body, .. }| match status {
+                200 => provider_ledger::read_entry(&body).map(Some).map_err(Error::RustError),
+                404 => Ok(None),
+                status => Err(Error::RustError(format!("a payment was answered {status}"))),
+            });
+            match entry {
+                Ok(Some(entry)) => entries.push(entry),
+                Ok(None) => drop(absent.insert((*id).to_owned())),
+                Err(error) => drop(failed.get_or_insert(error)),
             }
         }
         self.compare_records(&entries).await?;
-        Ok(absent)
+        failed.map_or(Ok(absent), Err)
     }
 
     /// Compares payments in Stripe's books with ours, and records the result.
@@ -198,15 +211,49 @@ impl Reconciliation {
     }
 }
 
-/// What several pages carry, in one, and where each of them ends.
-fn together<T>(
-    pages: impl Iterator<Item = std::result::Result<(Vec<T>, PageEnd), String>>,
-) -> Result<(Vec<T>, Vec<PageEnd>)> {
-    let (mut all, mut ends) = (Vec::new(), Vec::new());
-    for page in pages {
-        let (entries, end) = page.map_err(Error::RustError)?;
-        all.extend(entries);
-        ends.push(end);
+/// What came of a round.
+#[derive(Default)]
+struct Round {
+    /// Where the page of each slice ends, if it came.
+    pages: Vec<Option<PageEnd>>,
+    /// Why the first one that is missing did not.
+    failed: Option<Error>,
+}
+
+/// What the pages of a round carry, in their order.
+enum PagesRead {
+    Events(Vec<Change>),
+    Movements(Vec<Movement>),
+    Payments(Vec<RemoteRecord>),
+}
+
+impl PagesRead {
+    const fn new(source: Source) -> Self {
+        match source {
+            Source::Events => Self::Events(Vec::new()),
+            Source::Movements => Self::Movements(Vec::new()),
+            Source::Payments => Self::Payments(Vec::new()),
+        }
     }
-    Ok((all, ends))
+
+    /// Reads one more page. Returns where it ends.
+    fn push(&mut self, body: &str) -> std::result::Result<PageEnd, String> {
+        Ok(match self {
+            Self::Events(all) => {
+                let page = changes::read_page(body)?;
+                all.extend(page.changes);
+                page.end
+            }
+            Self::Movements(all) => {
+                let page = movements::read_page(body)?;
+                all.extend(page.movements);
+                page.end
+            }
+            Self::Payments(all) => {
+                let page = provider_ledger::read_page(body)?;
+                all.extend(page.entries);
+                page.end
+            }
+        })
+    }
 }

@@ -6,7 +6,7 @@
 //! projections. What the object cannot repair stays on the admin pages for a person.
 //!
 //! - [`session`]: one run's state, its reads and writes;
-//! - [`lists`]: reads Stripe's lists page by page and compares them;
+//! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
 //! - [`overdue`]: flags payments whose money or whose webhook is late.
 
@@ -51,6 +51,8 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         share: 1,
         used: Used::default(),
         account_since_ms: now_ms,
+        used_in_all: Used::default(),
+        next_read_at_ms: 0,
         movements: 0,
         compared: BTreeSet::new(),
         breaks: BTreeSet::new(),

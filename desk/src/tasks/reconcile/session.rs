@@ -12,11 +12,14 @@ use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
 use crate::tasks::compare::{Break, LocalRecords};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{LocalRefund, Refunds};
-use crate::tasks::pace::{AT_ONCE, Used};
+use crate::tasks::pace::{AT_ONCE, REQUEST_MS, Used};
 use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
 use runtime::db::{self, Db};
+
+/// How many breaks one statement writes: a value of D1 has at most 2 MB.
+const BREAKS_AT_ONCE: usize = 1_000;
 
 /// The state of one run.
 pub(super) struct Reconciliation {
@@ -35,6 +38,10 @@ pub(super) struct Reconciliation {
     pub(super) used: Used,
     /// When it began with that, in ms since the epoch.
     pub(super) account_since_ms: u64,
+    /// What it has used for all accounts.
+    pub(super) used_in_all: Used,
+    /// From when on the provider takes more requests, in ms since the epoch.
+    pub(super) next_read_at_ms: u64,
     /// How many movements were looked for in our records.
     pub(super) movements: usize,
     /// The provider's ids of what this run has compared.
@@ -104,23 +111,30 @@ impl Reconciliation {
     }
 
     pub(super) async fn get(&mut self, request: &FrozenRequest) -> Result<HttpAnswer> {
-        self.used.reads += 1;
+        self.take_turn(1).await;
         self.ask_provider(request).await
     }
 
     /// The answers to all of these, in their order: as many at once as the provider takes in a second.
     pub(super) async fn get_all(&mut self, requests: &[FrozenRequest]) -> Vec<Result<HttpAnswer>> {
-        self.used.reads += u32::try_from(requests.len()).unwrap_or(u32::MAX);
         let mut answers = Vec::new();
         for requests in requests.chunks(AT_ONCE) {
-            let began_at_ms = Date::now().as_millis();
+            self.take_turn(requests.len()).await;
             answers.extend(join_all(requests.iter().map(|request| self.ask_provider(request))).await);
-            let rest_ms = 1_000_u64.saturating_sub(Date::now().as_millis().saturating_sub(began_at_ms));
-            if requests.len() == AT_ONCE && rest_ms > 0 {
-                Delay::from(Duration::from_millis(rest_ms)).await;
-            }
         }
         answers
+    }
+
+    /// Waits until the provider takes more requests, and counts these.
+    async fn take_turn(&mut self, requests: usize) {
+        let now_ms = Date::now().as_millis();
+        if self.next_read_at_ms > now_ms {
+            Delay::from(Duration::from_millis(self.next_read_at_ms - now_ms)).await;
+        }
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        self.next_read_at_ms = self.next_read_at_ms.max(now_ms) + REQUEST_MS * u64::from(requests);
+        self.used.reads += requests;
+        self.used_in_all.reads += requests;
     }
 
     async fn ask_provider(&self, request: &FrozenRequest) -> Result<HttpAnswer> {
@@ -130,17 +144,23 @@ impl Reconciliation {
         answer.map_err(Error::RustError)
     }
 
+    fn count_queries(&mut self, queries: usize) {
+        let queries = u32::try_from(queries).unwrap_or(u32::MAX);
+        self.used.queries += queries;
+        self.used_in_all.queries += queries;
+    }
+
     pub(super) async fn rows<T: serde::de::DeserializeOwned>(
         &mut self,
         sql: &str,
         values: Vec<db::Value>,
     ) -> Result<Vec<T>> {
-        self.used.queries += 1;
+        self.count_queries(1);
         self.db.rows(sql, values).await
     }
 
     pub(super) async fn run(&mut self, sql: &str, values: Vec<db::Value>) -> Result<usize> {
-        self.used.queries += 1;
+        self.count_queries(1);
         self.db.run(sql, values).await
     }
 
@@ -174,9 +194,9 @@ impl Reconciliation {
         let list = |ids: &[&str]| serde_json::to_string(ids).map(db::Value::from);
         let mut statements = Vec::new();
         let breaks: Vec<String> = found.breaks.iter().map(id).collect();
-        if !found.breaks.is_empty() {
+        for breaks in found.breaks.chunks(BREAKS_AT_ONCE) {
             let values = vec![
-                breaks::rows_json(&found.breaks, Provider::Stripe)?.into(),
+                breaks::rows_json(breaks, Provider::Stripe)?.into(),
                 self.now_ms.into(),
                 self.account.clone().into(),
             ];
@@ -210,7 +230,7 @@ impl Reconciliation {
             statements.push(self.db.statement(sql, vec![list(&found.refunded)?])?);
         }
         if !statements.is_empty() {
-            self.used.queries += 1;
+            self.count_queries(statements.len());
             self.db.batch(statements).await?;
         }
         if !found.compared.is_empty() {
@@ -219,8 +239,11 @@ impl Reconciliation {
                  AND provider_payment IN (SELECT value FROM json_each(?1))
                  AND break_id NOT IN (SELECT value FROM json_each(?3))"
             );
-            // Keep breaks that this run found in other ways: a comparison does not cover disputes.
-            let found_now: Vec<&String> = self.breaks.iter().chain(&breaks).collect();
+            // Keep breaks of these that this run found in other ways: a comparison does not cover disputes.
+            let compared: BTreeSet<&str> = found.compared.iter().copied().collect();
+            let is_of_these =
+                |id: &&String| id.rsplit(':').next().is_some_and(|payment| compared.contains(payment));
+            let found_now: Vec<&String> = self.breaks.iter().chain(&breaks).filter(is_of_these).collect();
             let values =
                 vec![list(&found.compared)?, self.now_ms.into(), serde_json::to_string(&found_now)?.into()];
             self.resolved += self.run(&sql, values).await?;
