@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecord};
-use super::page::PageEnd;
+use super::page::{PageEnd, entry_path};
 use super::provider_ledger::{LedgerStatus, RemoteRecord, read_entry};
 use once::call::FrozenRequest;
 use payments::payment::DisputeStatus;
@@ -105,17 +105,15 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         object: Value,
     }
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    let last = list.data.last();
-    let (last, created_s) = (last.map(|event| event.id.clone()), last.and_then(|event| event.created));
-    let end = PageEnd { last, created_s, has_more: list.has_more };
+    let last = list.data.last().map(|event| (event.id.as_str(), event.created));
+    let end = PageEnd::new(last, list.has_more);
     let changes = list.data.into_iter().filter_map(|event| change(event.data.object)).collect();
     Ok(Page { changes, end })
 }
 
 /// Asks for a dispute. <https://docs.stripe.com/api/disputes/retrieve>
 pub fn dispute_request(id: &str) -> FrozenRequest {
-    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    FrozenRequest::new(format!("/v1/disputes/{id}"), String::new())
+    FrozenRequest::new(entry_path("/v1/disputes", id), String::new())
 }
 
 /// Reads a dispute.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecords};
-use super::page::PageEnd;
+use super::page::{PageEnd, entry_path};
 use once::call::FrozenRequest;
 use payments::providers::Provider;
 
@@ -21,8 +21,8 @@ pub(super) const fn query() -> [(&'static str, &'static str); 1] {
 
 /// Asks for one.
 pub fn movement_request(id: &str) -> FrozenRequest {
-    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    FrozenRequest::new(format!("/v1/balance_transactions/{id}?expand%5B%5D=source"), String::new())
+    let path = entry_path("/v1/balance_transactions", id);
+    FrozenRequest::new(format!("{path}?expand%5B%5D=source"), String::new())
 }
 
 /// A movement.
@@ -195,9 +195,8 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         has_more: bool,
     }
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    let last = list.data.last();
-    let (last, created_s) = (last.map(|row| row.id.clone()), last.and_then(|row| row.created));
-    let end = PageEnd { last, created_s, has_more: list.has_more };
+    let last = list.data.last().map(|row| (row.id.as_str(), row.created));
+    let end = PageEnd::new(last, list.has_more);
     Ok(Page { movements: list.data.into_iter().map(Row::movement).collect(), end })
 }
 

@@ -22,8 +22,20 @@ pub struct Used {
     pub ran_ms: u64,
 }
 
-/// What may be used for all accounts together before no list is begun any more.
-const MOST_IN_ALL: Used = Used { queries: 600, reads: 6_000, ran_ms: u64::MAX };
+impl Used {
+    /// What was used since then.
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            queries: self.queries.saturating_sub(before.queries),
+            reads: self.reads.saturating_sub(before.reads),
+            ran_ms: self.ran_ms.saturating_sub(before.ran_ms),
+        }
+    }
+}
+
+/// Queries and requests of a run, for all its accounts, after which no further round of any list begins.
+const QUERIES_IN_ALL: u32 = 600;
+const READS_IN_ALL: u32 = 6_000;
 
 /// What may be used before a list is left to the next run: each is read until then, whatever the lists before it have left.
 const fn most(source: Source) -> Used {
@@ -43,9 +55,9 @@ pub fn may_go_on(source: Source, share: u32, used: Used) -> bool {
         && used.ran_ms < most.ran_ms / u64::from(share)
 }
 
-/// Whether another round of any list may follow.
-pub const fn may_read(used_in_all: Used) -> bool {
-    used_in_all.queries < MOST_IN_ALL.queries && used_in_all.reads < MOST_IN_ALL.reads
+/// Whether another round of any list may follow, where the run has used so much for all its accounts.
+pub const fn may_read(used: Used) -> bool {
+    used.queries < QUERIES_IN_ALL && used.reads < READS_IN_ALL
 }
 
 /// How many slices the next round reads: few at first, and where many payments must be asked for.

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::page::PageEnd;
+use super::page::{PageEnd, entry_path};
 use once::call::FrozenRequest;
 
 /// How a payment stands in the provider's books.
@@ -71,8 +71,8 @@ pub(super) const fn query() -> [(&'static str, &'static str); 1] {
 
 /// Asks for one payment.
 pub fn entry_request(id: &str) -> FrozenRequest {
-    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    FrozenRequest::new(format!("/v1/payment_intents/{id}?expand%5B%5D=latest_charge"), String::new())
+    let path = entry_path("/v1/payment_intents", id);
+    FrozenRequest::new(format!("{path}?expand%5B%5D=latest_charge"), String::new())
 }
 
 /// Reads a page.
@@ -83,9 +83,8 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         has_more: bool,
     }
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    let last = list.data.last();
-    let (last, created_s) = (last.map(|intent| intent.id.clone()), last.map(|intent| intent.created));
-    let end = PageEnd { last, created_s, has_more: list.has_more };
+    let last = list.data.last().map(|intent| (intent.id.as_str(), Some(intent.created)));
+    let end = PageEnd::new(last, list.has_more);
     Ok(Page { entries: list.data.into_iter().map(Intent::entry).collect(), end })
 }
 

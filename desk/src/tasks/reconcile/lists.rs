@@ -29,7 +29,7 @@ impl Reconciliation {
         };
         cursor.begin(self.quiet_since_ms, source.again_ms(self.window_ms));
         let mut width = Width::first(self.share);
-        while may_read(self.used_in_all) {
+        while may_read(self.used) {
             let reads_before = self.used.reads;
             let Round { pages, failed } = self.read_round(source, &mut cursor, width).await?;
             let is_over = cursor.advance(&pages);
@@ -38,8 +38,8 @@ impl Reconciliation {
             if let Some(error) = failed {
                 return Err(error);
             }
-            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.account_since_ms);
-            if is_over || !may_go_on(source, self.share, self.used) {
+            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.now_ms);
+            if is_over || !may_go_on(source, self.share, self.used.since(self.used_before)) {
                 break;
             }
             width = width.next(self.used.reads - reads_before);
@@ -95,14 +95,10 @@ impl Reconciliation {
             let then = change.then.as_ref();
             then.is_some_and(|then| compare(then, &known, self.quiet_since_ms) == Comparison::Match)
         };
-        let same: Vec<&str> =
-            newest.iter().filter(|(_, change)| is_same(change)).map(|(payment, _)| *payment).collect();
-        let ids: BTreeSet<&str> = all
-            .into_iter()
-            .filter(|payment| newest.get(payment).is_none_or(|change| !is_same(change)))
-            .filter(|id| !self.compared.contains(*id))
-            .collect();
-        self.write(&Findings { listed: same, ..Findings::default() }).await?;
+        let same: BTreeSet<&str> =
+            newest.into_iter().filter(|(_, change)| is_same(change)).map(|(payment, _)| payment).collect();
+        let ids = all.into_iter().filter(|id| !same.contains(id) && !self.compared.contains(*id)).collect();
+        self.write(&Findings { listed: same.into_iter().collect(), ..Findings::default() }).await?;
         self.fetch_and_compare(ids).await.map(drop)
     }
 

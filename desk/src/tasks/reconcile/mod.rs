@@ -50,8 +50,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         account: None,
         share: 1,
         used: Used::default(),
-        account_since_ms: now_ms,
-        used_in_all: Used::default(),
+        used_before: Used::default(),
         next_read_at_ms: 0,
         movements: 0,
         compared: BTreeSet::new(),
@@ -69,7 +68,8 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
     let mut unmoved = 0;
     for account in &accounts {
         run.account.clone_from(account);
-        (run.used, run.account_since_ms) = (Used::default(), Date::now().as_millis());
+        run.used.ran_ms = Date::now().as_millis().saturating_sub(now_ms);
+        run.used_before = run.used;
         let (found, failed) = run.compare_account(&mut read).await;
         unmoved += found;
         errors.extend(failed);

@@ -34,12 +34,10 @@ pub(super) struct Reconciliation {
     pub(super) account: Option<String>,
     /// How many accounts share the run's limits.
     pub(super) share: u32,
-    /// What it has used for the current account.
+    /// What it has used.
     pub(super) used: Used,
-    /// When it began with that, in ms since the epoch.
-    pub(super) account_since_ms: u64,
-    /// What it has used for all accounts.
-    pub(super) used_in_all: Used,
+    /// What it had used before the current account.
+    pub(super) used_before: Used,
     /// From when on the provider takes more requests, in ms since the epoch.
     pub(super) next_read_at_ms: u64,
     /// How many movements were looked for in our records.
@@ -134,7 +132,6 @@ impl Reconciliation {
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);
         self.next_read_at_ms = self.next_read_at_ms.max(now_ms) + REQUEST_MS * u64::from(requests);
         self.used.reads += requests;
-        self.used_in_all.reads += requests;
     }
 
     async fn ask_provider(&self, request: &FrozenRequest) -> Result<HttpAnswer> {
@@ -145,9 +142,7 @@ impl Reconciliation {
     }
 
     fn count_queries(&mut self, queries: usize) {
-        let queries = u32::try_from(queries).unwrap_or(u32::MAX);
-        self.used.queries += queries;
-        self.used_in_all.queries += queries;
+        self.used.queries += u32::try_from(queries).unwrap_or(u32::MAX);
     }
 
     pub(super) async fn rows<T: serde::de::DeserializeOwned>(
