@@ -1,7 +1,8 @@
-// `npm run deploy`: builds the Workers and deploys them, each after those that it is bound to. What stands behind `--` goes to wrangler,
-// such as --dry-run. `npm run deploy -- gate` deploys the gate instead, which stands by itself.
+// `npm run deploy`: builds the Workers, makes the queues that are missing, and deploys the Workers, each after those that it is bound to.
+// What stands behind `--` goes to wrangler, such as --dry-run. `npm run deploy -- gate` deploys the gate instead, which stands by itself.
 import { build } from './build.mjs';
 import { inRoot } from './lib/paths.mjs';
+import { makeQueues, queuesOf } from './lib/queues.mjs';
 import { endOnSignals, runStep } from './lib/run.mjs';
 import { script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
@@ -21,6 +22,7 @@ endOnSignals({ exitCode: 130 });
 await script(async () => {
   await setUp();
   await build({ names: wanted.map(({ name }) => name) });
+  if (!forWrangler.includes('--dry-run')) await makeQueues(await named(wanted));
   for (const { name, config } of wanted) {
     const outdir = inRoot('.wrangler', 'deployed', name);
     await runStep(
@@ -31,3 +33,12 @@ await script(async () => {
     );
   }
 });
+
+/** All queues that these Workers' configurations name. */
+async function named(workers) {
+  const { unstable_readConfig: readConfig } = await import('wrangler');
+  const all = workers.map(
+    ({ config }) => readConfig({ config: inRoot(config) }, { hideWarnings: true }).queues,
+  );
+  return [...new Set(all.flatMap(queuesOf))];
+}
