@@ -3,10 +3,10 @@
 //!
 //! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use worker::{MessageBuilder, QueueContentType};
 
 use super::confirm;
 use super::context::Desk;
@@ -20,8 +20,9 @@ use crate::operator::is_form_key;
 use crate::operator_log::{self, Begun};
 use messages::gate::GateWord;
 use messages::inbox::REQUEUE;
-use messages::job::{Job, VERSION, batches};
+use messages::job::{Apart, Job, VERSION, batches};
 use messages::message::{ByHandAnswer, Execute, ObjectRequest};
+use messages::queue::Queue;
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -33,8 +34,8 @@ use payments::payment::money::AmountMinor;
 use payments::payment::operation::{CaptureRequest, Operation, RefundRequest, VoidRequest};
 use payments::payment::records::JobKind;
 use runtime::db::Db;
-use runtime::http_client::within;
 use runtime::objects::ObjectRef;
+use runtime::queue;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
@@ -299,7 +300,7 @@ impl Press<'_> {
         dead.retain(|row| row.event_key().is_none());
         let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
         let taken = self.revive(&ids).await?;
-        let mut messages = Vec::new();
+        let mut messages = BTreeMap::<String, Vec<(&str, String)>>::new();
         for row in dead.iter().filter(|row| taken.contains(&row.job_id)) {
             let Some(kind) = JobKind::parse(&row.kind) else { continue };
             let job = Job {
@@ -310,8 +311,10 @@ impl Press<'_> {
                 payload: serde_json::from_str(row.payload.as_deref().unwrap_or("null")).unwrap_or_default(),
                 staged_at_ms: row.staged_at_ms,
                 trace: None,
+                apart: Some(Apart::default()),
             };
-            messages.push((row.job_id.as_str(), serde_json::to_string(&job)?));
+            let queue = queue::binding(env, Queue::of(kind), &row.object);
+            messages.entry(queue).or_default().push((row.job_id.as_str(), serde_json::to_string(&job)?));
         }
         if messages.is_empty() && events > 0 {
             return Ok(match events {
@@ -324,13 +327,15 @@ impl Press<'_> {
         }
         let mut sent = 0;
         let mut refused = None;
-        for batch in batches(messages, |(_, text)| text) {
-            match self.send(&batch).await {
-                Ok(()) => sent += batch.len(),
-                Err(error) => {
-                    let ids: Vec<&str> = batch.iter().map(|(job_id, _)| *job_id).collect();
-                    self.bury(&ids).await?;
-                    refused = Some(format!("failed: the queue did not take {}: {error}", ids.len()));
+        for (queue, messages) in messages {
+            for batch in batches(messages, |(_, text)| text) {
+                match self.send(&queue, &batch).await {
+                    Ok(()) => sent += batch.len(),
+                    Err(error) => {
+                        let ids: Vec<&str> = batch.iter().map(|(job_id, _)| *job_id).collect();
+                        self.bury(&ids).await?;
+                        refused = Some(format!("failed: the queue did not take {}: {error}", ids.len()));
+                    }
                 }
             }
         }
@@ -378,14 +383,9 @@ impl Press<'_> {
         Db::of(&self.desk.app.env)?.run(sql, values).await.map(drop)
     }
 
-    async fn send(&self, batch: &[(&str, String)]) -> worker::Result<()> {
-        let mut messages = Vec::new();
-        for (_, text) in batch {
-            let message = MessageBuilder::new(text).content_type(QueueContentType::Text);
-            messages.push(message.delay_seconds(REQUEUE_DELAY_S).build());
-        }
-        let queue = self.desk.app.env.queue("JOBS")?;
-        within(QUEUE_TAKES, "the queue", queue.send_batch(messages)).await
+    async fn send(&self, queue: &str, batch: &[(&str, String)]) -> worker::Result<()> {
+        let texts = batch.iter().map(|(_, text)| (text.as_str(), REQUEUE_DELAY_S));
+        queue::send(&self.desk.app.env, queue, texts, QUEUE_TAKES).await
     }
 
     async fn purge(&self, job_id: &str) -> worker::Result<String> {

@@ -1,6 +1,9 @@
 //! Consumes a batch of messages. Each is acknowledged or retried by itself, so that none delays another: a job that fails beside others goes
 //! on in a message of its own.
 //!
+//! Where emails have a queue of their own, a message with a projection waits for an email only as long as the projection does. One that is not
+//! done by then is left, and goes on there ([`super::hand_on`]): it may have been sent, and is sent again as it was, under the same key.
+//!
 //! No object is told: it looks into D1 which of its jobs are over.
 
 use std::pin::pin;
@@ -8,23 +11,25 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
 use serde_json::{Map, Value};
-use worker::{
-    Delay, Env, Message, MessageBatch, MessageBuilder, MessageExt, QueueContentType, QueueRetryOptionsBuilder,
-};
+use worker::{Delay, Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
 use super::backoff::backoff_s;
-use super::ledger::{FailedAs, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger};
+use super::hand_on::{self, Next};
+use super::ledger::{FailedAs, Frozen, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger};
 use super::outcome::{Done, Failure};
 use super::send_receipt;
+use super::unasked::may_send;
 use crate::config::Config;
 use crate::readmodel::project::project;
-use messages::job::Job;
+use messages::job::{Apart, Job};
+use messages::queue::Queue;
 use messages::snapshot::Snapshot;
 use once::trace::TraceContext;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
 use runtime::metrics;
+use runtime::queue;
 use runtime::random;
 use runtime::trace;
 use serde::Deserialize as _;
@@ -32,23 +37,37 @@ use web::trace::{Kind, Span};
 
 /// The delay after a failure that could not be recorded, in seconds.
 const RETRY_DELAY_S: u32 = 60;
+/// The least delay of a message whose jobs could not be handed on, in seconds.
+const NOT_SPLIT_DELAY_S: u32 = 5;
 
-/// How long one message may take. The batch waits for all of its messages.
+/// How long a job may take that goes on by itself. The batch waits for all of its messages.
 const JOB_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long the read model has to take a snapshot. One that was left may be written all the same: its version says so to the next try.
+const PROJECTION_TAKES: Duration = Duration::from_secs(10);
 /// How long the read model waits for the jobs beside it, so that one row says what became of all of them. A slow one holds it up no longer.
 const PROJECTION_WAITS: Duration = Duration::from_millis(1500);
 /// How long D1 has to say what is known of the jobs of a message.
-const LEDGER_ANSWERS: Duration = Duration::from_secs(15);
-/// How long the queue may take to accept jobs that go on by themselves.
-const QUEUE_TAKES: Duration = Duration::from_secs(10);
+const LEDGER_ANSWERS: Duration = Duration::from_secs(5);
 
 /// What becomes of a job.
-#[derive(Clone, Copy)]
 enum Disposition {
     /// It is over.
     Over,
     /// It comes again after this many seconds.
     Again(u32),
+    /// It was left before its end was written down, and goes on by itself after this many seconds.
+    Left(u32, Apart),
+}
+
+impl Disposition {
+    /// What is still to be done of a job.
+    fn next(self, job: &Job) -> Option<Next<'_>> {
+        match self {
+            Self::Over => None,
+            Self::Again(after_s) => Some(Next { job, after_s, left: None }),
+            Self::Left(after_s, left) => Some(Next { job, after_s, left: Some(left) }),
+        }
+    }
 }
 
 /// Does the jobs of a batch. Messages of the queue `…-dead` were delivered too often: they become dead letters.
@@ -89,45 +108,26 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
     let ends = match &known {
         Ok(known) => Work { env, config, known, is_dead }.on_all(&jobs).await,
         Err(error) => {
-            let unfinished = |job| {
-                log_job("warn", "job_unfinished", job, &error.to_string());
-                (job, Disposition::Again(RETRY_DELAY_S))
-            };
-            jobs.iter().map(unfinished).collect()
+            let without = &Work { env, config, known: &KnownJobs::none(), is_dead };
+            join_all(jobs.iter().map(|job| async move { (job, without.unasked(job, error).await) })).await
         }
     };
-    let again: Vec<(&Job, u32)> = ends
-        .into_iter()
-        .filter_map(|(job, end)| match end {
-            Disposition::Over => None,
-            Disposition::Again(seconds) => Some((job, seconds)),
-        })
-        .collect();
-    let Some(first_s) = again.iter().map(|(_, seconds)| *seconds).min() else {
+    let next: Vec<Next<'_>> = ends.into_iter().filter_map(|(job, end)| end.next(job)).collect();
+    let Some(first_s) = next.iter().map(|next| next.after_s).min() else {
         return message.ack();
     };
     // What was given up stays with what has given it up.
-    let is_alone = jobs.len() == 1 || is_dead;
-    let goes_on = if is_alone { Ok(false) } else { go_on(env, &again).await.map(|()| true) };
-    match goes_on {
-        Ok(true) => message.ack(),
-        Ok(false) => message.retry_with_options(&delay(first_s)),
+    if is_dead || (jobs.len() == 1 && next.iter().all(|next| next.stays(env))) {
+        return message.retry_with_options(&delay(first_s));
+    }
+    match hand_on::send(env, &next).await {
+        Ok(()) => message.ack(),
         Err(error) => {
             log("warn", &[("event", "jobs_not_split".into()), ("error", error.to_string().into())]);
-            message.retry_with_options(&delay(first_s));
+            // The other queue may be full.
+            message.retry_with_options(&delay(first_s.max(NOT_SPLIT_DELAY_S)));
         }
     }
-}
-
-/// Sends each of these jobs on by itself, to come again after so many seconds.
-async fn go_on(env: &Env, jobs: &[(&Job, u32)]) -> worker::Result<()> {
-    let mut messages = Vec::new();
-    for (job, seconds) in jobs {
-        let message = MessageBuilder::new(serde_json::to_string(job)?).content_type(QueueContentType::Text);
-        messages.push(message.delay_seconds(*seconds).build());
-    }
-    metrics::queued(messages.len());
-    within(QUEUE_TAKES, "the queue", env.queue("JOBS")?.send_batch(messages)).await
 }
 
 /// What the jobs of one message need.
@@ -213,7 +213,7 @@ impl Work<'_> {
             let recorded = async { Ledger::new(self.env, job, self.known)?.done(&result).await };
             match within(LEDGER_ANSWERS, "the ledger", recorded).await {
                 Ok(()) => (job, is_done(job, &result)),
-                Err(error) => (job, unfinished(job, &error)),
+                Err(error) => (job, unrecorded(job, &error, result)),
             }
         };
         join_all(ends.into_iter().map(record)).await
@@ -221,19 +221,70 @@ impl Work<'_> {
 
     /// Does a job other than a projection.
     async fn on(&self, job: &Job) -> End {
-        let span = begin(job);
+        let span = begin(self.env, job);
         let trace = span.as_ref().map(|span| span.context);
-        let end = match within(JOB_TIMEOUT, "the job", self.end(job, trace)).await {
-            Ok(end) => end,
-            Err(error) => End::Recorded(unfinished(job, &error)),
+        let end = match !self.is_dead && hand_on::may_be_left(self.env, job) {
+            true => self.soon(job, trace).await,
+            false => self.whole(job, trace, &Frozen::default()).await,
         };
         ended(span, matches!(end, End::Done(_) | End::Recorded(Disposition::Over)));
         end
     }
 
+    /// Does a job that is not waited for longer than a projection may wait.
+    async fn soon(&self, job: &Job, trace: Option<TraceContext>) -> End {
+        if !hand_on::may_begin() {
+            return End::Recorded(left(job, "its service was slow just now", Apart::default()));
+        }
+        let frozen = Frozen::default();
+        let done = match select(pin!(self.whole(job, trace, &frozen)), Delay::from(PROJECTION_WAITS)).await {
+            Either::Left((end, _)) => Some(end),
+            Either::Right(_) => None,
+        };
+        hand_on::has_ended(done.is_some());
+        done.unwrap_or_else(|| {
+            let sent = Apart { frozen: frozen.get().cloned(), result: None };
+            End::Recorded(left(job, "not done in time", sent))
+        })
+    }
+
+    /// What becomes of a job of which the read model has not said whether it is over: an email is sent if its object says that it is not.
+    async fn unasked(&self, job: &Job, error: &worker::Error) -> Disposition {
+        if self.is_dead {
+            return unfinished(job, error);
+        }
+        if hand_on::may_be_left(self.env, job) {
+            return left(job, &error.to_string(), Apart::default());
+        }
+        if !may_send(self.env, job).await {
+            return unfinished(job, error);
+        }
+        let span = begin(self.env, job);
+        let trace = span.as_ref().map(|span| span.context);
+        let sent = async {
+            let ledger = Ledger::new(self.env, job, self.known)?;
+            Ok(run(self.env, self.config, job, &ledger, trace).await)
+        };
+        let end = match within(JOB_TIMEOUT, "the job", sent).await {
+            Ok(Ok(Done::Recorded(result))) => unrecorded(job, error, result),
+            // How it failed cannot be judged without what is known of it.
+            Ok(Ok(Done::Already) | Err(_)) | Err(_) => unfinished(job, error),
+        };
+        ended(span, matches!(end, Disposition::Left(..)));
+        end
+    }
+
+    /// Does a job, however long it takes within its time.
+    async fn whole(&self, job: &Job, trace: Option<TraceContext>, frozen: &Frozen) -> End {
+        match within(JOB_TIMEOUT, "the job", self.end(job, trace, frozen)).await {
+            Ok(end) => end,
+            Err(error) => End::Recorded(unfinished(job, &error)),
+        }
+    }
+
     /// Writes a snapshot into the read model, and with it what is done. Gives whether that was taken.
     async fn project(&self, job: &Job, done: &DoneJobs) -> (Disposition, bool) {
-        let span = begin(job);
+        let span = begin(self.env, job);
         let projected = async {
             let ledger = Ledger::new(self.env, job, self.known)?;
             let outcome = if self.is_dead { Err(given_up()) } else { snapshot_of(job) };
@@ -254,7 +305,7 @@ impl Work<'_> {
                 Err(failure) => Ok((failed(job, &ledger, failure).await?, false)),
             }
         };
-        let end = match within(JOB_TIMEOUT, "the job", projected).await {
+        let end = match within(PROJECTION_TAKES, "the read model", projected).await {
             Ok(end) => end,
             Err(error) => (unfinished(job, &error), false),
         };
@@ -263,11 +314,17 @@ impl Work<'_> {
     }
 
     /// Does a job and records its outcome, unless it is done at its first attempt. An error means that the outcome was not recorded.
-    async fn end(&self, job: &Job, trace: Option<TraceContext>) -> worker::Result<End> {
-        let ledger = Ledger::new(self.env, job, self.known)?;
-        let done = match self.is_dead {
-            true => Err(given_up()),
-            false => run(self.env, self.config, job, &ledger, trace).await,
+    async fn end(&self, job: &Job, trace: Option<TraceContext>, frozen: &Frozen) -> worker::Result<End> {
+        let ledger = Ledger::new(self.env, job, self.known)?.keeping(frozen);
+        let result = job.apart.as_ref().and_then(|apart| apart.result.clone());
+        let done = match (self.is_dead, result) {
+            // It was done while the read model did not answer.
+            (_, Some(result)) => ledger.begin(None).await.map_err(Failure::from).map(|known| match known {
+                Some(_) => Done::Recorded(result),
+                None => Done::Already,
+            }),
+            (true, None) => Err(given_up()),
+            (false, None) => run(self.env, self.config, job, &ledger, trace).await,
         };
         match done {
             Ok(Done::Recorded(result)) if ledger.has_row() => {
@@ -282,11 +339,12 @@ impl Work<'_> {
 }
 
 /// A job's span, as part of the one that has sent it.
-fn begin(job: &Job) -> Option<Span> {
+fn begin(env: &Env, job: &Job) -> Option<Span> {
     let mut span = trace::begin(job.trace, format!("process {}", job.kind.as_str()), Kind::Consumer)?;
     span.set("messaging.system", "cloudflare_queues");
     span.set("messaging.operation.type", "process");
-    span.set("messaging.destination.name", "JOBS");
+    let queue = if job.apart.is_some() { Queue::of(job.kind) } else { Queue::Jobs };
+    span.set("messaging.destination.name", queue::binding(env, queue, &job.object));
     span.set("paid_once.job_id", job.job_id.as_str());
     Some(span)
 }
@@ -318,6 +376,19 @@ fn is_done(job: &Job, outcome: &str) -> Disposition {
 fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
     log_job("error", "job_unfinished", job, &error.to_string());
     Disposition::Again(RETRY_DELAY_S)
+}
+
+/// It is done, and that goes on until it is written down.
+fn unrecorded(job: &Job, error: &worker::Error, result: String) -> Disposition {
+    log_job("warn", "job_unrecorded", job, &error.to_string());
+    Disposition::Left(RETRY_DELAY_S, Apart { frozen: None, result: Some(result) })
+}
+
+/// It is not waited for here. Left in the midst of a send it goes on when that has ended.
+fn left(job: &Job, why: &str, left: Apart) -> Disposition {
+    metrics::job(job.kind.as_str(), "handed_on");
+    log_job("info", "job_handed_on", job, why);
+    Disposition::Left(hand_on::after_left_s(&left), left)
 }
 
 /// Records a failure.

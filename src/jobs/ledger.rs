@@ -2,6 +2,7 @@
 //! its payment: most jobs are.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -66,9 +67,12 @@ pub(super) struct Ledger<'a> {
     /// Its row, as it was before this attempt.
     row: Option<JobRow>,
     /// What this attempt sends, if it is the first.
-    frozen: OnceCell<String>,
+    frozen: Frozen,
     pub(super) now_ms: u64,
 }
+
+/// What an attempt sends, also for whoever leaves it.
+pub(super) type Frozen = Rc<OnceCell<String>>;
 
 /// The rows that some jobs have, by their ids.
 pub(super) struct KnownJobs(Vec<KnownJob>);
@@ -81,6 +85,11 @@ struct KnownJob {
 }
 
 impl KnownJobs {
+    /// None: the read model was not asked, or did not answer.
+    pub(super) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Reads them, in one statement.
     pub(super) async fn read(env: &Env, jobs: &[Job]) -> Result<Self> {
         let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
@@ -110,7 +119,13 @@ const KNOWN: &str = "SELECT job_id, state, attempts, frozen, first_at_ms FROM jo
 impl<'a> Ledger<'a> {
     pub(super) fn new(env: &Env, job: &'a Job, known: &KnownJobs) -> Result<Self> {
         let now_ms = worker::Date::now().as_millis();
-        Ok(Self { db: Db::of(env)?, job, row: known.row(job), frozen: OnceCell::new(), now_ms })
+        Ok(Self { db: Db::of(env)?, job, row: known.row(job), frozen: Frozen::default(), now_ms })
+    }
+
+    /// Keeps there what this attempt sends.
+    pub(super) fn keeping(mut self, frozen: &Frozen) -> Self {
+        self.frozen = Rc::clone(frozen);
+        self
     }
 
     /// Whether it has a row.
@@ -127,6 +142,8 @@ impl<'a> Ledger<'a> {
     /// Counts an attempt. `frozen` is what is sent: the first attempt keeps it should it fail, later ones get it back. `None` if the job is
     /// over.
     pub(super) async fn begin(&self, frozen: Option<String>) -> Result<Option<JobRow>> {
+        // What a try that was left has sent goes before what would be sent now.
+        let frozen = self.job.apart.as_ref().and_then(|apart| apart.frozen.clone()).or(frozen);
         let Some(row) = &self.row else {
             let frozen = frozen.map(|text| self.frozen.get_or_init(|| text).clone());
             return Ok(Some(JobRow { frozen, first_at_ms: self.now_ms, ..JobRow::default() }));

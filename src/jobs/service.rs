@@ -7,8 +7,9 @@ use worker::Env;
 use runtime::http_client::{OutboundRequest, traced};
 use web::trace::Span;
 
-/// How long a service may take, in ms.
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a service may take, in seconds.
+pub(super) const TIMEOUT_S: u32 = 20;
+const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_S as u64);
 
 /// The service's address and secret.
 pub(super) struct Service<'a> {

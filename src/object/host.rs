@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
+use worker::Date;
 use worker::wasm_bindgen_futures::spawn_local;
-use worker::{Date, MessageBuilder, QueueContentType};
 
 use super::drive::{Drive, PaymentsHost};
 use super::log::audit_after;
 use super::traces::{ended, hands_on};
 use messages::job::{Job, Message, VERSION, batches, messages};
 use messages::message::Fault;
+use messages::queue::Queue;
 use messages::snapshot::{AUDIT_MAX, snapshot};
 use once::context::{Bug, Times};
 use once::id::Owner;
@@ -28,7 +29,7 @@ use payments::engine::{
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::{metrics, trace};
+use runtime::{metrics, queue, trace};
 use web::trace::Span;
 
 /// How long the rate limiter may take: without its answer an operation runs.
@@ -70,7 +71,8 @@ impl Host for PaymentsHost {
         state: &ObjectState,
         jobs: Vec<StagedJob>,
     ) -> Result<Vec<NotTaken>, Bug> {
-        let span = hands_on(state, &jobs);
+        let queue = queue::binding(&self.env, Queue::Jobs, &state.object.to_hex());
+        let span = hands_on(state, &queue, &jobs);
         let trace = span.as_ref().map(|span| span.context);
         let mut texts = Vec::new();
         for job in jobs {
@@ -78,7 +80,7 @@ impl Host for PaymentsHost {
             texts.push((job.job_id, text));
         }
         let batches = batches(messages(texts), |message| &message.text);
-        let taken = join_all(batches.iter().map(|batch| self.enqueue(batch))).await;
+        let taken = join_all(batches.iter().map(|batch| self.enqueue(&queue, batch))).await;
         self.handed_on(span, taken.iter().all(Result::is_ok));
         let not_taken = batches.into_iter().zip(taken).filter_map(|(batch, taken)| {
             let reason = taken.err()?.0;
@@ -146,15 +148,11 @@ impl PaymentsHost {
         }
     }
 
-    async fn enqueue(&self, batch: &[Message<String>]) -> Result<(), Bug> {
+    async fn enqueue(&self, queue: &str, batch: &[Message<String>]) -> Result<(), Bug> {
         let failed = |error: worker::Error| Bug(format!("the queue: {error}"));
-        let queue = self.env.queue("JOBS").map_err(failed)?;
-        let mut messages = Vec::new();
-        for message in batch {
-            messages.push(MessageBuilder::new(&message.text).content_type(QueueContentType::Text).build());
-        }
+        let texts = batch.iter().map(|message| (message.text.as_str(), 0));
         let takes = Duration::from_millis(QUEUE_TAKES_MS);
-        within(takes, "sending", queue.send_batch(messages)).await.map_err(failed)?;
+        queue::send(&self.env, queue, texts, takes).await.map_err(failed)?;
         metrics::queued(batch.len());
         Ok(())
     }
@@ -174,6 +172,7 @@ fn text(
         payload: job.payload.clone(),
         staged_at_ms: job.staged_at_ms,
         trace,
+        apart: None,
     };
     match job.kind {
         JobKind::Project => {

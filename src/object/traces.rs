@@ -86,11 +86,11 @@ pub(super) fn asks(state: Option<&ObjectState>, question: &StatusQuery) -> Optio
 }
 
 /// Jobs leave.
-pub(super) fn hands_on(state: &ObjectState, jobs: &[StagedJob]) -> Option<Span> {
-    let mut span = trace::begin(newest(state), "send JOBS", Kind::Producer)?;
+pub(super) fn hands_on(state: &ObjectState, queue: &str, jobs: &[StagedJob]) -> Option<Span> {
+    let mut span = trace::begin(newest(state), format!("send {queue}"), Kind::Producer)?;
     span.set("messaging.system", "cloudflare_queues");
     span.set("messaging.operation.type", "send");
-    span.set("messaging.destination.name", "JOBS");
+    span.set("messaging.destination.name", queue);
     span.set("paid_once.jobs", jobs.len());
     Some(span)
 }

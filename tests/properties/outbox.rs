@@ -338,6 +338,7 @@ fn a_snapshot_fits_into_a_message_and_its_audit_begins_where_the_last_one_ended(
         payload: serde_json::Value::Null,
         staged_at_ms: NOW_MS,
         trace: None,
+        apart: None,
     };
     for (length, all) in [(10, true), (2_000, false), (60_000, false)] {
         let audit: Vec<_> = (8..108).map(|id| audit_row(id, &"\"".repeat(length))).collect();
@@ -370,7 +371,7 @@ proptest! {
             let payload = serde_json::json!("x".repeat(*length / 40 * (1 + length % 40)));
             let kind = JobKind::SendReceipt;
             let job_id = number.to_string();
-            let job = Job { version: VERSION, job_id, kind, object: String::new(), payload, staged_at_ms: NOW_MS, trace: None };
+            let job = Job { version: VERSION, job_id, kind, object: String::new(), payload, staged_at_ms: NOW_MS, trace: None, apart: None };
             (number, serde_json::to_string(&job).unwrap())
         }).collect();
         let packed = messages(jobs.clone());

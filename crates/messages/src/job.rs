@@ -40,9 +40,36 @@ pub struct Job {
     /// The span that sent it.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "optional")]
     pub trace: Option<TraceContext>,
+    /// It goes on by itself, in the queue of its kind, and has all the time that it needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
+}
+
+/// What a job that goes on by itself takes with it from its last try.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Apart {
+    /// What was sent, if nobody knows what became of it: it is sent again as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<String>,
+    /// The result, if it is done and was not written down: that is all that is left to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
 }
 
 impl Job {
+    /// The same job as it goes on by itself. What was sent is left out where the queue would not take it.
+    pub fn going_on(&self, apart: Apart) -> serde_json::Result<String> {
+        let before = self.apart.clone().unwrap_or_default();
+        let apart = Apart { frozen: apart.frozen.or(before.frozen), result: apart.result.or(before.result) };
+        let mut job = Self { apart: Some(apart), ..self.clone() };
+        let text = serde_json::to_string(&job)?;
+        if text.len() <= MESSAGE_MAX_BYTES {
+            return Ok(text);
+        }
+        job.apart.iter_mut().for_each(|apart| apart.frozen = None);
+        serde_json::to_string(&job)
+    }
+
     /// A projection as it is sent, with as much of the snapshot as fits.
     pub fn projecting(mut self, mut snapshot: Snapshot) -> serde_json::Result<String> {
         loop {
@@ -167,4 +194,32 @@ pub fn batches<T>(messages: Vec<T>, text: impl Fn(&T) -> &str) -> Vec<Vec<T>> {
         }
     }
     batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = r#"{"version":1,"job_id":"a","kind":"send_receipt","object":"00","payload":{"to":"x"},"staged_at_ms":7}"#;
+
+    #[test]
+    fn a_message_of_the_release_before_is_read_and_one_that_goes_on_alone_can_be_read_by_it() {
+        let [job] = Job::read(OLD).unwrap().try_into().unwrap();
+        assert!(job.apart.is_none());
+        assert_eq!(serde_json::to_string(&job).unwrap(), OLD, "nothing is added to what leaves an object");
+        let left = Apart { frozen: Some("bytes".to_owned()), result: None };
+        let text = job.going_on(left.clone()).unwrap();
+        let [apart] = Job::read(&text).unwrap().try_into().unwrap();
+        assert_eq!(apart, Job { apart: Some(left), ..job });
+        let again = Job::read(&apart.going_on(Apart::default()).unwrap()).unwrap();
+        assert_eq!(again, [apart], "what was sent stays with it");
+    }
+
+    #[test]
+    fn what_was_sent_is_left_out_of_a_message_that_would_be_too_long() {
+        let [job] = Job::read(OLD).unwrap().try_into().unwrap();
+        let long = Apart { frozen: Some("x".repeat(MESSAGE_MAX_BYTES)), result: None };
+        let [job] = Job::read(&job.going_on(long).unwrap()).unwrap().try_into().unwrap();
+        assert_eq!(job.apart, Some(Apart::default()));
+    }
 }

@@ -8,6 +8,7 @@ pub mod inspection;
 pub mod job;
 pub mod message;
 pub mod operations;
+pub mod queue;
 pub mod settlement;
 pub mod snapshot;
 pub mod source;

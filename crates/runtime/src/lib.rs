@@ -11,6 +11,7 @@ pub mod http_client;
 pub mod lag;
 pub mod limiter;
 pub mod objects;
+pub mod queue;
 pub mod random;
 pub mod serve;
 pub mod trace;

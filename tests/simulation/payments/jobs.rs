@@ -1,8 +1,9 @@
 //! The way of the jobs: out of the objects through a queue to a consumer, which does each once and keeps the read model, in which the
 //! objects look what is over; and the sweep, which knows what the read model knows.
 //!
-//! The queue loses, doubles and reorders; the consumer dies before or after what it does, or fails with one job of several; an incarnation
-//! dies between the send and its mark, or is evicted and knows nothing of it; a look fails. The dice of all this are their own.
+//! The queue loses, doubles and reorders; the consumer dies before or after what it does, or fails with one job of several; an email is left
+//! in the midst of its send, or the read model says nothing of it; an incarnation dies between the send and its mark, or is evicted and
+//! knows nothing of it; a look fails. The dice of all this are their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +36,8 @@ const AT_REST_MS: u64 = 14 * HOUR;
 pub(crate) struct Message {
     object: usize,
     jobs: Vec<Work>,
+    /// It goes on by itself, and whether it is sent and only to be written down.
+    apart: Option<bool>,
 }
 
 #[derive(Clone)]
@@ -57,6 +60,8 @@ pub(crate) struct Jobs {
     audit: BTreeMap<usize, BTreeSet<u64>>,
     /// The jobs that the consumer knows to be done.
     done: BTreeSet<String>,
+    /// The keys that the service for emails knows: under one of these it sends nothing more.
+    keys: BTreeSet<String>,
 }
 
 impl Jobs {
@@ -68,6 +73,7 @@ impl Jobs {
             model: BTreeMap::new(),
             audit: BTreeMap::new(),
             done: BTreeSet::new(),
+            keys: BTreeSet::new(),
         }
     }
 
@@ -185,7 +191,7 @@ impl World {
             JobKind::Project => Work::Project(Box::new(snapshot())),
             _ => Work::Once(job.job_id.clone()),
         });
-        Message { object, jobs: jobs.collect() }
+        Message { object, jobs: jobs.collect(), apart: None }
     }
 
     fn enqueue(&mut self, message: Message) {
@@ -208,13 +214,13 @@ impl World {
         let is_alone = message.jobs.len() == 1;
         for work in &message.jobs {
             if !is_alone && self.jobs_fault("jobs: one fails beside others, and goes on alone") {
-                let alone = Message { object: message.object, jobs: vec![work.clone()] };
+                let alone = Message { jobs: vec![work.clone()], ..message };
                 self.after(AGAIN_MS, Event::Job(Box::new(alone)));
                 continue;
             }
             match work {
                 Work::Project(snapshot) => self.project(message.object, snapshot),
-                Work::Once(job_id) => self.do_once(job_id),
+                Work::Once(job_id) => self.email(&message, job_id),
             }
         }
         if self.jobs_fault("jobs: consumer dies after") {
@@ -234,12 +240,42 @@ impl World {
         self.jobs.audit.entry(object).or_default().extend(records);
     }
 
-    fn do_once(&mut self, job_id: &str) {
-        if !self.jobs.done.contains(job_id) || self.off == Some(Off::JobIds) {
+    /// Beside a projection an email is not waited for long. While the read model is silent its object says whether it may be sent.
+    fn email(&mut self, message: &Message, job_id: &str) {
+        let object = message.object;
+        let apart = |is_sent| {
+            let jobs = vec![Work::Once(job_id.to_owned())];
+            Event::Job(Box::new(Message { object, jobs, apart: Some(is_sent) }))
+        };
+        if message.apart.is_none() && self.jobs_fault("jobs: an email is left, and goes on alone") {
+            if self.jobs.dice.permille(500) {
+                self.send_email(job_id);
+            }
+            return self.after(AGAIN_MS, apart(false));
+        }
+        if message.apart == Some(false) && self.jobs_fault("jobs: the read model is silent about an email") {
+            let staged = &self.objects[object].store.object_state.jobs;
+            let is_staged = staged.iter().any(|job| job.job_id == job_id);
+            if is_staged {
+                self.send_email(job_id);
+            }
+            return self.after(AGAIN_MS, apart(is_staged));
+        }
+        if self.jobs.done.contains(job_id) && self.off != Some(Off::JobIds) {
+            return self.counters.count("jobs: done before");
+        }
+        if message.apart != Some(true) {
+            self.send_email(job_id);
+        }
+        self.jobs.done.insert(job_id.to_owned());
+    }
+
+    /// The job's id is the key under which its service knows it.
+    fn send_email(&mut self, job_id: &str) {
+        if self.jobs.keys.insert(job_id.to_owned()) || self.off == Some(Off::JobIds) {
             self.auditor.job_done(job_id);
-            self.jobs.done.insert(job_id.to_owned());
         } else {
-            self.counters.count("jobs: done before");
+            self.counters.count("jobs: sent before");
         }
     }
 

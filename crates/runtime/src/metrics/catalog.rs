@@ -208,7 +208,7 @@ impl Family {
                 "paid_once_jobs_total",
                 Counter,
                 &["kind", "outcome"],
-                "Tries of jobs: done, failed (it is tried again), dead.",
+                "Tries of jobs: done, failed (it is tried again), dead, handed_on (it goes on in the queue of emails).",
             ),
             Self::Keys => ("paid_once_keys", Gauge, &["status"], "Idempotency keys by status."),
             Self::KeysOpen => ("paid_once_keys_open", Gauge, &[], "Idempotency keys that are not finished."),
@@ -257,7 +257,9 @@ impl Family {
             Self::RowsWritten => vec![vec!["object"], vec!["read_model"]],
             Self::Jobs => JobKind::ALL
                 .iter()
-                .flat_map(|kind| ["done", "failed", "dead"].map(|outcome| vec![kind.as_str(), outcome]))
+                .flat_map(|kind| {
+                    ["done", "failed", "dead", "handed_on"].map(|outcome| vec![kind.as_str(), outcome])
+                })
                 .collect(),
             _ if self.labels().is_empty() => vec![Vec::new()],
             _ => Vec::new(),

@@ -84,7 +84,7 @@ pub fn queued(number: usize) {
     record(|counters| counters.count_all(Family::QueueMessages, &[], number));
 }
 
-/// An attempt of a job ended: `done`, `failed` or `dead`.
+/// An attempt of a job ended: `done`, `failed`, `dead`, or `handed_on`.
 pub fn job(kind: &'static str, outcome: &'static str) {
     record(|counters| counters.count(Family::Jobs, &[kind, outcome]));
 }
