@@ -1,22 +1,29 @@
 //! What programs of the operator read: the counts. They are let in as the operator is, and by everyone in the lab.
 
+use super::analytics;
 use super::app::App;
 use super::operator::admit;
+use super::queries;
 use messages::operations::LAB_PATH;
 use runtime::log::log;
-use runtime::metrics::{counters::Counters, stats, text};
+use runtime::metrics::{self, reading::Reading, stats, text};
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 
 /// `GET /metrics`
 pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let mut counters = counts(app, request).await?;
+    let mut reading = counts(app, request).await?;
     // Counts are shown also while the read model cannot be read.
     match runtime::lag::lag(&app.env, request.now_ms).await {
-        Ok(lags) => lags.iter().for_each(|lag| counters.lag(lag.source.as_str(), lag.lag_ms / 1000)),
+        Ok(lags) => lags.iter().for_each(|lag| reading.counters.lag(lag.source.as_str(), lag.lag_ms / 1000)),
         Err(error) => log("warn", &[("event", "lag_unreadable".into()), ("error", error.to_string().into())]),
     }
-    let mut shown = text::exposition(counters);
+    if reading.is_sampled() {
+        reading.keys_open = keys_open(app, request.now_ms).await;
+    }
+    let source = text::source(&reading, app.config.analytics.is_some(), request.now_ms);
+    let mut shown = text::exposition(reading);
+    shown.push_str(&source);
     match runtime::counts::backlog(&app.env).await {
         Ok(backlog) => shown.push_str(&backlog.exposition(request.now_ms)),
         Err(error) => drop(unreadable(error)),
@@ -26,26 +33,54 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 
 /// `GET /admin/stats`
 pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Problem> {
-    let counters = counts(app, request).await?;
+    let reading = counts(app, request).await?;
     let lags = runtime::lag::lag(&app.env, request.now_ms).await.map_err(unreadable)?;
     let lags: Vec<_> = lags.iter().map(|lag| (lag.source.as_str(), lag.lag_ms)).collect();
-    let stats = stats::stats(&counters, &lags, request.now_ms);
+    let stats = stats::stats(&reading, &lags, request.now_ms);
     Ok(Answer::new(200, "application/json", stats.to_string(), "shown"))
 }
 
-async fn counts(app: &App, request: &Request) -> Result<Counters, Problem> {
+/// How many keys are open, by the read model: the sum of sampled changes would say nothing of so few.
+async fn keys_open(app: &App, now_ms: u64) -> Option<u64> {
+    match queries::open_keys(&app.env, now_ms).await {
+        Ok(keys) => Some(keys.open.into()),
+        Err(error) => {
+            drop(unreadable(error));
+            None
+        }
+    }
+}
+
+async fn counts(app: &App, request: &Request) -> Result<Reading, Problem> {
     // Whether it is the lab is the payments Worker's setting. Production does not ask.
     let is_lab = app.config.demo && app.operation(LAB_PATH).await.map_err(unreadable)?;
     if !is_lab {
         admit(app, request).await?;
     }
-    app.counts().await.map_err(unreadable)
+    if let Some(analytics) = &app.config.analytics {
+        analytics::fold(&app.env, analytics, request.now_ms).await.map_err(|why| {
+            log("error", &[("event", "counts_unreadable".into()), ("error", why.as_str().into())]);
+            not_now(why)
+        })?;
+    }
+    let reading = app.counts().await.map_err(unreadable)?;
+    if app.config.analytics.is_none() && (reading.writes || metrics::writes_to_analytics(&app.env)) {
+        // The object has what was counted before. To show it would say that nothing happens any more.
+        return Err(Problem::of_setting(Kind::Misconfigured, NOT_READ));
+    }
+    Ok(reading)
 }
+
+const NOT_READ: &str = "The counts are written to Analytics Engine (the binding ANALYTICS), and nothing says how to read them: set \
+    ANALYTICS_ACCOUNT_ID in desk/wrangler.toml, and `npx wrangler secret put ANALYTICS_API_TOKEN -c desk/wrangler.toml`.";
 
 fn unreadable(error: worker::Error) -> Problem {
     log("error", &[("event", "counts_unreadable".into()), ("error", error.to_string().into())]);
-    let mut problem =
-        Problem::because(Kind::Unreadable, "The counts could not be read. Ask again in a moment.");
+    not_now("The counts could not be read. Ask again in a moment.")
+}
+
+fn not_now(detail: impl Into<String>) -> Problem {
+    let mut problem = Problem::because(Kind::Unreadable, detail);
     problem.retry_after_s = Some(1);
     problem
 }

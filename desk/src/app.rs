@@ -9,10 +9,7 @@ use messages::message::{Execute, ExecuteResult, ObjectRequest};
 use messages::operations::COUNTS_PATH;
 use once::id::ObjectId;
 use runtime::log::log;
-use runtime::metrics::{
-    self,
-    counters::{Counters, Row},
-};
+use runtime::metrics::{self, counters::Row, reading::Reading};
 use runtime::objects::{ObjectRef, Objects};
 use web::assets::{SCRIPT, STYLE};
 use web::http::{Answer, Request};
@@ -81,10 +78,10 @@ impl App {
 
     /// The counts of all Workers. The payments Worker reads them, so that what its isolate has counted is there; while it does not answer,
     /// they are read without it.
-    pub(crate) async fn counts(&self) -> worker::Result<Counters> {
+    pub(crate) async fn counts(&self) -> worker::Result<Reading> {
         metrics::send_all(&self.env).await;
         match self.operation::<Vec<Row>>(COUNTS_PATH).await {
-            Ok(rows) => Ok(Counters::from_rows(rows)),
+            Ok(rows) => Ok(Reading::from_rows(rows)),
             Err(error) => {
                 log("warn", &[("event", "counts_may_be_late".into()), ("error", error.to_string().into())]);
                 metrics::read(&self.env).await

@@ -1,5 +1,6 @@
 //! The desk's settings. A missing or impossible one is an error that names it.
 
+use crate::analytics::config::AnalyticsConfig;
 use once::context::Times;
 use runtime::log::Level;
 use runtime::settings;
@@ -35,6 +36,8 @@ pub struct Config {
     pub reconcile_window_ms: u64,
     /// `RECONCILE_QUIET_MS`: what has changed within the last so many ms is left to the next reconciliation.
     pub reconcile_quiet_ms: u64,
+    /// `ANALYTICS_ACCOUNT_ID`, `ANALYTICS_API_TOKEN`: with them the counts are read from Analytics Engine.
+    pub analytics: Option<AnalyticsConfig>,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
 }
@@ -72,6 +75,7 @@ impl Config {
             provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
             reconcile_window_ms: ms("RECONCILE_WINDOW_MS", 3 * 3_600_000)?,
             reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
+            analytics: AnalyticsConfig::read(setting, demo)?,
             log_level: settings::log_level(setting)?,
         })
     }
@@ -122,6 +126,8 @@ mod tests {
             ("ACCESS_AUD", "hush-token"), // without the team's domain
             ("ACCESS_TEAM_DOMAIN", "https://hush-token.cloudflareaccess.com"), // without the audience
             ("METRICS_SHARDS", "33"),
+            ("ANALYTICS_API_TOKEN", "hush-token"),  // without the account
+            ("ANALYTICS_ACCOUNT_ID", "hush-token"), // without the token
             ("LOG_LEVEL", "loud"),
             ("BODY_TIMEOUT_MS", "0"),
             ("WAIT_MS", "long"),
@@ -143,6 +149,27 @@ mod tests {
             assert!(!config.is_admin(wrong), "{wrong}");
         }
         assert!(!read(&[]).unwrap().is_admin(""), "without a token nobody is the operator");
+    }
+
+    #[test]
+    fn a_wrong_setting_of_analytics_engine_is_named_and_never_quoted() {
+        let both = [("ANALYTICS_ACCOUNT_ID", "0123abcd"), ("ANALYTICS_API_TOKEN", "hush-token")];
+        let analytics = read(&both).unwrap().analytics.unwrap();
+        let address = "https://api.cloudflare.com/client/v4/accounts/0123abcd/analytics_engine/sql";
+        assert_eq!((analytics.address.as_str(), analytics.dataset.as_str()), (address, "paid_once"));
+        assert!(!format!("{analytics:?}").contains("hush-token"));
+        let cases = [
+            ("ANALYTICS_ACCOUNT_ID", "../hush-token"),
+            ("ANALYTICS_DATASET", "hush-token; SHOW TABLES"),
+            ("ANALYTICS_DATASET", "1hush"),
+            ("ANALYTICS_API_BASE", "http://hush-token.example"),
+            ("ANALYTICS_SETTLE_MS", "hush-token"),
+            ("ANALYTICS_TIMEOUT_MS", "0"),
+        ];
+        for (name, value) in cases {
+            let error = read(&[&[(name, value)], &both[..]].concat()).unwrap_err();
+            assert!(error.contains(name) && !error.contains("hush"), "{name}={value}: {error}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::verdict::{Health, LAG_MAX_MS, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use runtime::lag;
 use runtime::metrics::catalog::Family;
+use runtime::metrics::reading::Reading;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::Problem;
@@ -29,7 +30,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let window = range.window(now_ms);
-    let (ended, latency, lag, open, ending, runs, counters, lists, stopped) = try_join!(
+    let (ended, latency, lag, open, ending, runs, reading, lists, stopped) = try_join!(
         queries::ended(env, &window),
         queries::latency(env, &window),
         queries::job_lag(env, &window),
@@ -41,7 +42,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         gate::stopped_since(env, window.start_ms),
     )
     .map_err(unreadable)?;
-    let saved: i64 = counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
+    let saved: i64 = reading.counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
     let chrome = desk.chrome("/admin").await?;
     let (dead, breaks) = (chrome.dead, chrome.breaks);
     let verdict = Verdict::of(&Health {
@@ -96,7 +97,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         Tile {
             label: "Charges saved",
             value: format::count(saved.max(0).unsigned_abs()),
-            note: "second charges that replays prevented, ever".to_owned(),
+            note: saved_note(&reading, desk.app.config.analytics.is_some(), now_ms),
             tone: "good",
             href: "",
         },
@@ -174,6 +175,22 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         run_now: desk.button(OperatorAction::Run, &Target::Tasks, "Run now")?,
     };
     Ok(reply::html(200, &page, "desk"))
+}
+
+/// What was counted, by whom, and up to when: a page reads the sums that are kept, and asks Analytics Engine for nothing.
+fn saved_note(reading: &Reading, by_analytics: bool, now_ms: u64) -> String {
+    let note = "second charges that replays prevented, ever";
+    match reading.folded {
+        _ if reading.writes && !by_analytics => {
+            format!("{note}; not counted any more: Analytics Engine is written to, and not read")
+        }
+        Some(folded) if by_analytics => {
+            let ago = format::from_now(folded.read_to_s.saturating_mul(1000), now_ms);
+            let estimate = if reading.is_sampled() { ", an estimate" } else { "" };
+            format!("{note}; by Analytics Engine up to {ago}{estimate}")
+        }
+        _ => note.to_owned(),
+    }
 }
 
 /// How far behind the provider’s lists are read.

@@ -29,6 +29,7 @@ mod ids;
 mod json;
 mod key;
 mod metrics;
+mod metrics_points;
 mod money;
 mod old_ids;
 mod order_link;

@@ -181,7 +181,7 @@ fn a_gauge_is_the_sum_of_its_changes() {
     assert!(text.contains("paid_once_payments{status=\"processing\"} 0\n"));
     assert!(text.contains("paid_once_payments{status=\"succeeded\"} 1\n"));
     assert!(text.contains("paid_once_payments_total{status=\"processing\"} 1\n"));
-    let stats = stats(&counters, &[("events", 61_000)], 0);
+    let stats = stats(&counters.into(), &[("events", 61_000)], 0);
     assert_eq!(
         stats["keys"],
         serde_json::json!({ "processing": 2, "complete": 1, "expired": 0, "total": 3 })
@@ -209,7 +209,7 @@ fn a_thread_counts_for_itself_and_gives_it_away_once() {
     metrics::moved(Entity::Payment, None, Some("processing"));
     let taken = metrics::drain();
     assert!(metrics::drain().is_empty());
-    let stats = stats(&taken, &[], 0);
+    let stats = stats(&taken.into(), &[], 0);
     assert_eq!(stats["charges_saved_by_replays"], 2);
     assert_eq!((&stats["payments"]["processing"], &stats["payments"]["total"]), (&1.into(), &1.into()));
     assert_eq!(
@@ -288,6 +288,6 @@ proptest! {
             Counters::from_rows(serde_json::from_str::<Vec<Row>>(&json).unwrap())
         });
         prop_assert_eq!(exposition(sum(&carried)), exposition(at_once.clone()));
-        prop_assert_eq!(stats(&sum(&carried), &[], 0), stats(&at_once, &[], 0));
+        prop_assert_eq!(stats(&sum(&carried).into(), &[], 0), stats(&at_once.into(), &[], 0));
     }
 }

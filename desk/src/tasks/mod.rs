@@ -26,7 +26,8 @@ mod sweep;
 use serde_json::Value;
 use worker::{Date, Env};
 
-use crate::operations;
+use crate::config::Config;
+use crate::{analytics, operations};
 use messages::operations::INBOX_PATH;
 use runtime::db::Db;
 use runtime::log::log;
@@ -41,6 +42,10 @@ pub async fn run(env: &Env) {
     record_run(env, "settle", settlement_job::write_due_files(env)).await;
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
     record_run(env, "forget", purge::purge(env)).await;
+    // Where the settings are wrong every request says so.
+    if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {
+        record_run(env, "counts", analytics::scheduled(env, &config)).await;
+    }
 }
 
 /// Runs a task, and records its result and how long it took.

@@ -86,6 +86,12 @@ impl Counters {
         }
     }
 
+    /// Takes a family's numbers away, and puts one without labels in their place if there is one.
+    pub fn replace(&mut self, family: Family, number: Option<i64>) {
+        self.0.retain(|(of, _, _), _| *of != family);
+        self.0.extend(number.map(|number| ((family, Labels::new(), Sample::Value), number)));
+    }
+
     /// Adds another one.
     pub fn merge(&mut self, other: Self) {
         for (cell, number) in other.0 {

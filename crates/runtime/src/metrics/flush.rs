@@ -1,4 +1,4 @@
-//! Sends what this isolate has counted to the metrics objects, and reads their sums.
+//! Sends what this isolate has counted to the metrics objects, or to Analytics Engine where it is bound, and reads the objects' sums.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -7,8 +7,10 @@ use futures_util::future::join_all;
 use worker::wasm_bindgen::JsValue;
 use worker::{Delay, Env, Method, RequestInit, Response};
 
-use super::counters::{Counters, Row};
+use super::analytics;
+use super::counters::Row;
 use super::flush_throttle::{self, FlushThrottle};
+use super::reading::{Fold, Reading};
 use super::recorder::{drain, provider_call};
 use crate::log::log;
 use crate::{now_ms, random, setting};
@@ -24,8 +26,12 @@ thread_local! {
     static SENDS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The send to make after an answer, for `wait_until`; `None` if one is due in this isolate anyway.
+/// The send to make after an answer, for `wait_until`; `None` if one is due in this isolate anyway, or nothing is left to be sent because
+/// Analytics Engine has it.
 pub fn flush(env: &Env) -> Option<impl Future<Output = ()> + 'static> {
+    if analytics::write(env) {
+        return None;
+    }
     let delay_ms = THROTTLE.with_borrow_mut(|throttle| throttle.claim(now_ms()))?;
     let env = env.clone();
     Some(async move {
@@ -37,18 +43,28 @@ pub fn flush(env: &Env) -> Option<impl Future<Output = ()> + 'static> {
 }
 
 /// The sums of all isolates, with all that this one has counted.
-pub async fn read(env: &Env) -> worker::Result<Counters> {
+pub async fn read(env: &Env) -> worker::Result<Reading> {
     send_all(env).await;
     let shards = (0..shards(env)).map(|shard| read_shard(env, shard));
-    let mut all = Counters::new();
-    for counters in join_all(shards).await {
-        all.merge(counters?);
+    let mut all = Reading { writes: analytics::is_bound(env), ..Reading::default() };
+    for reading in join_all(shards).await {
+        all.merge(reading?);
     }
     Ok(all)
 }
 
+/// Adds what Analytics Engine has of a window to the sums of the first object. It is added once: if another reader was faster, nothing is.
+pub async fn fold(env: &Env, fold: &Fold) -> worker::Result<()> {
+    let mut init = RequestInit::new();
+    init.with_method(Method::Put).with_body(Some(JsValue::from_str(&serde_json::to_string(fold)?)));
+    ask(env, 0, init).await.map(drop)
+}
+
 /// Sends all that this isolate has counted, and waits until it has come.
 pub async fn send_all(env: &Env) {
+    if analytics::write(env) {
+        return;
+    }
     send(env).await;
     for _ in 0..LOOKS {
         if SENDS.get() == 0 {
@@ -60,9 +76,9 @@ pub async fn send_all(env: &Env) {
     SENDS.set(0);
 }
 
-async fn read_shard(env: &Env, shard: u32) -> worker::Result<Counters> {
+async fn read_shard(env: &Env, shard: u32) -> worker::Result<Reading> {
     let rows: Vec<Row> = ask(env, shard, RequestInit::new()).await?.json().await?;
-    Ok(Counters::from_rows(rows))
+    Ok(Reading::from_rows(rows))
 }
 
 /// Sends what was counted, once. A failed message is not repeated, because it may have been added up.

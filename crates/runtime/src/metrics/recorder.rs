@@ -16,6 +16,11 @@ pub fn drain() -> Counters {
     LOCAL.take()
 }
 
+/// Takes back what could not be sent yet.
+pub fn put_back(counters: Counters) {
+    record(|counted| counted.merge(counters));
+}
+
 fn record(count: impl FnOnce(&mut Counters)) {
     LOCAL.with_borrow_mut(count);
 }

@@ -4,17 +4,20 @@ use serde_json::{Map, Value, json};
 
 use super::catalog::{Entity, Family};
 use super::counters::Counters;
+use super::reading::Reading;
 use payments::timestamp;
 
 /// As JSON: what exists and what was answered, from the counters, which are kept and not counted anew; and how far behind the provider's
-/// `lists` are read, in ms. `now_ms` (since the epoch) is when all this was read.
-pub fn stats(counters: &Counters, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
+/// `lists` are read, in ms. `now_ms` (since the epoch) is when all this was read. Where changes are estimates, how many there are is null.
+pub fn stats(reading: &Reading, lists: &[(&'static str, u64)], now_ms: u64) -> Value {
     let lags: Map<String, Value> =
         lists.iter().map(|(list, lag_ms)| ((*list).to_owned(), (lag_ms / 1000).into())).collect();
+    let counters = &reading.counters;
+    let number_of = |entity| (!reading.is_sampled()).then(|| by_status(counters, entity));
     let total = |family: Family| counters.of(family).map(|(_, _, number)| number).sum::<i64>();
     json!({
-        "keys": by_status(counters, Entity::Key),
-        "payments": by_status(counters, Entity::Payment),
+        "keys": number_of(Entity::Key),
+        "payments": number_of(Entity::Payment),
         "charges_saved_by_replays": total(Family::ChargesSaved),
         "requests": {
             "total": total(Family::Requests),

@@ -4,13 +4,21 @@ use std::fmt::Write;
 
 use super::catalog::{BUCKETS, Family, Kind, Sample};
 use super::counters::{Counters, Labels};
+use super::reading::Reading;
 
 /// The media type of [`exposition`].
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All families, even those without any count.
-pub fn exposition(counters: Counters) -> String {
-    let counters = counters.with_initial_series();
+/// All families, even those without any count. Gauges that are sums of changes are left out where these are estimates.
+pub fn exposition(reading: impl Into<Reading>) -> String {
+    let reading = reading.into();
+    let (is_sampled, keys_open) = (reading.is_sampled(), reading.keys_open);
+    let mut counters = reading.counters.with_initial_series();
+    if is_sampled {
+        counters.replace(Family::Keys, None);
+        counters.replace(Family::Payments, None);
+        counters.replace(Family::KeysOpen, keys_open.map(|open| i64::try_from(open).unwrap_or(i64::MAX)));
+    }
     let mut text = String::new();
     for family in Family::ALL {
         let name = family.name();
@@ -25,6 +33,32 @@ pub fn exposition(counters: Counters) -> String {
             }
             Kind::Histogram => histogram(&mut text, family, &counters),
         }
+    }
+    text
+}
+
+/// Where the counts come from, and how exact they are. `by_analytics`: Analytics Engine is read.
+pub fn source(reading: &Reading, by_analytics: bool, now_ms: u64) -> String {
+    let name = "paid_once_metrics_exact";
+    let (source, help) = if by_analytics {
+        (
+            "analytics_engine",
+            "0: counted by data points, each read once; late ones are missing, sampled ones are estimates.",
+        )
+    } else {
+        ("object", "1: each is counted once at most; what an isolate had not sent when it ended is missing.")
+    };
+    let exact = u8::from(!by_analytics && !reading.is_sampled());
+    let mut text =
+        format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name}{{source=\"{source}\"}} {exact}\n");
+    if let Some(folded) = reading.folded {
+        let help =
+            "For how many data points one has stood at most since they are read; 1: none was left out.";
+        text.push_str(&gauge("paid_once_metrics_sample_interval_max", help, folded.sample_interval_max));
+        let behind_s = (now_ms / 1000).saturating_sub(folded.read_to_s);
+        let help = "How long ago the newest data points were logged that are counted.";
+        let behind = by_analytics.then(|| gauge("paid_once_metrics_behind_seconds", help, behind_s));
+        text.push_str(&behind.unwrap_or_default());
     }
     text
 }
