@@ -15,6 +15,9 @@ pub struct AccessConfig {
     pub audience: String,
 }
 
+/// The default: as long as personal data is kept, which the objects then have erased.
+const HISTORY_AFTER_DAYS: u32 = 400;
+
 /// All settings.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,6 +41,8 @@ pub struct Config {
     pub reconcile_quiet_ms: u64,
     /// `ANALYTICS_ACCOUNT_ID`, `ANALYTICS_API_TOKEN`: with them the counts are read from Analytics Engine.
     pub analytics: Option<AnalyticsConfig>,
+    /// `HISTORY_AFTER_DAYS`: how long a payment is kept in the read model at least, in days since it was made.
+    pub history_after_days: u32,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
 }
@@ -76,6 +81,7 @@ impl Config {
             reconcile_window_ms: ms("RECONCILE_WINDOW_MS", 3 * 3_600_000)?,
             reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
             analytics: AnalyticsConfig::read(setting, demo)?,
+            history_after_days: history_after_days(setting("HISTORY_AFTER_DAYS"))?,
             log_level: settings::log_level(setting)?,
         })
     }
@@ -84,6 +90,14 @@ impl Config {
     pub fn is_admin(&self, token: &str) -> bool {
         self.admin_token.as_deref().is_some_and(|admin| is_same_secret(token, admin))
     }
+}
+
+fn history_after_days(setting: Option<String>) -> Result<u32, String> {
+    let Some(text) = setting else { return Ok(HISTORY_AFTER_DAYS) };
+    let days = text.trim().parse().ok().filter(|days| (1..=36_500).contains(days));
+    days.ok_or_else(|| {
+        "HISTORY_AFTER_DAYS must be a whole number of days from 1 to 36500, such as 400.".to_owned()
+    })
 }
 
 fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AccessConfig>, String> {
@@ -128,6 +142,8 @@ mod tests {
             ("METRICS_SHARDS", "33"),
             ("ANALYTICS_API_TOKEN", "hush-token"),  // without the account
             ("ANALYTICS_ACCOUNT_ID", "hush-token"), // without the token
+            ("HISTORY_AFTER_DAYS", "0"),
+            ("HISTORY_AFTER_DAYS", "a year"),
             ("LOG_LEVEL", "loud"),
             ("BODY_TIMEOUT_MS", "0"),
             ("WAIT_MS", "long"),

@@ -11,6 +11,7 @@ pub mod changes;
 pub mod compare;
 pub mod csv;
 pub mod cursor;
+pub mod history;
 pub mod late;
 pub mod movements;
 pub(crate) mod names;
@@ -41,6 +42,7 @@ pub async fn run(env: &Env) {
     record_run(env, "adyen_reports", adyen_import::go_on(env)).await;
     record_run(env, "settle", settlement_job::write_due_files(env)).await;
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
+    record_run(env, "history", history::leave(env)).await;
     record_run(env, "forget", purge::purge(env)).await;
     // Where the settings are wrong every request says so.
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {

@@ -151,6 +151,11 @@ pub fn days_due(newest: Option<&str>, now_ms: u64) -> Vec<Day> {
     (after..=last).take(DAYS_MAX).filter_map(Day::number).collect()
 }
 
+/// When a day begins (UTC), in ms since the epoch.
+pub fn day_starts_at_ms(date: &str) -> Option<u64> {
+    day_number(date)?.checked_mul(DAY_MS)
+}
+
 fn day_number(date: &str) -> Option<u64> {
     let midnight = chrono::DateTime::parse_from_rfc3339(&format!("{date}T00:00:00Z")).ok()?;
     u64::try_from(midnight.timestamp_millis()).ok().map(|ms| ms / DAY_MS)

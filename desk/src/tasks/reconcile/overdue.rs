@@ -13,7 +13,8 @@ const SILENT_MS: u64 = 86_400_000;
 const UNMOVED_MS: u64 = 86_400_000;
 
 impl Reconciliation {
-    /// Flags money that we recorded as captured or refunded long ago and that is not in the provider's balance.
+    /// Flags money that we recorded as captured or refunded long ago and that is not in the provider's balance. A payment that has left for
+    /// history and has changed since does not say any more where it was found: that is remembered there.
     pub(super) async fn flag_unmoved(&mut self) -> Result<usize> {
         let (Some(since), Some(read)) = (
             self.cursor(&self.since_name(Source::Movements)).await?,
@@ -39,13 +40,16 @@ impl Reconciliation {
                     status || ': ' || captured_minor || ' ' || currency || ' taken' AS ours
                 FROM payments WHERE provider = 'stripe' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
                     AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND stripe_account IS ?4 AND {range}
+                    AND NOT EXISTS (SELECT 1 FROM history_payments h WHERE h.object = unhex(payments.object) AND h.is_booked = 1)
                 UNION ALL
                 SELECT refunds.provider_refund, refunds.payment_id, payments.object,
                     refunds.status || ': ' || refunds.amount_minor || ' ' || refunds.currency || ' refunded'
                 FROM refunds JOIN payments ON payments.payment_id = refunds.payment_id
                 WHERE refunds.provider = 'stripe' AND refunds.status = 'succeeded'
                     AND refunds.moved_refund IS NOT refunds.provider_refund
-                    AND payments.stripe_account IS ?4 AND refunds.updated_at_ms BETWEEN ?1 AND ?2)
+                    AND payments.stripe_account IS ?4 AND refunds.updated_at_ms BETWEEN ?1 AND ?2
+                    AND NOT EXISTS (SELECT 1 FROM history_payments h JOIN history_batches b ON b.batch = h.batch
+                        WHERE h.object = unhex(payments.object) AND h.is_booked = 1 AND refunds.created_at_ms < b.began_at_ms))
              WHERE NOT EXISTS (SELECT 1 FROM breaks WHERE break_id = 'unmoved:stripe:' || unmoved AND state IN ('open', 'accepted'))
              LIMIT {BREAKS_MAX}
              ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
