@@ -7,6 +7,7 @@ use super::view_models::{Button, PageChrome, Select};
 use crate::app::App;
 use crate::operator::{Operator, form_key};
 use crate::pages::{DESK_SCRIPT, DESK_STYLE};
+use crate::tasks::history::BUCKET;
 use runtime::serve::unreadable;
 use web::http::Request;
 use web::pages::{Notice, Site};
@@ -50,6 +51,7 @@ impl Desk<'_> {
             dead: waiting.dead,
             breaks: waiting.breaks,
             gate: self.app.gate.as_ref().map(|_| waiting.gate),
+            has_history: self.app.env.bucket(BUCKET).is_ok(),
             notice: self.notice().await?,
         })
     }

@@ -5,6 +5,7 @@ use futures_util::try_join;
 use super::context::Desk;
 use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
 use super::format;
+use super::history;
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
 use super::status::Entity;
@@ -67,6 +68,9 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
     }
     facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
+    if let Some(left) = history::of_payment(desk, object, id).await.map_err(unreadable)? {
+        facts.push(fact("History", left));
+    }
     if let Some(move_) = &inspection.under_way {
         facts.push(fact("Under way", Entity::Payment.chip(move_)));
     }

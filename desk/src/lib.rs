@@ -39,6 +39,7 @@ mod context;
 mod detail;
 mod detail_tables;
 mod handle;
+mod history;
 mod key_search;
 mod lists;
 mod login;

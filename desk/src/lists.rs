@@ -4,6 +4,7 @@ use super::accounts;
 use super::context::Desk;
 use super::format;
 use super::gate;
+use super::history;
 use super::key_search::{self, KeySearch};
 use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
 use super::queries::{self, PAGE, Where};
@@ -39,6 +40,13 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let part = Part { after: None, offset: PAGE * desk.page_number(), limit: PAGE + 1 };
     let mut rows =
         payment_search::payments(&desk.app.env, &search, part, now_ms).await.map_err(unreadable)?;
+    let mut left = Vec::new();
+    if rows.is_empty() && !search.text.is_empty() {
+        left = history::found(&desk.app.env, &search.text).await.map_err(unreadable)?;
+        if let [id] = left.as_slice() {
+            return Ok(Answer::see_other(&format!("/admin/payments/{id}"), "found"));
+        }
+    }
     let (newer, older) = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let amount = match (row.captured_minor, row.refunded_minor) {
@@ -85,7 +93,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
             ),
         ],
         columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
-        rows: rows.collect(),
+        rows: rows.chain(left.into_iter().map(history::row)).collect(),
         empty_text: "No payments match. A new one appears within moments; an amount is searched for among those of a day.",
         buttons: Vec::new(),
         download: desk.address_with(CSV_PATH, "page", ""),

@@ -10,8 +10,8 @@ use crate::route::{
     TokenAction,
 };
 use crate::{
-    accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, lists, login, overview,
-    pages, payments_csv, reports, retention, sign_in,
+    accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
+    overview, pages, payments_csv, reports, retention, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -160,6 +160,8 @@ routes! {
     Post "/admin/breaks/{id}/{action}"                      Desk      buttons::of_break(id: Decoded, action: BreakAction);
     Get  "/admin/reports"                                   Desk      reports::page();
     Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      reports::upload();
+    Get  "/admin/history"                                   Desk      history::list();
+    Get  "/admin/history/{batch}/{kind}"                    Desk      history::file(batch: u32, kind: Text);
     Get  "/admin/audit"                                     Desk      audit_log::audit();
 }
 

@@ -29,6 +29,8 @@ pub struct PageChrome {
     pub breaks: u32,
     /// How much of what the gate has passed on nobody knows the end of; `None` where no gate is bound.
     pub gate: Option<u32>,
+    /// Whether a bucket for history is bound.
+    pub has_history: bool,
     /// The result of the last action.
     pub notice: Option<Notice>,
 }
@@ -58,6 +60,9 @@ impl PageChrome {
             item("/admin/reports", "Reports", 0),
             item("/admin/audit", "Audit", 0),
         ];
+        if self.has_history {
+            items.insert(7, item("/admin/history", "History", 0));
+        }
         if let Some(unknown) = self.gate {
             items.insert(3, item("/admin/gate", "Gate", unknown));
         }

@@ -46,5 +46,12 @@ export const PAGES = [
     '?of=effects&q=refund.succeeded',
     '?of=effects&q=nobody',
   ].map((query) => `/admin/audit${query}`),
-  ...['/admin/dead-letters', '/admin/breaks', '/admin/breaks?state=repaired', '/admin/stats', '/metrics'],
+  ...[
+    '/admin/dead-letters',
+    '/admin/breaks',
+    '/admin/breaks?state=repaired',
+    '/admin/history',
+    '/admin/stats',
+    '/metrics',
+  ],
 ];
