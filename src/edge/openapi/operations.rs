@@ -27,7 +27,7 @@ pub(in crate::edge) fn list_payments() -> Operation {
     Operation::new(
         "Payments", "listPayments", "List payments",
         "The account's payments, the newest first. The list follows within moments: a payment that was just made is sure to \
-         be found under its own address.",
+         be found under its own address, and so is one that is over and so old that it has left the list for the operator's history.",
     )
     .query("limit", "How many at most.", integer_of(1, LIMIT_MAX).with("default", LIMIT_DEFAULT))
     .query("starting_after", "The last payment of the page before.", reference("PaymentId"))
