@@ -4,6 +4,7 @@ pub mod log;
 pub mod metrics;
 pub mod settings;
 
+pub mod aes_gcm;
 pub mod client;
 pub mod counts;
 pub mod db;
