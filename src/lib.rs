@@ -10,6 +10,7 @@ pub mod jobs;
 mod metrics;
 pub mod object;
 mod operations;
+mod own_keys;
 pub mod readmodel;
 pub mod replay_cache;
 mod transport;

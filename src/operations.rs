@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use messages::operations::{
-    ACCOUNTS_PATH, COUNTS_PATH, INBOX_PATH, LAB_PATH, PaymentsSettings, ProviderAnswer, ProviderRead,
-    READ_PATH, REPORT_PATH, REPORT_REFUSED, SETTINGS_PATH,
+    ACCOUNTS_PATH, COUNTS_PATH, CREDENTIAL_PATH, INBOX_PATH, LAB_PATH, PaymentsSettings, ProviderAnswer,
+    ProviderRead, READ_PATH, REPORT_PATH, REPORT_REFUSED, RESEAL_PATH, SETTINGS_PATH,
 };
 use messages::settlement::REPORT_MAX_BYTES;
+use payments::payment::own_keys::account_of;
 use payments::providers::adyen::report::is_adyens;
 use runtime::http_client::{OutboundRequest, download};
 use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
+use crate::own_keys;
 use crate::transport::Transport;
 use crate::webhooks::work;
 
@@ -26,6 +28,10 @@ pub(crate) async fn answer(mut request: Request, env: Env) -> Result<Response> {
         COUNTS_PATH => Response::from_json(&runtime::metrics::read(&env).await?.rows()),
         LAB_PATH => Response::from_json(&config.lab),
         SETTINGS_PATH => Response::from_json(&settings(&config)),
+        CREDENTIAL_PATH => {
+            Response::from_json(&own_keys::change(&env, &config, &request.json().await?).await)
+        }
+        RESEAL_PATH => Response::from_json(&own_keys::reseal(&env, &config).await?),
         READ_PATH => Response::from_json(&read(&env, &config, &request.json().await?).await),
         REPORT_PATH => report(&env, &config, request.json().await?).await,
         INBOX_PATH => Response::from_json(&work::work_due(&env).await?),
@@ -50,7 +56,11 @@ async fn read(env: &Env, config: &Config, read: &ProviderRead) -> ProviderAnswer
     if !read.is_allowed() {
         return Err(format!("{} is not read for the desk", read.request.path));
     }
-    Transport::new(env, config).get(read.provider, &read.request, &mut None).await
+    let transport = Transport::new(env, config);
+    if let Some(account) = read.request.account.as_deref().and_then(account_of) {
+        transport.prepare(config, account).await;
+    }
+    transport.get(read.provider, &read.request, &mut None).await
 }
 
 /// Downloads a report of Adyen's. Its address is not signed, so our key goes to a host of Adyen's only, no redirect is followed, and what is

@@ -4,13 +4,19 @@
 //! provider's base address. Every call has a deadline; whatever goes wrong on the way is an unknown outcome. Only what never
 //! leaves us, because the provider is not configured any more, is certainly not executed.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use worker::{Env, Response};
 
-use crate::config::Config;
+use crate::config::{Config, is_live};
+use crate::own_keys::{self, OwnKeys};
+use once::account::Credential;
 use once::call::{FrozenRequest, RefusalScope};
 use payments::engine::{LookUp, Outcome, ProviderCall};
+use payments::payment::own_keys::account_of;
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::{HttpAnswer, Provider, adyen, stripe};
 use runtime::http_client::{OutboundRequest, traced};
@@ -21,11 +27,14 @@ pub(crate) struct Transport {
     env: Env,
     stripe: Access,
     adyen: Option<Access>,
+    /// The keys of the account whose object this is, if it has any of its own and they were [read](Self::prepare).
+    own: RefCell<Option<Rc<OwnKeys>>>,
     timeout: Duration,
     unprotected: bool,
 }
 
 /// A way to one provider.
+#[derive(Clone)]
 struct Access {
     provider: Provider,
     base: String,
@@ -47,14 +56,34 @@ impl Transport {
                 base: adyen.base.clone(),
                 secret: adyen.key.clone(),
             }),
+            own: RefCell::new(None),
             timeout: Duration::from_millis(config.times.provider_timeout_ms),
             unprotected: config.unprotected,
         }
     }
 
+    /// Reads the keys that an account has of its own: only then a request of theirs can be sent. Whoever has asked waits while `true` is found out.
+    pub(crate) async fn prepare(&self, config: &Config, account: &str) -> bool {
+        let (own, has_waited) = own_keys::of(&self.env, config, account).await;
+        self.own.replace(own.ok());
+        has_waited
+    }
+
+    /// What stands for the account's own key; `None` if there is none that can be used.
+    pub(crate) fn own_credential(&self) -> Option<Credential> {
+        self.own.borrow().as_ref()?.credential()
+    }
+
+    /// Of which account at Stripe a key is that is not used yet.
+    pub(crate) async fn whose_key(&self, secret: &str) -> Result<HttpAnswer, String> {
+        let access = Access { secret: secret.to_owned(), ..self.stripe.clone() };
+        let request = FrozenRequest::new("/v1/account".to_owned(), String::new());
+        self.exchange(&access, "GET", &request, None, &mut None).await
+    }
+
     /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
     pub(crate) async fn send(&self, call: &ProviderCall, span: &mut Option<Span>) -> Outcome {
-        let access = match self.access(call.provider) {
+        let access = match self.access_of(call).await {
             Ok(access) => access,
             Err(reason) => {
                 let scope = RefusalScope::Send;
@@ -63,7 +92,7 @@ impl Transport {
         };
         // The demo's control: without our key at the provider a retry is a second charge.
         let key = (!self.unprotected).then_some(call.provider_key.as_str());
-        match self.exchange(access, "POST", &call.request, key, span).await {
+        match self.exchange(&access, "POST", &call.request, key, span).await {
             Ok(answer) => call.provider.classify(call, &answer),
             Err(reason) => Outcome::Unknown { answer_is_stored: false, reason },
         }
@@ -116,14 +145,35 @@ impl Transport {
         key: Option<&str>,
         span: &mut Option<Span>,
     ) -> Result<HttpAnswer, String> {
-        self.exchange(self.access(provider)?, method, request, key, span).await
+        let access = self.access(provider, request).await?;
+        self.exchange(&access, method, request, key, span).await
     }
 
-    fn access(&self, provider: Provider) -> Result<&Access, String> {
+    /// The way of a call that is sent: with the key that was written down right before, and no other. A key that has changed since then must first
+    /// show whose it is.
+    async fn access_of(&self, call: &ProviderCall) -> Result<Cow<'_, Access>, String> {
+        let access = self.access(call.provider, &call.request).await?;
+        if own_account(call.provider, &call.request).is_some() {
+            let now = Credential::of(&access.secret, &[&access.base], is_live(&access.secret));
+            if call.evidence.sent_to.as_ref().is_none_or(|sent_to| sent_to.credential != now) {
+                return Err("the account’s own key was changed at this moment: it is sent again".to_owned());
+            }
+        }
+        Ok(access)
+    }
+
+    /// The way of a request: with the account's own key, or with the deployment's, and never with the one in the place of the other.
+    async fn access(&self, provider: Provider, request: &FrozenRequest) -> Result<Cow<'_, Access>, String> {
+        if let Some(account) = own_account(provider, request) {
+            let own = self.own.borrow().clone().filter(|own| own.is_of(account));
+            let own = own.ok_or_else(|| format!("the keys of {account} were not read"))?;
+            return Ok(Cow::Owned(Access { secret: own.secret().await?, ..self.stripe.clone() }));
+        }
         match provider {
             Provider::Stripe => Some(&self.stripe),
             Provider::Adyen => self.adyen.as_ref(),
         }
+        .map(Cow::Borrowed)
         .ok_or_else(|| format!("the provider {} is not configured any more", provider.as_str()))
     }
 
@@ -136,7 +186,8 @@ impl Transport {
         span: &mut Option<Span>,
     ) -> Result<HttpAnswer, String> {
         let mut headers = access.headers();
-        headers.extend(request.account.clone().map(|account| ("stripe-account", account)));
+        let connected = request.account.clone().filter(|name| account_of(name).is_none());
+        headers.extend(connected.map(|account| ("stripe-account", account)));
         let mut body = None;
         if method == "POST" {
             headers.push(("content-type", access.content_type().to_owned()));
@@ -147,6 +198,11 @@ impl Transport {
         let answer = traced(&self.env, Some(access.binding()), sent, self.timeout, span).await;
         answer.map(|(response, body)| read(access.provider, &response, body))
     }
+}
+
+/// The account with whose own keys a request is sent.
+fn own_account(provider: Provider, request: &FrozenRequest) -> Option<&str> {
+    request.account.as_deref().filter(|_| provider == Provider::Stripe).and_then(account_of)
 }
 
 impl Access {

@@ -108,6 +108,9 @@ impl Press<'_> {
             let what = format!("{} token {}", self.act.as_str(), hash.get(..12).unwrap_or_default());
             return Ok(Named { what, operation: None });
         }
+        if let Target::Credential(_, kind) = self.subject {
+            return Ok(Named { what: format!("remove key: {}", kind.as_str()), operation: None });
+        }
         let Target::Payment(id) = self.subject else {
             let note = self.note()?;
             let what = if note.is_empty() {
@@ -215,6 +218,9 @@ impl Press<'_> {
             }
             (act @ (OperatorAction::Retire | OperatorAction::Revoke), Target::Token(id, token)) => {
                 accounts::tokens::end(self.desk, id, token, act == OperatorAction::Revoke).await
+            }
+            (OperatorAction::Remove, Target::Credential(id, kind)) => {
+                accounts::credentials::remove(self.desk, id, *kind).await
             }
             (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(Some(job_id)).await,
             (OperatorAction::RequeueAll, _) => self.requeue(None).await,

@@ -3,11 +3,12 @@
 use super::actions::act;
 use super::context::Desk;
 use super::route::{
-    AccountAction, BreakAction, CallAction, GateAction, JobAction, KeyAction, OperatorAction, PaymentAction,
-    Target, TokenAction,
+    AccountAction, BreakAction, CallAction, CredentialAction, GateAction, JobAction, KeyAction,
+    OperatorAction, PaymentAction, Target, TokenAction,
 };
+use messages::credentials::CredentialKind;
 use web::http::Answer;
-use web::problem::Problem;
+use web::problem::{Kind, Problem};
 use web::route::{Decoded, Parameter};
 
 type Pressed<'a, T> = &'a Parameter<'a, T>;
@@ -68,6 +69,17 @@ pub(crate) async fn of_token(
     action: Pressed<'_, TokenAction>,
 ) -> Result<Answer, Problem> {
     act(desk, action.read()?.0, &Target::Token(id.read()?.0, token.to_owned())).await
+}
+
+/// `POST /admin/accounts/{id}/credentials/{kind}/{action}`
+pub(crate) async fn of_credential(
+    desk: &Desk<'_>,
+    id: Pressed<'_, Decoded>,
+    kind: &str,
+    action: Pressed<'_, CredentialAction>,
+) -> Result<Answer, Problem> {
+    let kind = CredentialKind::parse(kind).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    act(desk, action.read()?.0, &Target::Credential(id.read()?.0, kind)).await
 }
 
 /// `POST /admin/dead-letters/{job}/{action}`

@@ -1,5 +1,6 @@
 //! What the desk's buttons do, and to what.
 
+use messages::credentials::CredentialKind;
 use web::route::FromPath;
 
 /// How the audit log names an API account, before its id.
@@ -44,6 +45,8 @@ pub enum OperatorAction {
     Retire,
     /// Ends a token now.
     Revoke,
+    /// Removes a key of an account's own.
+    Remove,
     /// Runs the scheduled tasks now.
     Run,
 }
@@ -69,6 +72,8 @@ pub enum Target {
     Account(String),
     /// A token of one, by that's id and the token's SHA-256.
     Token(String, String),
+    /// A key that one has of its own, by that's id.
+    Credential(String, CredentialKind),
     /// The scheduled tasks.
     Tasks,
 }
@@ -95,6 +100,7 @@ impl OperatorAction {
             Self::Reopen => "reopen",
             Self::Retire => "retire",
             Self::Revoke => "revoke",
+            Self::Remove => "remove",
             Self::Run => "run",
         }
     }
@@ -134,6 +140,8 @@ actions! {
     AccountAction(Close, Reopen);
     /// Of a token of one.
     TokenAction(Retire, Revoke);
+    /// Of a key of one's own.
+    CredentialAction(Remove);
     /// Of a dead job.
     JobAction(Requeue, Purge);
     /// Of a break.
@@ -150,7 +158,9 @@ impl Target {
             Self::Gate(key, number) => format!("/admin/gate/{key}/{number}"),
             Self::Job(_) | Self::Jobs => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
-            Self::Account(id) | Self::Token(id, _) => format!("/admin/accounts/{id}"),
+            Self::Account(id) | Self::Token(id, _) | Self::Credential(id, _) => {
+                format!("/admin/accounts/{id}")
+            }
             Self::Tasks => "/admin".to_owned(),
         }
     }
@@ -160,7 +170,7 @@ impl Target {
         match self {
             Self::Payment(id) | Self::Call(id, _) | Self::Job(id) | Self::Break(id) => id.clone(),
             Self::Key(object, number) | Self::Gate(object, number) => format!("{object}/{number}"),
-            Self::Account(id) | Self::Token(id, _) => format!("{ACCOUNT}{id}"),
+            Self::Account(id) | Self::Token(id, _) | Self::Credential(id, _) => format!("{ACCOUNT}{id}"),
             Self::Jobs => "all dead letters".to_owned(),
             Self::Tasks => "scheduled tasks".to_owned(),
         }

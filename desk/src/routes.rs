@@ -6,8 +6,8 @@
 use futures_util::future::LocalBoxFuture;
 
 use crate::route::{
-    AccountAction, BreakAction, CallAction, GateAction, JobAction, KeyAction, MoneyAction, PaymentAction,
-    TokenAction,
+    AccountAction, BreakAction, CallAction, CredentialAction, GateAction, JobAction, KeyAction, MoneyAction,
+    PaymentAction, TokenAction,
 };
 use crate::{
     accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
@@ -123,6 +123,8 @@ routes! {
     Put    "/admin/api/accounts/{id}"                       Operator  accounts::api::put(id: Decoded);
     Put    "/admin/api/accounts/{id}/tokens/{token}"        Operator  accounts::api::put_token(id: Decoded, token: Text);
     Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  accounts::api::revoke_token(id: Decoded, token: Text);
+    Put    "/admin/api/accounts/{id}/credentials/{kind}"    Operator  accounts::api::put_credential(id: Decoded, kind: Text);
+    Delete "/admin/api/accounts/{id}/credentials/{kind}"    Operator  accounts::api::remove_credential(id: Decoded, kind: Text);
 
     Get  "/admin"                                           Desk      overview::page();
     Get  "/admin/login"                                     Desk      sign_in::logged_in();
@@ -151,6 +153,8 @@ routes! {
     Post "/admin/accounts/{id}/edit"                        Desk      accounts::pages::change(id: Decoded);
     Post "/admin/accounts/{id}/tokens"                      Desk      accounts::pages::make_token(id: Decoded);
     Post "/admin/accounts/{id}/tokens/{token}/{action}"     Desk      buttons::of_token(id: Decoded, token: Text, action: TokenAction);
+    Post "/admin/accounts/{id}/credentials"                 Desk      accounts::pages::set_credentials(id: Decoded);
+    Post "/admin/accounts/{id}/credentials/{kind}/{action}" Desk      buttons::of_credential(id: Decoded, kind: Text, action: CredentialAction);
     Post "/admin/accounts/{id}/{action}"                    Desk      buttons::of_account(id: Decoded, action: AccountAction);
     Get  "/admin/dead-letters"                              Desk      lists::dead_letters();
     Post "/admin/dead-letters/requeue-all"                  Desk      buttons::requeue_all();

@@ -27,6 +27,8 @@ pub enum Entity {
     Account,
     /// A token of one.
     Token,
+    /// A key that one has of its own at Stripe.
+    Credential,
 }
 
 /// A status.
@@ -180,6 +182,11 @@ const ACCOUNT: [Status; 3] = [
     status("configured", "configured", "plain", "The secret API_ACCOUNTS sets it."),
 ];
 
+const CREDENTIAL: [Status; 2] = [
+    status("live", "live", "good", "It moves real money."),
+    status("test", "test", "plain", "It moves no money."),
+];
+
 const TOKEN: [Status; 3] = [
     status("active", "active", "good", "It is good until somebody ends it."),
     status("ending", "ending", "warn", "It is good for a while yet."),
@@ -255,6 +262,7 @@ impl Entity {
             Self::Gate => &GATE,
             Self::Account => &ACCOUNT,
             Self::Token => &TOKEN,
+            Self::Credential => &CREDENTIAL,
         }
     }
 

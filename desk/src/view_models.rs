@@ -124,6 +124,9 @@ impl Button {
         match subject {
             Target::Tasks => format!("/admin/tasks/{}", act.as_str()),
             Target::Token(_, hash) => format!("{}/tokens/{hash}/{}", subject.path(), act.as_str()),
+            Target::Credential(_, kind) => {
+                format!("{}/credentials/{}/{}", subject.path(), kind.as_str(), act.as_str())
+            }
             Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
             Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),

@@ -9,28 +9,28 @@ const ENTRIES_MAX: usize = 2_000;
 
 /// What was read: also that there is nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry<T> {
+pub(crate) struct Entry<T> {
     /// What there is.
-    pub(super) found: Option<T>,
+    pub(crate) found: Option<T>,
     /// From when on it is not good, in ms since the epoch.
-    pub(super) ends_at_ms: Option<u64>,
+    pub(crate) ends_at_ms: Option<u64>,
 }
 
 impl<T: Clone> Entry<T> {
     /// Nothing is there.
-    pub(super) const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Self { found: None, ends_at_ms: None }
     }
 
     /// What is good now.
-    pub(super) fn good_at(self, now_ms: u64) -> Option<T> {
+    pub(crate) fn good_at(self, now_ms: u64) -> Option<T> {
         self.found.filter(|_| self.ends_at_ms.is_none_or(|ends_at_ms| now_ms < ends_at_ms))
     }
 }
 
 /// How fresh what is known of a name is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Freshness<T> {
+pub(crate) enum Freshness<T> {
     /// It was read a moment ago.
     Fresh(Entry<T>),
     /// It has to be read again, and may be used while it cannot.
@@ -41,15 +41,15 @@ pub(super) enum Freshness<T> {
 
 /// The entries, by name.
 #[derive(Debug)]
-pub(super) struct Known<T>(BTreeMap<String, (u64, Entry<T>)>);
+pub(crate) struct Known<T>(BTreeMap<String, (u64, Entry<T>)>);
 
 impl<T: Clone> Known<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
     /// How fresh what is known of a name is. What is not there counts as known for as long, but not while D1 cannot be read: nobody is refused for that.
-    pub(super) fn freshness(&self, name: &str, now_ms: u64, fresh_ms: u64) -> Freshness<T> {
+    pub(crate) fn freshness(&self, name: &str, now_ms: u64, fresh_ms: u64) -> Freshness<T> {
         let Some((read_at_ms, entry)) = self.0.get(name) else { return Freshness::Unknown };
         match now_ms.saturating_sub(*read_at_ms) {
             age_ms if age_ms < fresh_ms => Freshness::Fresh(entry.clone()),
@@ -58,7 +58,12 @@ impl<T: Clone> Known<T> {
         }
     }
 
-    pub(super) fn keep(&mut self, name: String, entry: Entry<T>, now_ms: u64) {
+    /// Drops what is known of a name.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    pub(crate) fn keep(&mut self, name: String, entry: Entry<T>, now_ms: u64) {
         if self.0.len() >= ENTRIES_MAX && !self.0.contains_key(&name) {
             // What nobody has is dropped first: whoever makes tokens up drives out no account.
             let oldest = self.0.iter().min_by_key(|(_, (at_ms, entry))| (entry.found.is_some(), *at_ms));

@@ -3,7 +3,7 @@
 //! An isolate goes by what it has read for `ACCOUNTS_CACHE_MS`, so most requests ask nothing. While D1 does not answer it goes by it for
 //! ten minutes: payments do not stop with the read model. What was never read then is refused for the moment.
 
-mod known;
+pub(crate) mod known;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -49,6 +49,11 @@ pub(super) fn read(
                 "API_ACCOUNTS: token_sha256 of {id} is not 64 lower-case hexadecimal digits (printf %s TOKEN | sha256sum)."
             ));
         };
+        if account.own_stripe_keys {
+            return Err(format!(
+                "API_ACCOUNTS: {id} has own_stripe_keys: only an account of the registry can. Make it at the desk, and take it out here."
+            ));
+        }
         account.check().map_err(|wrong| format!("API_ACCOUNTS: {id} {wrong}."))?;
         if accounts.iter().any(|(other, a)| other != id && a.token_sha256.as_deref() == Some(hash)) {
             return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
@@ -73,6 +78,8 @@ pub(super) fn read(
                 customer: None,
                 customer_prefix: None,
                 stripe_account: None,
+                own_stripe_keys: false,
+                own_keys_name: None,
                 email: user.contains('@').then(|| user.to_owned()),
                 shop: (user == DEMO_USER).then(|| Shop {
                     name: "Lift-off Supplies".to_owned(),

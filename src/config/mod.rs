@@ -14,6 +14,7 @@ pub(crate) use accounts::token_hash;
 use accounts::{ANONYMOUS, DEMO_USER};
 pub use convention::Convention;
 
+pub use crate::own_keys::CredentialsKeys;
 use crate::replay_cache::LASTS_MAX_MS;
 use messages::account::Account;
 use once::account::Credential;
@@ -104,6 +105,8 @@ pub struct Config {
     pub adyen_report_key: Option<String>,
     /// What stands for the addresses and the secrets of the providers.
     pub credentials: Credentials,
+    /// `CREDENTIALS_KEY`: one or two, separated by white space: what seals the keys that accounts have of their own.
+    pub credentials_keys: CredentialsKeys,
     /// `API_ACCOUNTS`: account id → [`Account`], as JSON.
     pub accounts: BTreeMap<String, Rc<Account>>,
     /// `ACCOUNTS_CACHE_MS`: how long an isolate may go by what it has read of the registry of accounts, in ms.
@@ -214,6 +217,7 @@ impl Config {
         let adyen = adyen(setting, demo)?;
         let credentials = Credentials {
             stripe: Credential::of(&stripe_key, &[&stripe_base], is_live(&stripe_key)),
+            own_stripe: None,
             adyen: adyen
                 .as_ref()
                 .map(|adyen| Credential::of("", &[&adyen.base], !adyen.base.contains("-test."))),
@@ -269,6 +273,7 @@ impl Config {
             adyen_webhook_auth: adyen_webhook_auth(setting("ADYEN_WEBHOOK_AUTH"))?,
             adyen_report_key: setting("ADYEN_REPORT_KEY").map(|key| key.trim().to_owned()),
             credentials,
+            credentials_keys: CredentialsKeys::read(setting("CREDENTIALS_KEY").as_deref())?,
             accounts,
             accounts_cache_ms: accounts_cache_ms(ms("ACCOUNTS_CACHE_MS", ACCOUNTS_CACHE_MS)?)?,
             body_timeout_ms: settings::body_timeout_ms(setting)?,
@@ -328,12 +333,13 @@ impl Config {
 const PROVIDER_BINDINGS: [&str; 3] = ["STRIPE", "ADYEN", "RESEND"];
 
 /// The secrets of the demo, as wrangler.toml has them for everybody to read.
-const DEMO_SECRETS: [(&str, &str); 6] = [
+const DEMO_SECRETS: [(&str, &str); 7] = [
     ("STRIPE_SECRET_KEY", "sk_test_demo"),
     ("ADYEN_API_KEY", "test_demo"),
     ("ADYEN_REPORT_KEY", "report_demo"),
     ("RESEND_API_KEY", "re_demo"),
     ("STRIPE_WEBHOOK_SECRET", "whsec_demo_0123456789abcdef0123456789abcdef"),
+    ("CREDENTIALS_KEY", "ZGVtby1vbmx5LWNyZWRlbnRpYWxzLWtleS0wMTIzNDU="),
     ("ADYEN_HMAC_KEY", "44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056"),
 ];
 
@@ -453,6 +459,6 @@ fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, 
 }
 
 /// Whether a key of Stripe's moves real money.
-fn is_live(key: &str) -> bool {
+pub(crate) fn is_live(key: &str) -> bool {
     key.contains("_live_")
 }

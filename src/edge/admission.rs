@@ -24,6 +24,7 @@ pub(super) async fn admit(
         Who::Account => account(app, request).await.map(drop),
         Who::LinkHolder => serve::admit(app, request, &parameters.get::<OrderLink>("token")).await,
         Who::Stripe => webhooks::admit(app, request, Provider::Stripe),
+        Who::OwnStripe => webhooks::admit_signed(request),
         Who::Adyen => webhooks::admit(app, request, Provider::Adyen),
         // The desk answers operators: see `desk.rs`.
         Who::Operator => Err(Problem::new(Kind::NotFound)),

@@ -9,9 +9,11 @@ use worker::{Env, Method, ResponseBody};
 
 use crate::accounts::{self, Found, Unreadable};
 use crate::config::Config;
+use crate::own_keys::{self, OwnKeys};
 use messages::account::Account;
 use messages::message::{Answered, ObjectRequest};
 use once::id::ObjectId;
+use payments::payment::own_keys::account_of;
 pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
 use runtime::{limiter, trace};
@@ -98,6 +100,26 @@ impl App {
     /// The account of an id, unless it is closed or was never there.
     pub(super) async fn account_of_id(&self, id: &str, now_ms: u64) -> Result<Option<Rc<Account>>, Problem> {
         accounts::of_id(&self.env, &self.config, id, now_ms).await.map_err(|Unreadable| unreadable_accounts())
+    }
+
+    /// The keys that an account has of its own; `None` if it has none, and is charged with the deployment's.
+    pub(super) async fn own_keys(&self, account: &Account) -> Result<Option<Rc<OwnKeys>>, Problem> {
+        match account.at_stripe().and_then(account_of) {
+            Some(id) => self.own_keys_of(id).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the keys of an account that somebody has named may be read: whoever makes accounts up must not flood D1.
+    pub(super) async fn may_read_own_keys(&self, id: &str, request: &Request) -> bool {
+        let network = network(request.header("cf-connecting-ip").unwrap_or_default());
+        own_keys::is_known(&self.config, id) || self.has_room("TOKEN_LIMITER", network).await
+    }
+
+    /// The keys of the account of this id; where there are none, none of them.
+    pub(super) async fn own_keys_of(&self, id: &str) -> Result<Rc<OwnKeys>, Problem> {
+        let (own, _) = own_keys::of(&self.env, &self.config, id).await;
+        own.map_err(|own_keys::Unreadable| unreadable_accounts())
     }
 
     /// The id of the object at a place.

@@ -40,7 +40,7 @@ impl Place {
         let (owner, account) = account(app, request).await?;
         let email = percent_decode(encoded).ok_or_else(|| Problem::new(Kind::NotFound))?;
         let email = normalized(&email).map_err(|error| invalid_parameters(vec![error]))?;
-        let name = customer_object_name(&owner, account.stripe_account.as_deref(), &email);
+        let name = customer_object_name(&owner, account.at_stripe(), &email);
         Ok(Self { owner, account, email, object: ObjectRef::Named(name) })
     }
 }
@@ -56,7 +56,7 @@ pub(super) async fn put(app: &App, request: &Request, encoded: &str) -> Result<A
     let resource = path(&email);
     let meaning = meaning(&content);
     let number = 0;
-    let merchant_account = account.stripe_account.clone();
+    let merchant_account = account.at_stripe().map(str::to_owned);
     let operation = Operation::Customer(Box::new(CustomerRequest {
         email,
         content,

@@ -252,7 +252,7 @@ impl Fields {
             }
         };
         let merchant_account = match provider {
-            Provider::Stripe => account.stripe_account.clone(),
+            Provider::Stripe => account.at_stripe().map(str::to_owned),
             Provider::Adyen => match &config.adyen {
                 Some(adyen) => Some(adyen.merchant_account.clone()),
                 None => {

@@ -65,9 +65,24 @@ fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
             problem.errors = vec![FieldError { field, message }];
             (problem, "invalid_parameter")
         }
+        Refusal::KeysUnusable => (keys_unusable(), "keys_unusable"),
         Refusal::Overtaken => (Problem::new(Kind::InProgress), "overtaken"),
         Refusal::LimitReached { detail } => (Problem::because(Kind::LimitReached, detail), "limit_reached"),
     }
+}
+
+/// When to ask again, in seconds, where an operator has to set a key first.
+const KEYS_AGAIN_S: u64 = 60;
+
+/// The account has keys of its own, and they cannot be used.
+pub fn keys_unusable() -> Problem {
+    let mut problem = Problem::because(
+        Kind::Unavailable,
+        "This account has keys of its own at Stripe, and its secret key cannot be used now. Nothing was run, and nothing is charged with another \
+         key. Whoever runs this service sees at the desk what is wrong with it.",
+    );
+    problem.retry_after_s = Some(KEYS_AGAIN_S);
+    problem
 }
 
 /// The order was tried too often in a row.

@@ -5,6 +5,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::app::App;
 use web::route::FromPath;
+use web::url::percent_decode;
 use web::{
     http::{Answer, Request},
     problem::Problem,
@@ -27,6 +28,8 @@ pub enum Who {
     LinkHolder,
     /// Stripe, by its signature.
     Stripe,
+    /// Stripe, by its signature with a secret of the account's own.
+    OwnStripe,
     /// Adyen, by the signature of each item.
     Adyen,
     /// Programs of the operator, at the desk.
@@ -73,6 +76,13 @@ macro_rules! texts {
     )*};
 }
 
+impl AccountId {
+    /// As it is, unless it is not text.
+    pub(super) fn decoded(&self) -> Option<String> {
+        percent_decode(&self.0)
+    }
+}
+
 texts! {
     /// An idempotency key, still percent-encoded.
     EncodedKey;
@@ -88,4 +98,6 @@ texts! {
     AccountId;
     /// A token's SHA-256.
     TokenHash;
+    /// Which key of an account.
+    CredentialName;
 }

@@ -8,8 +8,8 @@
 
 use super::openapi::{Described, Documented, Operation, operations};
 use super::route::{
-    AccountId, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own, Route, TokenHash,
-    Who,
+    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own,
+    Route, TokenHash, Who,
 };
 use super::{
     assets,
@@ -106,6 +106,7 @@ routes! {
     Post "/checkout/{token}"                    LinkHolder  checkout::pay_order(token: OrderLink)  pay_order;
 
     Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe()  stripe_webhook;
+    Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe/{account}"    OwnStripe webhooks::from_own_stripe(account: AccountId)  stripe_account_webhook;
     Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;
     Get  "/metrics"                                         Operator  desk::elsewhere()  metrics;
     Get  "/admin/stats"                                     Operator  desk::elsewhere()  stats;
@@ -114,6 +115,8 @@ routes! {
     Put    "/admin/api/accounts/{id}"                       Operator  desk::elsewhere_of(id: AccountId)  put_account;
     Put    "/admin/api/accounts/{id}/tokens/{token}"        Operator  desk::elsewhere_in(id: AccountId, token: TokenHash)  put_account_token;
     Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  desk::elsewhere_in(id: AccountId, token: TokenHash)  revoke_account_token;
+    Put    "/admin/api/accounts/{id}/credentials/{kind}"    Operator  desk::elsewhere_in(id: AccountId, kind: CredentialName)  put_account_credential;
+    Delete "/admin/api/accounts/{id}/credentials/{kind}"    Operator  desk::elsewhere_in(id: AccountId, kind: CredentialName)  remove_account_credential;
     Post "/admin/payments/{id}/erase"                       Operator  desk::elsewhere_of(id: PaymentId)  erase_personal_data;
     Post "/admin/customers/{id}/erase"                      Operator  desk::elsewhere_of(id: CustomerId)  erase_customer;
     Post "/admin/payments/{id}/project"                     Operator  desk::elsewhere_of(id: OneOrAll)  project_anew;

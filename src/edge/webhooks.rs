@@ -1,4 +1,4 @@
-//! `POST /webhooks/{provider}`: what a provider tells by itself. The signature is checked over the raw body before anything
+//! `POST /webhooks/{provider}`, and `POST /webhooks/stripe/{account}` for an account with keys of its own: what a provider tells by itself. The signature is checked over the raw body before anything
 //! in it is believed; the object that is meant takes the event in, once.
 //!
 //! Outcomes: 200 as soon as it is written down, also for what means nothing here; 400 for what is not signed by the
@@ -11,23 +11,66 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::app::App;
+use super::route::AccountId;
 use crate::webhooks::announcements::{Announcement, announce};
 use crate::webhooks::{Event, Ingested, adyen, stripe, work};
+use messages::account::is_id;
 use messages::inbox::Entry;
 use once::id::ObjectId;
+use payments::payment::own_keys::name_of;
 use payments::providers::Provider;
 use runtime::log::log;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
+use web::route::Parameter;
 
 /// `POST /webhooks/stripe`
 pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, Problem> {
     let secrets = &app.config.stripe_webhook_secrets;
     signature(request)?.verify(secrets, &request.body, request.now_ms).map_err(refused)?;
-    let read = stripe::read(&request.body)
-        .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not an event of Stripe's."))?;
+    let read = read(request)?;
+    let is_ours = read.is_of_mode(app.config.credentials.stripe.live);
+    from_stripe_signed(app, &read, is_ours).await
+}
+
+/// `POST /webhooks/stripe/{account}`: signed with a secret of that account. Whoever has it can tell of that account's payments alone: an object takes
+/// in what happened where its own calls went, and where that is stands in no event, but is said here. An account that does not exist is answered as
+/// one that has not signed.
+pub(super) async fn from_own_stripe(
+    app: &App,
+    request: &Request,
+    account: &Parameter<'_, AccountId>,
+) -> Result<Answer, Problem> {
+    let signature = signature(request)?;
+    let forged = || {
+        Problem::because(Kind::WebhookSignature, "It was not signed with a webhook secret of this account.")
+    };
+    let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(forged)?;
+    if !app.may_read_own_keys(&account, request).await {
+        return Err(web::reply::rate_limited());
+    }
+    let own = app.own_keys_of(&account).await?;
+    signature.verify(&own.webhook_secrets().await, &request.body, request.now_ms).map_err(
+        |why| match why {
+            stripe::Refused::Forged => forged(),
+            why => refused(why),
+        },
+    )?;
+    let mut read = read(request)?;
+    // An account that is connected to this one is nothing of ours.
+    let is_ours = read.event.account.is_none() && own.is_live().is_some_and(|live| read.is_of_mode(live));
+    read.event.account = Some(name_of(&account));
+    from_stripe_signed(app, &read, is_ours).await
+}
+
+fn read(request: &Request) -> Result<stripe::Read, Problem> {
+    stripe::read(&request.body)
+        .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not an event of Stripe's."))
+}
+
+async fn from_stripe_signed(app: &App, read: &stripe::Read, is_ours: bool) -> Result<Answer, Problem> {
     let object = match (read.object, &read.payment) {
-        _ if !read.is_of_mode(app.config.credentials.stripe.live) => None,
+        _ if !is_ours => None,
         (Some(object), _) => Some(object),
         (None, Some(payment)) => work::by_payment(&app.env, payment).await.map_err(again)?,
         (None, None) => None,
@@ -74,7 +117,7 @@ pub(super) fn admit(app: &App, request: &Request, provider: Provider) -> Result<
     let config = &app.config;
     match provider {
         Provider::Stripe if config.stripe_webhook_secrets.is_empty() => Err(closed("STRIPE_WEBHOOK_SECRET")),
-        Provider::Stripe => signature(request).map(drop),
+        Provider::Stripe => admit_signed(request),
         Provider::Adyen if config.adyen.is_none() || config.adyen_hmac_keys.is_empty() => {
             Err(closed("ADYEN_HMAC_KEY"))
         }
@@ -83,6 +126,11 @@ pub(super) fn admit(app: &App, request: &Request, provider: Provider) -> Result<
         }
         Provider::Adyen => Ok(()),
     }
+}
+
+/// Whether an event could be signed by Stripe, whoever's it is.
+pub(super) fn admit_signed(request: &Request) -> Result<(), Problem> {
+    signature(request).map(drop)
 }
 
 fn signature(request: &Request) -> Result<stripe::Signature<'_>, Problem> {

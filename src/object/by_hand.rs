@@ -12,6 +12,7 @@ use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
 use once::call::{ByHand, LookUpProgress};
 use once::context::Bug;
 use once::object_state::TimelineEntry;
+use once_object::object::Host as _;
 use payments::engine::{LookUp, ObjectState, ProviderCall, ProviderReply, Settlement};
 use payments::payment::result::ProviderResult;
 use payments::transitions::by_hand::{self, Refusal, Word};
@@ -28,6 +29,7 @@ impl Drive {
     pub(super) async fn show_call(&self, call_id: u32) -> Result<Option<CallReport>, Bug> {
         let Some(state) = self.store().read()? else { return Ok(None) };
         let Some(call) = state.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
+        self.host().prepare(Some(&state), None).await;
         let ctx = self.context();
         let given_up = by_hand::given_up(&state, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
         let ended = by_hand::ended(call).filter(|_| given_up.is_none());
@@ -67,6 +69,7 @@ impl Drive {
         if let Some(call) = state.calls.iter().find(pressed) {
             return Ok(done(call));
         }
+        self.host().prepare(Some(&state), None).await;
         let call = match by_hand::check(&state, ask.call_id, self.me(), &self.context()) {
             Ok(call) => call,
             Err(refusal) => return Ok(refused(&refusal)),
@@ -160,7 +163,7 @@ impl Drive {
     /// What the provider's books show of a call now. Nothing is changed there or here.
     async fn look(&self, call: &ProviderCall) -> LookUp {
         let sent_to = call.evidence.sent_to.as_ref();
-        if sent_to.is_some_and(|sent_to| sent_to.has_changed(self.context().credential(call.provider))) {
+        if sent_to.is_some_and(|sent_to| sent_to.has_changed(call.credential(&self.context()))) {
             let reason =
                 "it was sent with another key than the configured one: look in that one’s account".to_owned();
             return LookUp::Inconclusive { from_the_start: true, reason };

@@ -14,7 +14,7 @@ use once::begin::KeyRoute;
 use once::context::Bug;
 use once::id::{ObjectId, Owner};
 use once::key::KeyHash;
-use once_object::object::Object;
+use once_object::object::{Host as _, Object};
 use once_object::runtime::Runtime;
 use once_object::store::Store;
 use payments::engine::{Command, KeyRecord, Payments};
@@ -94,9 +94,12 @@ impl Drive {
         let is_due = |payment: &Payment| {
             payment.check.is_some() || polling::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
         };
-        if !self.store().read()?.is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)) {
+        let state = self.store().read()?;
+        if !state.as_ref().is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)) {
             return Ok(());
         }
+        self.host().prepare(state.as_deref(), None).await;
+        let ctx = self.context();
         let questions =
             self.store().transaction(&ctx, |rows| Ok::<_, Bug>(polling::begin(rows, looking, &ctx)))?;
         for question in questions {

@@ -24,8 +24,12 @@ use once::trace::TraceContext;
 use once_object::execute::Faults;
 use once_object::object::{Host, NotTaken, Object};
 use payments::engine::{
-    Event, KeyRecord, LookUp, ObjectState, Outcome, Payments, ProviderCall, Settings, StagedJob,
+    Command, Credentials, Event, KeyRecord, LookUp, ObjectState, Outcome, Payments, ProviderCall, Settings,
+    StagedJob,
 };
+use payments::payment::operation::Operation;
+use payments::payment::own_keys;
+use payments::payment::provider::Provider;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
@@ -43,11 +47,22 @@ impl Host for PaymentsHost {
     }
 
     fn settings(&self) -> Settings {
-        Settings { limits: self.config.limits, credentials: Some(self.config.credentials) }
+        let own_stripe = self.transport.own_credential();
+        let credentials = Credentials { own_stripe, ..self.config.credentials };
+        Settings { limits: self.config.limits, credentials: Some(credentials) }
     }
 
     fn keys_max(&self) -> u32 {
         self.config.limits.keys_max
+    }
+
+    /// What is paid with an account's own keys needs them.
+    async fn prepare(&self, state: Option<&ObjectState>, command: Option<&Command>) -> bool {
+        let account = command.and_then(of_command).or_else(|| state.and_then(of_state));
+        match account {
+            Some(account) => self.transport.prepare(&self.config, account).await,
+            None => false,
+        }
     }
 
     async fn send(&self, call: &ProviderCall) -> Outcome {
@@ -156,6 +171,30 @@ impl PaymentsHost {
         metrics::queued(batch.len());
         Ok(())
     }
+}
+
+/// The account whose own keys a command wants.
+fn of_command(command: &Command) -> Option<&str> {
+    let name = match &command.operation {
+        Operation::Payment(request) => {
+            let routes = [Some(&request.route), request.fallback.as_ref()].into_iter().flatten();
+            routes
+                .filter(|route| route.provider == Provider::Stripe)
+                .find_map(|route| route.merchant_account.as_deref())
+        }
+        Operation::Customer(request) => request.merchant_account.as_deref(),
+        _ => None,
+    };
+    name.and_then(own_keys::account_of)
+}
+
+/// The account whose own keys were used in an object, or would be.
+pub(super) fn of_state(state: &ObjectState) -> Option<&str> {
+    let payment = state.resource.payment.as_ref().filter(|payment| payment.provider == Provider::Stripe);
+    let payments = payment.and_then(|payment| payment.merchant_account.as_deref());
+    let calls = state.calls.iter().filter(|call| call.provider == Provider::Stripe);
+    let names = payments.into_iter().chain(calls.filter_map(|call| call.request.account.as_deref()));
+    names.filter_map(own_keys::account_of).next()
 }
 
 fn text(

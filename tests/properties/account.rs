@@ -12,6 +12,8 @@ use payments::engine::{
     Action, Begin, Context, Credentials, Event, LookUp, ObjectState, Outcome, ProviderCall, ProviderReply,
     Run, with_credentials,
 };
+use payments::payment::operation::{Operation, Refusal};
+use payments::payment::own_keys;
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::status_query::StatusQuery;
 use payments::providers::{Provider, stripe};
@@ -23,7 +25,11 @@ use crate::support::{NOW_MS, a_call, answer, at, command, me};
 
 fn key(secret: &str) -> Credentials {
     let live = secret.contains("_live_");
-    Credentials { stripe: Credential::of(secret, &["https://api.stripe.com"], live), adyen: None }
+    Credentials {
+        stripe: Credential::of(secret, &["https://api.stripe.com"], live),
+        own_stripe: None,
+        adyen: None,
+    }
 }
 
 fn with(secret: &str, now_ms: u64) -> Context {
@@ -243,6 +249,51 @@ fn the_account_is_asked_for_by_the_payment_where_that_is_known() {
     let is = |body: &str| stripe::read_identity(&charge, &answer(200, body));
     assert_eq!(is(r#"{"id":"acct_A"}"#), Identity::Account("acct_A".into()));
     assert_eq!(is(r#"{"id":"not plain"}"#), Identity::Silent);
+}
+
+#[test]
+fn whose_an_own_key_is_is_asked_with_that_key() {
+    let own = own_keys::name_of("shop-a");
+    let request = FrozenRequest::new("/v1/payment_intents".into(), "amount=1".into());
+    let charge = |account: Option<&str>| {
+        a_call(Provider::Stripe, CallKind::Authorize, request.clone().for_account(account))
+    };
+    let identity = stripe::identity(&charge(Some(&own)));
+    assert_eq!((identity.path.as_str(), identity.account.as_deref()), ("/v1/account", Some(own.as_str())));
+    let connected = stripe::identity(&charge(Some("acct_B")));
+    assert_eq!(connected.account, None, "of a connected one the platform's key is asked");
+}
+
+#[test]
+fn an_own_key_and_the_deployments_stand_for_nothing_of_each_other() {
+    let deployments = key("sk_live_1");
+    let own = Credential::of("sk_live_2", &["https://api.stripe.com"], true);
+    let (name, both) = (own_keys::name_of("shop-a"), Credentials { own_stripe: Some(own), ..deployments });
+    let with = |credentials: &Credentials, account: Option<&str>| credentials.with(Provider::Stripe, account);
+    assert_eq!(with(&both, Some(&name)), Some(own));
+    assert_eq!(with(&deployments, Some(&name)), None, "never the deployment's in its place");
+    for others in [None, Some("acct_B")] {
+        assert_eq!(with(&both, others), Some(deployments.stripe));
+    }
+}
+
+#[test]
+fn nothing_begins_with_own_keys_that_cannot_be_used() {
+    let mut operation = pay(true);
+    if let Operation::Payment(request) = &mut operation {
+        request.route.merchant_account = Some(own_keys::name_of("shop-a"));
+    }
+    let begins = |credentials: Credentials| {
+        let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+        let ctx = with_credentials(at(NOW_MS), credentials);
+        let begun = begin(&mut state, &command("key", operation.clone()), &me(), &ctx).unwrap();
+        (begun, state.keys.len())
+    };
+    let refused = (Begin::Refused(Refusal::KeysUnusable), 0);
+    assert_eq!(begins(key("sk_live_1")), refused, "and the key stays free");
+    let own_stripe = Some(Credential::of("sk_live_2", &["https://api.stripe.com"], true));
+    let control = begins(Credentials { own_stripe, ..key("sk_live_1") });
+    assert!(matches!(control, (Begin::Run(_), 1)), "{control:?}");
 }
 
 #[test]

@@ -73,6 +73,8 @@ const example = (route) =>
     '/admin/keys/{object}/{key}/{action}': '/admin/keys/ab/1/resume',
     '/admin/accounts/{id}/{action}': '/admin/accounts/x/close',
     '/admin/accounts/{id}/tokens/{token}/{action}': '/admin/accounts/x/tokens/ab/revoke',
+    '/admin/accounts/{id}/credentials/{kind}/{action}':
+      '/admin/accounts/x/credentials/stripe_secret_key/remove',
     '/customers/{email}': '/customers/ada@example.com',
     '/admin/gate/{key}/{number}/{action}': '/admin/gate/ab/1/done',
     '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
@@ -92,6 +94,7 @@ const refusals = {
   '/checkout/sessions/{order}/expire': [401, STRANGER],
   '/checkout/{token}': [404, {}],
   '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
+  '/webhooks/stripe/{account}': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/adyen': [401, { authorization: `Basic ${btoa('adyen:guessed')}` }],
   '/admin/payments/{id}/erase': [401, STRANGER],
   '/admin/customers/{id}/erase': [401, STRANGER],
@@ -114,6 +117,8 @@ const refusals = {
   '/admin/accounts/{id}/edit': [401, STRANGER],
   '/admin/accounts/{id}/tokens': [401, STRANGER],
   '/admin/accounts/{id}/tokens/{token}/{action}': [401, STRANGER],
+  '/admin/accounts/{id}/credentials': [401, STRANGER],
+  '/admin/accounts/{id}/credentials/{kind}/{action}': [401, STRANGER],
   '/admin/accounts/{id}/{action}': [401, STRANGER],
 };
 

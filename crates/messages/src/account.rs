@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::own_keys;
 use web::entries::email as address;
 use web::image_url::{IMAGE_URL_MAX, ImageUrl};
 
@@ -36,6 +37,13 @@ pub struct Account {
     /// Without it they are in the account of `STRIPE_SECRET_KEY` itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_account: Option<String>,
+    /// It has keys of its own at Stripe: without one that can be used nothing is charged, also not with `STRIPE_SECRET_KEY`. In the registry only.
+    /// A release that does not know of it cannot read the account, and refuses it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub own_stripe_keys: bool,
+    /// [What stands for them](own_keys), where it has them.
+    #[serde(skip)]
+    pub own_keys_name: Option<String>,
     /// To whom receipts go, where a request does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
@@ -48,6 +56,11 @@ pub struct Account {
     /// The currencies in which it may charge; without them, in all that are offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currencies: Option<BTreeMap<Currency, CurrencyTerms>>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What holds for an account's payments in one currency.
@@ -96,6 +109,12 @@ impl Account {
                     .to_owned(),
             );
         }
+        if self.own_stripe_keys && self.stripe_account.is_some() {
+            return Err(
+                "has own_stripe_keys and a stripe_account: a connected account is reached with the deployment's key. Leave one of them out"
+                    .to_owned(),
+            );
+        }
         if self.email.as_deref().is_some_and(|email| address(email).as_deref() != Ok(email)) {
             return Err("needs an email that is one address, such as ada@example.com".to_owned());
         }
@@ -121,6 +140,23 @@ impl Account {
             }),
             None => Ok(()),
         }
+    }
+
+    /// The same account, as it is known by this id.
+    #[must_use]
+    pub fn named(mut self, id: &str) -> Self {
+        self.own_keys_name = self.own_stripe_keys.then(|| own_keys::name_of(id));
+        self
+    }
+
+    /// Where its payments at Stripe are made, as a payment names it: a connected account, or [its own keys](own_keys). `None` for the account of
+    /// `STRIPE_SECRET_KEY`.
+    pub fn at_stripe(&self) -> Option<&str> {
+        if self.own_stripe_keys {
+            // Without its name it has keys that nobody has, and not the deployment's.
+            return Some(self.own_keys_name.as_deref().unwrap_or(own_keys::OF_NOBODY));
+        }
+        self.stripe_account.as_deref()
     }
 
     /// Whether one payment of it may be so much.
@@ -181,7 +217,9 @@ impl AccountRow {
     /// unknown here, so it is not used.
     pub fn active(&self) -> Result<Option<Account>, serde_json::Error> {
         match (&self.settings, self.state.as_deref()) {
-            (Some(settings), Some("active")) => serde_json::from_str(settings).map(Some),
+            (Some(settings), Some("active")) => {
+                serde_json::from_str(settings).map(|account: Account| Some(account.named(&self.id)))
+            }
             _ => Ok(None),
         }
     }
@@ -246,4 +284,45 @@ pub struct AdyenWallet {
 fn is_stripe_account(id: &str) -> bool {
     let name = id.strip_prefix("acct_").unwrap_or_default();
     (1..=STRIPE_ACCOUNT_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(settings: &str) -> AccountRow {
+        AccountRow {
+            id: "shop-a".to_owned(),
+            settings: Some(settings.to_owned()),
+            state: Some("active".to_owned()),
+            ends_at_ms: None,
+        }
+    }
+
+    #[test]
+    fn an_account_with_keys_of_its_own_is_never_at_the_deployments() {
+        let own = row(r#"{"payment_method":"pm_1","own_stripe_keys":true}"#).active().unwrap().unwrap();
+        assert_eq!(own.at_stripe(), Some("keys:shop-a"));
+        let unnamed: Account =
+            serde_json::from_str(r#"{"payment_method":"pm_1","own_stripe_keys":true}"#).unwrap();
+        assert_eq!(unnamed.at_stripe(), Some("keys:"), "and not that of STRIPE_SECRET_KEY");
+        let connected =
+            row(r#"{"payment_method":"pm_1","stripe_account":"acct_1"}"#).active().unwrap().unwrap();
+        assert_eq!(connected.at_stripe(), Some("acct_1"));
+    }
+
+    #[test]
+    fn settings_of_before_are_read_and_written_as_they_were() {
+        let text = r#"{"payment_method":"pm_1"}"#;
+        let account = row(text).active().unwrap().unwrap();
+        assert_eq!(account.at_stripe(), None);
+        assert_eq!(serde_json::to_string(&account).unwrap(), text);
+    }
+
+    #[test]
+    fn keys_of_its_own_and_a_connected_account_do_not_go_together() {
+        let settings = r#"{"payment_method":"pm_1","own_stripe_keys":true,"stripe_account":"acct_1"}"#;
+        let account: Account = serde_json::from_str(settings).unwrap();
+        assert!(account.check().unwrap_err().contains("Leave one of them out"));
+    }
 }

@@ -2,6 +2,7 @@
 //! inbox of webhooks, and the files that an operator sends. While a deploy rolls out, an old Worker may speak to a new one.
 
 pub mod account;
+pub mod credentials;
 pub mod gate;
 pub mod inbox;
 pub mod inspection;

@@ -1,5 +1,5 @@
 //! What the desk asks of the payments Worker itself, by a service binding to its entrypoint `Operations`. Each is a POST. The desk has no key
-//! of a provider: what it wants to know of one is asked here, and nothing can be changed at a provider by this way.
+//! of a provider: what it wants to know of one is asked here, and nothing can be changed at a provider by this way. Keys go this way in one direction.
 
 use once::account::Credential;
 use once::call::FrozenRequest;
@@ -21,6 +21,12 @@ pub const READ_PATH: &str = "/read";
 pub const REPORT_PATH: &str = "/report";
 /// Work on the webhooks that are due. The answer says how many there were.
 pub const INBOX_PATH: &str = "/inbox";
+
+/// Set or remove a key of an account's own: a [`CredentialChange`](crate::credentials::CredentialChange) is answered with a
+/// [`CredentialOutcome`](crate::credentials::CredentialOutcome).
+pub const CREDENTIAL_PATH: &str = "/credential";
+/// Seal under the newest `CREDENTIALS_KEY` what is sealed under the one before. The answer says how many there were.
+pub const RESEAL_PATH: &str = "/reseal";
 
 /// The status of a report that cannot be downloaded with these settings.
 pub const REPORT_REFUSED: u16 = 409;

@@ -49,7 +49,9 @@ impl<H: Host> Object<H> {
 
     async fn do_what_is_due(self: &Rc<Self>) -> Result<(), Bug> {
         // What is over is forgotten first: that sets the alarm, once.
-        if self.store().read()?.is_some_and(|rows| is_for_jobs(&rows, self.me(), &self.context())) {
+        let state = self.store().read()?;
+        self.host().prepare(state.as_deref(), None).await;
+        if state.is_some_and(|rows| is_for_jobs(&rows, self.me(), &self.context())) {
             self.drain().await;
         }
         let ctx = self.context();

@@ -35,7 +35,10 @@ impl<H: Host> Object<H> {
     /// # Errors
     /// Where the storage fails, or the state cannot be. What was committed stands, and the same request may come again.
     pub async fn execute(self: &Rc<Self>, ask: Execute<H::Flow>) -> Result<Executed<H::Flow>, Bug> {
-        let state = self.store.read()?;
+        let mut state = self.store.read()?;
+        if self.host.prepare(state.as_deref(), Some(&ask.command)).await {
+            state = self.store.read()?;
+        }
         let ctx = self.context();
         let patience_until_ms = ctx.now_ms.saturating_add(ask.wait_ms);
         let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0 });

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use futures_util::future::{LocalBoxFuture, Shared};
 use futures_util::lock::Mutex;
+use once::begin::Command;
 use once::call::{LookUp, Outcome, ProviderCall};
 use once::context::{Bug, Context};
 use once::domain::Domain;
@@ -53,6 +54,16 @@ pub trait Host: Sized + 'static {
     /// How many keys an object takes.
     fn keys_max(&self) -> u32 {
         KEYS_MAX
+    }
+
+    /// The state of the object was read, and a command has come or something is due: what has to be found out before anything is sent, such as a key.
+    /// [`settings`](Self::settings) are asked after it. `true` if it has waited for something: then the state is read again.
+    async fn prepare(
+        &self,
+        _state: Option<&ObjectState<Self::Flow>>,
+        _command: Option<&Command<Self::Flow>>,
+    ) -> bool {
+        false
     }
 
     /// Sends a call once, with the bytes and under the key that stand in it. Whatever is not certain is

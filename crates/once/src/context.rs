@@ -22,12 +22,12 @@ pub struct Context<S> {
 }
 
 impl<S> Context<S> {
-    /// The credential with a provider. `None` where nothing is known of it.
-    pub fn credential<P>(&self, provider: P) -> Option<Credential>
+    /// The credential with which a request for this account is sent to a provider. `None` where nothing is known of it.
+    pub fn credential<P>(&self, provider: P, account: Option<&str>) -> Option<Credential>
     where
         S: Settings<P>,
     {
-        self.settings.credential(provider)
+        self.settings.credential(provider, account)
     }
 
     /// The delay before try number `failures` + 1: doubles from half a second to five minutes, half of it random.

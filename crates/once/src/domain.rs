@@ -108,8 +108,8 @@ pub trait Answer: Stored {
 
 /// What is configured for a flow.
 pub trait Settings<P>: Copy + Debug + Eq + Hash {
-    /// The credential with a provider. `None` where nothing is known of it.
-    fn credential(&self, _provider: P) -> Option<Credential> {
+    /// The credential with which a request for this account is sent to a provider. `None` where nothing is known of it.
+    fn credential(&self, _provider: P, _account: Option<&str>) -> Option<Credential> {
         None
     }
 }

@@ -9,8 +9,8 @@ pub struct FrozenRequest {
     pub path: String,
     /// The body, as the provider encodes it. Holds tokens of the provider only, never card data.
     pub body: String,
-    /// The account for which it is sent, connected to the one of the secret (`Stripe-Account`). Where there is none it is the
-    /// secret's own.
+    /// The account for which it is sent: one that is connected to the secret's (`Stripe-Account`), or one that has a secret of its own. Where
+    /// there is none it is that of the configured secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
 }

@@ -2,6 +2,7 @@
 //! [`flows`](crate::flows).
 
 use crate::payment::operation::{Operation, Point, Refusal};
+use crate::payment::own_keys;
 use crate::payment::provider::Provider;
 use crate::payment::records::{Facts, JobKind};
 use crate::payment::resource::Resource;
@@ -84,15 +85,21 @@ impl Default for Limits {
 pub struct Credentials {
     /// With Stripe: the address and the secret key.
     pub stripe: Credential,
+    /// The same of the account's own key, see [`own_keys`]. `None` where it has none, or it cannot be used now.
+    pub own_stripe: Option<Credential>,
     /// With Adyen: the address alone. Which company a key is of decides where the merchant account exists that stands in the
     /// bytes, so another company's key is refused there.
     pub adyen: Option<Credential>,
 }
 
 impl Credentials {
-    /// Those of a provider. `None` where it is not configured.
-    pub const fn with(&self, provider: Provider) -> Option<Credential> {
+    /// Those of a provider, for a request that is sent for this account. `None` where it is not configured: an account with keys of its own
+    /// has no others.
+    pub fn with(&self, provider: Provider, account: Option<&str>) -> Option<Credential> {
         match provider {
+            Provider::Stripe if account.is_some_and(|name| own_keys::account_of(name).is_some()) => {
+                self.own_stripe
+            }
             Provider::Stripe => Some(self.stripe),
             Provider::Adyen => self.adyen,
         }
@@ -109,8 +116,8 @@ pub struct Settings {
 }
 
 impl domain::Settings<Provider> for Settings {
-    fn credential(&self, provider: Provider) -> Option<Credential> {
-        self.credentials.as_ref()?.with(provider)
+    fn credential(&self, provider: Provider, account: Option<&str>) -> Option<Credential> {
+        self.credentials.as_ref()?.with(provider, account)
     }
 }
 

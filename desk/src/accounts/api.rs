@@ -4,13 +4,15 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::credentials::Wanted as WantedKey;
 use super::store::{self, AccountRow, TokenRow};
-use super::{configured, tokens};
+use super::{configured, credentials, tokens};
 use crate::app::App;
 use crate::operator::admit;
 use crate::operator_log::{Action, logged};
 use crate::route::Target;
 use messages::account::{Account, is_id, is_token_hash};
+use messages::credentials::{CredentialKind, hint};
 use once::fingerprint::{FieldError, Parameters};
 use payments::timestamp;
 use runtime::serve::unreadable;
@@ -66,7 +68,7 @@ struct ListQuery {
     limit: Option<String>,
 }
 
-fn wrong(field: &str, message: impl Into<String>) -> Problem {
+pub(super) fn wrong(field: &str, message: impl Into<String>) -> Problem {
     invalid_parameters(vec![FieldError { field: field.to_owned(), message: message.into() }])
 }
 
@@ -134,7 +136,9 @@ pub(crate) async fn show(
     let row = store::find(&app.env, &id).await.map_err(unreadable)?;
     let body = shown(&row.ok_or_else(|| Problem::new(Kind::NotFound))?)?;
     let tokens = store::tokens(&app.env, &id).await.map_err(unreadable)?;
+    let keys = credentials::of(&app.env, &id).await.map_err(unreadable)?;
     let Value::Object(mut members) = body else { return Ok(answer(200, &body, "shown")) };
+    members.insert("credentials".to_owned(), keys.iter().map(credentials::json).collect());
     members.insert("tokens".to_owned(), tokens.iter().map(shown_token).collect());
     Ok(answer(200, &Value::Object(members), "shown"))
 }
@@ -252,6 +256,58 @@ pub(crate) async fn revoke_token(
         }
         let outcome = if number == 0 { "it had ended" } else { "revoked" };
         Ok((Answer::empty(204, "revoked"), outcome.to_owned()))
+    };
+    logged(app, request, action, work).await
+}
+
+/// `PUT /admin/api/accounts/{id}/credentials/{kind}`: a key of the account's own.
+pub(crate) async fn put_credential(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, Decoded>,
+    kind: &str,
+) -> Result<Answer, Problem> {
+    let operator = admit(app, request).await?;
+    let Decoded(id) = id.read()?;
+    let kind = CredentialKind::parse(kind).filter(|kind| kind.is_entered());
+    let kind = kind.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let Parameters::Json(members) = request.parameters()? else {
+        return Err(Problem::because(Kind::UnsupportedMediaType, "Send the key as application/json."));
+    };
+    // Its own error would quote what it has found.
+    let wanted: WantedKey = serde_json::from_value(Value::Object(members))
+        .map_err(|_| wrong("body", "is not valid: it has one member, value, which is text"))?;
+    kind.check(&wanted.value).map_err(|what| wrong("value", what))?;
+    credentials::must_exist(app, &id).await?;
+    let subject = Target::Account(id.clone()).name();
+    let what = format!("set keys: {} {}", kind.as_str(), hint(&wanted.value));
+    let action = Action { operator: &operator, what: &what, subject: &subject };
+    let work = async {
+        let outcome = credentials::change(app, &id, kind, Some(wanted.value)).await?;
+        let rows = credentials::of(&app.env, &id).await.map_err(unreadable)?;
+        let row = rows.iter().find(|row| row.is(kind)).ok_or_else(|| Problem::new(Kind::NotFound))?;
+        Ok((answer(200, &credentials::json(row), "put"), outcome))
+    };
+    logged(app, request, action, work).await
+}
+
+/// `DELETE /admin/api/accounts/{id}/credentials/{kind}`
+pub(crate) async fn remove_credential(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, Decoded>,
+    kind: &str,
+) -> Result<Answer, Problem> {
+    let operator = admit(app, request).await?;
+    let Decoded(id) = id.read()?;
+    let kind = CredentialKind::parse(kind).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    credentials::must_exist(app, &id).await?;
+    let subject = Target::Account(id.clone()).name();
+    let what = format!("remove key: {}", kind.as_str());
+    let action = Action { operator: &operator, what: &what, subject: &subject };
+    let work = async {
+        let outcome = credentials::change(app, &id, kind, None).await?;
+        Ok((Answer::empty(204, "removed"), outcome))
     };
     logged(app, request, action, work).await
 }

@@ -11,6 +11,9 @@ use payments::payment::money::{AmountMinor, Currency};
 /// Name, label, and what to say below.
 type Entry = (&'static str, &'static str, &'static str);
 
+/// The entry that is a box.
+const OWN_KEYS: &str = "own_stripe_keys";
+
 /// The entries, in groups.
 const FIELDS: [(&str, &[Entry]); 4] = [
     (
@@ -27,6 +30,11 @@ const FIELDS: [(&str, &[Entry]); 4] = [
                 "stripe_account",
                 "Connected account",
                 "Where its money goes: acct_… Empty for the account of the secret key.",
+            ),
+            (
+                OWN_KEYS,
+                "It has keys of its own at Stripe",
+                "They are entered at the account’s page. Without them nothing is charged.",
             ),
         ],
     ),
@@ -68,6 +76,7 @@ pub(super) fn fields(value: impl Fn(&str) -> String) -> Vec<(&'static str, Vec<F
         hint,
         value: value(name),
         is_required: *name == "payment_method",
+        is_check: *name == OWN_KEYS,
     };
     FIELDS.iter().map(|(group, fields)| (*group, fields.iter().map(field).collect())).collect()
 }
@@ -81,6 +90,7 @@ pub(super) fn of(account: &Account, name: &str) -> String {
         "customer" => account.customer.clone(),
         "customer_prefix" => account.customer_prefix.clone(),
         "stripe_account" => account.stripe_account.clone(),
+        OWN_KEYS => account.own_stripe_keys.then(|| "on".to_owned()),
         "email" => account.email.clone(),
         "adyen_payment_method" => adyen.map(|wallet| wallet.payment_method.clone()),
         "adyen_customer" => adyen.map(|wallet| wallet.customer.clone()),
@@ -150,6 +160,8 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, String> {
         customer: text("customer"),
         customer_prefix: text("customer_prefix"),
         stripe_account: text("stripe_account"),
+        own_stripe_keys: text(OWN_KEYS).is_some(),
+        own_keys_name: None,
         email: text("email"),
         adyen,
         shop,
@@ -195,7 +207,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read_again_as_it_was() {
-        for account in [full(), Account { shop: None, currencies: None, adyen: None, ..full() }] {
+        let own = Account { stripe_account: None, own_stripe_keys: true, ..full() };
+        for account in [full(), own, Account { shop: None, currencies: None, adyen: None, ..full() }] {
             let shown = fields(|name| of(&account, name));
             let pairs: Vec<_> = shown
                 .iter()
@@ -214,6 +227,8 @@ mod tests {
         assert!(with("adyen_customer", "a").contains("go together"));
         assert!(with("shop_logo", "https://shop.example/a.png").contains("needs a name"));
         assert!(with("stripe_account", "acct").contains("acct_"));
+        let both = [("payment_method", "pm_1"), ("stripe_account", "acct_1"), (OWN_KEYS, "on")];
+        assert!(entered(&both).unwrap_err().contains("Leave one of them out"));
         assert!(with("currencies", "xyz").contains("xyz"));
         assert!(with("currencies", "usd many").contains("usd"));
         assert!(with("currencies", "usd, usd 5.00").contains("twice"));

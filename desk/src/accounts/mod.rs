@@ -2,6 +2,7 @@
 //! within seconds (its `src/accounts`).
 
 pub(crate) mod api;
+pub(crate) mod credentials;
 mod entries;
 pub(crate) mod pages;
 pub(crate) mod store;

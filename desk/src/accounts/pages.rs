@@ -1,7 +1,8 @@
 //! The pages of the registry: the list, an account, and the form of its settings.
 
+use super::credentials::{self, Entered, ShownRow};
 use super::store::{self, AccountRow};
-use super::view::{AccountForm, AccountPage, Made, TokenLine};
+use super::view::{AccountForm, AccountPage, Keys, Made, TokenLine};
 use super::{configured, entries, tokens};
 use crate::context::Desk;
 use crate::detail::acts_on;
@@ -14,6 +15,7 @@ use crate::route::{OperatorAction, Target};
 use crate::status::Entity;
 use crate::view_models::{Button, Cell, Fact, List, Row};
 use messages::account::{Account, is_id};
+use messages::credentials::CredentialKind;
 use once::fingerprint::Parameters;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -109,7 +111,18 @@ impl Known {
 /// `GET /admin/accounts/{id}`
 pub(crate) async fn account(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
     let Decoded(id) = &id.read()?;
-    show(desk, Known::find(desk, id).await?, None).await
+    show(desk, Known::find(desk, id).await?, Beside::default()).await
+}
+
+/// `POST /admin/accounts/{id}/credentials`
+pub(crate) async fn set_credentials(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
+    let Decoded(id) = &id.read()?;
+    let known = Known::find(desk, id).await?;
+    let sent = desk.request.parameters()?;
+    match Entered::read(|name| sent.text(name).or_empty()) {
+        Ok(entered) => credentials::set(desk, id, &sent.text("form").or_empty(), entered).await,
+        Err(error) => show(desk, known, Beside { status: 422, keys_error: error, ..Beside::default() }).await,
+    }
 }
 
 /// `POST /admin/accounts/{id}/tokens`
@@ -117,11 +130,26 @@ pub(crate) async fn make_token(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> 
     let Decoded(id) = &id.read()?;
     let known = Known::find(desk, id).await?;
     let made = tokens::make(desk, id).await?;
-    show(desk, known, Some(made)).await
+    show(desk, known, Beside { made: Some(made), ..Beside::default() }).await
 }
 
-/// An account's page; with a token that was just made, which is shown this once.
-async fn show(desk: &Desk<'_>, known: Known, made: Option<Made>) -> Result<Answer, Problem> {
+/// What an account's page shows beside the account.
+struct Beside {
+    status: u16,
+    /// A token that was just made, which is shown this once.
+    made: Option<Made>,
+    /// Why keys were not set; may be empty.
+    keys_error: String,
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Self { status: 200, made: None, keys_error: String::new() }
+    }
+}
+
+/// An account's page.
+async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, Problem> {
     let subject = Target::Account(known.id.clone());
     let now_ms = desk.request.now_ms;
     let rows = store::tokens(&desk.app.env, &known.id).await.map_err(unreadable)?;
@@ -168,7 +196,8 @@ async fn show(desk: &Desk<'_>, known: Known, made: Option<Made>) -> Result<Answe
         edit,
         buttons,
         tokens: lines,
-        made,
+        made: beside.made,
+        keys: keys(desk, &known, beside.keys_error).await?,
         token_path: tokens::path(&known.id),
         token_key: form_key(desk.app, &desk.operator, &tokens::path(&known.id), now_ms)?,
         acts: acts_on(desk, &subject.name()).await?,
@@ -176,7 +205,32 @@ async fn show(desk: &Desk<'_>, known: Known, made: Option<Made>) -> Result<Answe
         site: desk.site(),
         chrome: desk.chrome(PATH).await?,
     };
-    Ok(reply::html(200, &page, "desk"))
+    Ok(reply::html(beside.status, &page, "desk"))
+}
+
+/// The keys of its own that an account of the registry has, and can have.
+async fn keys(desk: &Desk<'_>, known: &Known, error: String) -> Result<Option<Keys>, Problem> {
+    let Some(row) = known.row.as_ref().filter(|_| !known.is_configured) else { return Ok(None) };
+    let set = credentials::of(&desk.app.env, &known.id).await.map_err(unreadable)?;
+    let uses_them = row.account().is_ok_and(|account| account.own_stripe_keys);
+    let has = |kind| set.iter().any(|row: &ShownRow| row.is(kind));
+    let path = credentials::path(&known.id);
+    let warning = match (uses_them, has(CredentialKind::StripeSecretKey)) {
+        (true, false) => "It is charged with its own secret key, and none is set: its payments are refused.",
+        (false, true) => {
+            "They are not used for new payments: “It has keys of its own at Stripe” is off. Edit the account to turn it on."
+        }
+        _ => "",
+    };
+    Ok(Some(Keys {
+        lines: credentials::lines(desk, &known.id, &set)?,
+        warning,
+        webhook: format!("/webhooks/stripe/{}", known.id),
+        key: form_key(desk.app, &desk.operator, &path, desk.request.now_ms)?,
+        path,
+        entries: &credentials::ENTRIES,
+        error,
+    }))
 }
 
 fn of_account(account: &Account) -> Vec<Fact> {
@@ -184,6 +238,9 @@ fn of_account(account: &Account) -> Vec<Fact> {
         fact("Payment method", Cell { class: "id", ..Cell::text(account.payment_method.clone()) }),
         fact("Customer", optional(account.customer.as_ref())),
     ];
+    if account.own_stripe_keys {
+        facts.push(fact("Charged with", Cell::text("its own keys at Stripe")));
+    }
     let mut more = |name, text: Option<&String>| {
         if let Some(text) = text {
             facts.push(fact(name, Cell { class: "id", ..Cell::text(text.clone()) }));

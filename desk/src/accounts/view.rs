@@ -13,6 +13,39 @@ pub(super) struct TokenLine {
     pub(super) buttons: Vec<Button>,
 }
 
+/// A key of an account's own, with what can be done with it.
+pub(super) struct KeyLine {
+    /// What there is to know of it.
+    pub(super) cells: Vec<Cell>,
+    /// See [`Button`].
+    pub(super) buttons: Vec<Button>,
+}
+
+/// The keys of an account's own.
+pub(super) struct Keys {
+    /// Those that are set.
+    pub(super) lines: Vec<KeyLine>,
+    /// What is wrong with them, so that nothing is charged; may be empty.
+    pub(super) warning: &'static str,
+    /// Where Stripe sends the account's events.
+    pub(super) webhook: String,
+    /// Where the form is sent.
+    pub(super) path: String,
+    /// Its one-time key.
+    pub(super) key: String,
+    /// Its entries: name, label and what is said below.
+    pub(super) entries: &'static [(&'static str, &'static str, &'static str)],
+    /// Why nothing was set; may be empty.
+    pub(super) error: String,
+}
+
+impl Keys {
+    /// A column's name, for narrow screens.
+    fn column(&self, index: &usize) -> &'static str {
+        ["Key", "Begins and ends", "Mode", "Set (UTC)"].get(*index).copied().unwrap_or_default()
+    }
+}
+
 /// A token that was just made.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
@@ -41,6 +74,8 @@ pub(super) struct AccountPage {
     pub(super) token_path: String,
     /// Its one-time key.
     pub(super) token_key: String,
+    /// Its keys at Stripe; `None` where it can have none.
+    pub(super) keys: Option<Keys>,
     /// What operators did to it; `None` if nothing.
     pub(super) acts: Option<Table>,
 }
@@ -60,6 +95,8 @@ pub(super) struct FormField {
     pub(super) hint: &'static str,
     pub(super) value: String,
     pub(super) is_required: bool,
+    /// It is a box, checked if it has a value.
+    pub(super) is_check: bool,
 }
 
 /// The form of an account's settings.

@@ -24,12 +24,14 @@ pub mod settlement_file;
 mod settlement_job;
 mod sweep;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use worker::{Date, Env};
 
 use crate::config::Config;
 use crate::{analytics, operations};
-use messages::operations::INBOX_PATH;
+use messages::operations::{INBOX_PATH, RESEAL_PATH};
 use runtime::db::Db;
 use runtime::log::log;
 
@@ -48,6 +50,21 @@ pub async fn run(env: &Env) {
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {
         record_run(env, "counts", analytics::scheduled(env, &config)).await;
     }
+    seal_anew(env).await;
+}
+
+/// While `CREDENTIALS_KEY` is replaced by another, the payments Worker seals the accounts' own keys anew. Most often there is nothing to do, and
+/// nothing to write down.
+async fn seal_anew(env: &Env) {
+    let (level, name, what) = match operations::ask::<BTreeMap<String, u64>>(env, RESEAL_PATH, &()).await {
+        Ok(done) if done.values().all(|number| *number == 0) => return,
+        Ok(done) => {
+            let is_whole = done.get("unopened").is_none_or(|number| *number == 0);
+            (if is_whole { "info" } else { "error" }, "result", serde_json::json!(done).to_string())
+        }
+        Err(error) => ("error", "error", error.to_string()),
+    };
+    log(level, &[("event", "resealed".into()), (name, what.into())]);
 }
 
 /// Runs a task, and records its result and how long it took.

@@ -36,7 +36,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
-    cards(app, &terms)?;
+    cards(app, &terms, app.own_keys(&terms).await?.as_deref())?;
     let OrderRequest { id, cart, return_url, revision, locale } =
         OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
     terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {

@@ -28,7 +28,7 @@ pub enum Cards<'a> {
     Test,
     /// Types it into Stripe's Payment Element: it goes to Stripe, and only its token comes here.
     Element {
-        /// `STRIPE_PUBLISHABLE_KEY`.
+        /// `STRIPE_PUBLISHABLE_KEY`, or the account's own.
         publishable_key: &'a str,
         /// The connected account in which what is typed in becomes a payment method.
         stripe_account: Option<&'a str>,

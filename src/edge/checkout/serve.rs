@@ -233,7 +233,7 @@ impl Till<'_> {
                 provider: Provider::Stripe,
                 payment_method,
                 customer: None,
-                merchant_account: self.account.stripe_account.clone(),
+                merchant_account: self.account.at_stripe().map(str::to_owned),
             },
             fallback: None,
             return_url: Some(format!("{origin}{page}")),

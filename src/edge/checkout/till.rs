@@ -9,7 +9,8 @@ use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path}
 use crate::edge::api::{unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
-use crate::edge::reply::CARD_PAGE_POLICY;
+use crate::edge::reply::{CARD_PAGE_POLICY, keys_unusable};
+use crate::own_keys::OwnKeys;
 use askama::Template;
 use messages::account::{Account, Shop};
 use messages::message::{ObjectRequest, OrderView, Shown, View};
@@ -37,6 +38,8 @@ pub(super) struct Till<'a> {
     pub(super) object: ObjectId,
     /// What is known of who sells.
     pub(super) account: Rc<Account>,
+    /// The keys that it has of its own.
+    own: Option<Rc<OwnKeys>>,
 }
 
 impl<'a> Till<'a> {
@@ -47,16 +50,20 @@ impl<'a> Till<'a> {
             .map_err(|_| not_found(BadLink::Broken, EN.link_broken))?;
         let account = app.account_of_id(&order.account, request.now_ms).await?;
         let account = account.ok_or_else(|| not_found(BadLink::ShopGone, EN.shop_gone))?;
-        cards(app, &account)?;
+        let own = app.own_keys(&account).await?;
+        // What was paid is shown also while nothing more can be.
+        if own.is_none() {
+            cards(app, &account, None)?;
+        }
         let owner = Owner::Account(order.account.clone());
         let name = order_object_name(&owner, &order.id);
         let object = app.object_id(&ObjectRef::Named(name)).map_err(unavailable)?;
-        Ok(Self { app, request, link, order, owner, account, object })
+        Ok(Self { app, request, link, order, owner, account, own, object })
     }
 
     /// See [`cards`].
     pub(super) fn cards(&self) -> Result<Cards<'_>, Problem> {
-        cards(self.app, &self.account)
+        cards(self.app, &self.account, self.own.as_deref())
     }
 
     /// What is said in the order's language, or else in the browser's.
@@ -230,14 +237,29 @@ impl<'a> Till<'a> {
 }
 
 /// How cards are entered here.
-pub(super) fn cards<'a>(app: &'a App, account: &'a Account) -> Result<Cards<'a>, Problem> {
-    match &app.config.publishable_key {
+pub(super) fn cards<'a>(
+    app: &'a App,
+    account: &'a Account,
+    own: Option<&'a OwnKeys>,
+) -> Result<Cards<'a>, Problem> {
+    if own.is_some_and(|own| own.credential().is_none()) {
+        return Err(keys_unusable());
+    }
+    let publishable_key = match own {
+        Some(own) => own.publishable_key(),
+        None => app.config.publishable_key.as_deref(),
+    };
+    match publishable_key {
         Some(publishable_key) => Ok(Cards::Element {
             publishable_key,
             stripe_account: account.stripe_account.as_deref(),
             script: CHECKOUT_SCRIPT.address,
         }),
         None if app.config.demo => Ok(Cards::Test),
+        None if own.is_some() => Err(Problem::of_setting(
+            Kind::Misconfigured,
+            "Payments by form are not set up for this account: its own stripe_publishable_key is not set. Nothing was charged.",
+        )),
         None => Err(Problem::of_setting(
             Kind::Misconfigured,
             "Payments by form are not set up here: STRIPE_PUBLISHABLE_KEY is not set. Nothing was charged.",

@@ -242,6 +242,14 @@ fn webhook(operation: Operation, about: &str) -> Operation {
     ])
 }
 
+fn stripe_signature() -> serde_json::Value {
+    json!({
+        "name": "Stripe-Signature", "in": "header", "required": true,
+        "description": "`t=…,v1=…`: HMAC-SHA256 over `{t}.{body}`. <https://docs.stripe.com/webhooks#verify-manually>",
+        "schema": text(),
+    })
+}
+
 pub(in crate::edge) fn stripe_webhook() -> Operation {
     let operation = Operation::new(
         "Service",
@@ -251,11 +259,20 @@ pub(in crate::edge) fn stripe_webhook() -> Operation {
          nothing here is acknowledged.",
     );
     webhook(operation, "<https://docs.stripe.com/api/events/object>")
-        .parameter(json!({
-            "name": "Stripe-Signature", "in": "header", "required": true,
-            "description": "`t=…,v1=…`: HMAC-SHA256 over `{t}.{body}`. <https://docs.stripe.com/webhooks#verify-manually>",
-            "schema": text(),
-        }))
+        .parameter(stripe_signature())
+        .shows("It is written down.", object().has("received", constant(true)))
+}
+
+pub(in crate::edge) fn stripe_account_webhook() -> Operation {
+    let operation = Operation::new(
+        "Service",
+        "stripeAccountWebhook",
+        "What Stripe tells of an account with keys of its own",
+        "As `/webhooks/stripe`, signed with a secret of that account of the registry. It can tell of the payments of this account \
+         alone. An account that does not exist is answered as a wrong signature is.",
+    );
+    webhook(operation, "<https://docs.stripe.com/api/events/object>")
+        .parameter(stripe_signature())
         .shows("It is written down.", object().has("received", constant(true)))
 }
 

@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 
 use super::schema::{one_of_words, reference, text};
 use crate::edge::checkout::order_token::LINK_MAX_LEN;
-use crate::edge::route::{AccountId, EncodedEmail, EncodedKey, EncodedOrder, OneOrAll, OrderLink, TokenHash};
+use crate::edge::route::{
+    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, OneOrAll, OrderLink, TokenHash,
+};
 use messages::account::ID_MAX;
+use messages::credentials::CredentialKind;
 use once::key::KEY_MAX_LEN;
 use payments::payment::id::{CustomerId, PaymentId};
 use web::entries::EMAIL_MAX;
@@ -94,6 +97,14 @@ impl Described for TokenHash {
     fn described() -> Option<Value> {
         let schema = text().with("pattern", "^[0-9a-f]{64}$");
         Some(json!({ "description": "The token's SHA-256, in lower-case hexadecimal.", "schema": schema }))
+    }
+}
+
+impl Described for CredentialName {
+    fn described() -> Option<Value> {
+        let kinds = CredentialKind::ALL.map(CredentialKind::as_str);
+        let about = "Which key. `stripe_webhook_secret_before` can only be removed: it is the one that another has replaced.";
+        Some(json!({ "description": about, "schema": one_of_words(kinds) }))
     }
 }
 

@@ -8,6 +8,7 @@ use super::schema::{
     Schema, boolean, constant, integer_of, list, object, one_of_words, reference, text, uri,
 };
 use messages::account::ID_MAX;
+use messages::credentials::CredentialKind;
 
 /// What any of these may be refused for.
 const REFUSED: [Refusal; 3] = [UNAUTHORIZED, RATE_LIMITED, UNREADABLE];
@@ -108,6 +109,43 @@ pub(in crate::edge) fn revoke_account_token() -> Operation {
     .refuses(&[NOT_FOUND])
 }
 
+pub(in crate::edge) fn put_account_credential() -> Operation {
+    Operation::new(
+        "Service",
+        "putAccountCredential",
+        "Set a key of an account's own at Stripe",
+        "It is sealed under `CREDENTIALS_KEY` and never shown again. Stripe is asked whose secret key it is: one of another account at Stripe, or \
+         of the other mode, does not replace the one that is set. A webhook's secret that is replaced is believed, too, until it is \
+         removed. Sent again it changes nothing. The keys count once the account's `own_stripe_keys` is true.",
+    )
+    .body(
+        true,
+        [(
+            "application/json",
+            object()
+                .has("value", text().about("The key. It is stored sealed, and stands in no log.").at_most(255))
+                .closed(),
+        )],
+    )
+    .shows("The key, without the key.", reference("AccountCredential"))
+    .refuses(&REFUSED)
+    .refuses(&CHANGE)
+    .refuses(&[NOT_FOUND])
+}
+
+pub(in crate::edge) fn remove_account_credential() -> Operation {
+    Operation::new(
+        "Service",
+        "removeAccountCredential",
+        "Remove a key of an account's own",
+        "It is used nowhere any more within a minute. What was paid with a secret key can be neither captured nor refunded until it is set again. \
+         Asking again changes nothing.",
+    )
+    .answers(204, "There is none.", &[], [])
+    .refuses(&REFUSED)
+    .refuses(&[NOT_FOUND])
+}
+
 fn state() -> Schema {
     one_of_words(["active", "closed"])
         .about("A closed account's tokens are refused, and its links cannot be paid.")
@@ -126,7 +164,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("settings", reference("AccountSettings"))
                 .has("created_at", reference("Time"))
                 .has("changed_at", reference("Time"))
-                .may_have("tokens", list(reference("AccountToken")).about("The newest hundred, of one account.")),
+                .may_have("tokens", list(reference("AccountToken")).about("The newest hundred, of one account."))
+                .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at Stripe, of one account.")),
         ),
         (
             "AccountSettings",
@@ -135,6 +174,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .may_have("customer", provider("The provider's customer."))
                 .may_have("customer_prefix", provider("A request may name only customers whose ids begin like that."))
                 .may_have("stripe_account", provider("The connected account at Stripe that takes the money.").with("pattern", "^acct_[A-Za-z0-9]+$"))
+                .may_have("own_stripe_keys", boolean().about("It is charged with keys of its own at Stripe, and with no others: without one that can be used nothing is charged. Not with `stripe_account`."))
                 .may_have("email", text().about("To whom receipts go, where a request does not say."))
                 .may_have(
                     "adyen",
@@ -161,6 +201,15 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                         .example(json!({ "usd": { "amount_max": 500_000 }, "eur": {} })),
                 )
                 .closed(),
+        ),
+        (
+            "AccountCredential",
+            object()
+                .has("kind", one_of_words(CredentialKind::ALL.map(CredentialKind::as_str)))
+                .has("hint", text().about("How it begins, and its last four characters.").example("sk_live_…4242"))
+                .has("mode", one_of_words(["live", "test"]).or_null().about("Null for a webhook's secret, which does not say it."))
+                .has("stripe_account", text().or_null().about("The account at Stripe whose secret key it is, if Stripe says it."))
+                .has("changed_at", reference("Time")),
         ),
         (
             "AccountToken",

@@ -1,7 +1,7 @@
 //! Finding out what became of a call whose answer nobody knows: what a look-up does to it, and whose account is asked.
 
 use super::{CallState, LookUp, LookUpProgress, ProviderCall, Settlement};
-use crate::account::{Identity, SentTo};
+use crate::account::{Credential, Identity, SentTo};
 use crate::context::Context;
 use crate::domain::{Domain, Provider};
 
@@ -29,8 +29,13 @@ impl<F: Domain> ProviderCall<F> {
         let is_asked_now = |sent_to: &SentTo| sent_to.account.is_none() && sent_to.asked_after < self.sends;
         self.evidence.sent_to.as_ref().is_some_and(is_asked_now)
             && !self.was_refused_everywhere()
-            && ctx.credential(self.provider).is_some()
+            && self.credential(ctx).is_some()
             && self.tells_account()
+    }
+
+    /// The credential with which it is sent now.
+    pub fn credential(&self, ctx: &Context<F::Settings>) -> Option<Credential> {
+        ctx.credential(self.provider, self.request.account.as_deref())
     }
 
     fn tells_account(&self) -> bool {
@@ -52,7 +57,7 @@ impl<F: Domain> ProviderCall<F> {
     /// Whether the configured credential is not the one with which it was sent: it may be another account's.
     pub(super) fn may_be_away(&self, ctx: &Context<F::Settings>) -> bool {
         let sent_to = self.evidence.sent_to.as_ref();
-        let has_changed = sent_to.is_some_and(|sent_to| sent_to.has_changed(ctx.credential(self.provider)));
+        let has_changed = sent_to.is_some_and(|sent_to| sent_to.has_changed(self.credential(ctx)));
         // What can have been executed nowhere may begin anywhere; what moves something must go where that is.
         let is_free =
             self.was_refused_everywhere() && self.provider.moves(self.kind, &self.request).is_none();
@@ -126,7 +131,7 @@ impl<F: Domain> ProviderCall<F> {
 
     /// Takes in which account the configured credential is of: goes on, or waits until another credential is set.
     pub(crate) fn take_identity(&mut self, identity: Identity, ctx: &Context<F::Settings>) {
-        let (Some(now), Some(sent_to)) = (ctx.credential(self.provider), &mut self.evidence.sent_to) else {
+        let (Some(now), Some(sent_to)) = (self.credential(ctx), &mut self.evidence.sent_to) else {
             return;
         };
         (sent_to.asking, sent_to.asked_after) = (false, self.sends);

@@ -106,7 +106,7 @@ impl<F: Domain> ProviderCall<F> {
 
     /// Notes with which credential it is sent.
     fn goes_to(&mut self, ctx: &Context<F::Settings>) {
-        let Some(now) = ctx.credential(self.provider) else { return };
+        let Some(now) = self.credential(ctx) else { return };
         match &mut self.evidence.sent_to {
             Some(sent_to) if sent_to.credential == now => (sent_to.asking, sent_to.away) = (false, None),
             sent_to => *sent_to = Some(SentTo::new(now)),

@@ -19,6 +19,8 @@ pub mod void;
 use crate::engine::{CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, Settlement};
 use crate::payment::PaymentState;
 use crate::payment::operation::{Operation, Refusal};
+use crate::payment::own_keys;
+use crate::payment::provider::Provider;
 use crate::payment::refund::refunded_minor;
 use crate::transitions::{audit, pii, polling, projection};
 use once::context::Bug;
@@ -106,6 +108,9 @@ impl Flow for Payments {
 /// Whether a new key may begin its operation. Reserves what the operation needs; on a refusal, or an error, nothing may be
 /// committed.
 fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
+    if let Some(refusal) = keys_unusable(operation, phase) {
+        return Ok(Err(refusal));
+    }
     match operation {
         Operation::Retired(_) => Err(retired()),
         Operation::GiveBack(_) => Ok(Ok(None)),
@@ -115,6 +120,24 @@ fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payme
         Operation::Refund(request) => refund::admit(request, phase),
         Operation::Customer(request) => customer::admit(request, phase),
     }
+}
+
+/// Whether it goes to Stripe with keys of the account's own that cannot be used: then nothing begins, least of all with others.
+fn keys_unusable(operation: &Operation, phase: &Phase<'_>) -> Option<Refusal> {
+    let account = match operation {
+        Operation::Payment(request) if request.route.provider == Provider::Stripe => {
+            request.route.merchant_account.as_deref()
+        }
+        Operation::Customer(request) => request.merchant_account.as_deref(),
+        Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_) => {
+            let payment = phase.object_state.resource.payment.as_ref();
+            payment.filter(|payment| payment.provider == Provider::Stripe)?.merchant_account.as_deref()
+        }
+        Operation::Payment(_) | Operation::GiveBack(_) | Operation::Retired(_) => None,
+    };
+    let is_own = account.and_then(own_keys::account_of).is_some();
+    let is_unusable = is_own && phase.ctx.credential(Provider::Stripe, account).is_none();
+    is_unusable.then_some(Refusal::KeysUnusable)
 }
 
 /// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be

@@ -32,7 +32,7 @@ pub struct CustomerRequest {
     pub email: String,
     /// How the customer is to be.
     pub content: CustomerContent,
-    /// The account at Stripe that is connected to ours, in which it is made.
+    /// The account at Stripe that is connected to ours, in which it is made; or one with [keys of its own](super::own_keys).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merchant_account: Option<String>,
     /// How its id must begin. Without it Stripe chooses the id.

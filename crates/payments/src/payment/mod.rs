@@ -27,6 +27,7 @@ pub mod money;
 pub mod natural_key;
 pub mod operation;
 pub mod order_link;
+pub mod own_keys;
 pub mod provider;
 pub mod provider_event;
 pub mod receipt_content;
@@ -255,7 +256,7 @@ pub struct Payment {
     pub receipt_content: ReceiptContent,
     /// Which provider this try is with: every later call goes there.
     pub provider: Provider,
-    /// The merchant's account there, where the provider wants it with every call.
+    /// The merchant's account there, where the provider wants it with every call; at Stripe also one with [keys of its own](own_keys).
     pub merchant_account: Option<String>,
     /// The provider's id of this try, once it has said one.
     pub provider_payment: Option<String>,

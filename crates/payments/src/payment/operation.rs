@@ -100,7 +100,7 @@ pub struct Route {
     pub payment_method: String,
     /// The provider's customer.
     pub customer: Option<String>,
-    /// The merchant's account there: Adyen's merchant account, or a connected account at Stripe.
+    /// The merchant's account there: Adyen's merchant account; at Stripe a connected account, or one with [keys of its own](super::own_keys).
     pub merchant_account: Option<String>,
 }
 
@@ -188,6 +188,8 @@ pub enum Refusal {
         /// What to send.
         message: String,
     },
+    /// It would be sent with keys that the account has [of its own](super::own_keys), and they cannot be used now.
+    KeysUnusable,
     /// Another request about the same customer came before.
     Overtaken,
     /// There are as many tries, or as many keys, as there may be.

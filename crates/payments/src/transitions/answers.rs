@@ -27,7 +27,8 @@ pub fn take(
     match (question, truth) {
         (StatusQuery::Home { payment, question }, StatusReply::Home(identity)) => {
             let provider = question.provider();
-            let is_home = ctx.credential(provider).zip(object_state.account_of_mut(provider, payment));
+            let now = ctx.credential(provider, question.account());
+            let is_home = now.zip(object_state.account_of_mut(provider, payment));
             if is_home.and_then(|(now, sent_to)| sent_to.take(identity, now)) == Some(true) {
                 return Ok(Some(question.as_ref().clone()));
             }

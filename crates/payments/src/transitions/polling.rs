@@ -359,7 +359,7 @@ fn at_home(state: &mut ObjectState, question: StatusQuery, ctx: &Context) -> Sta
     };
     let Some(payment) = payment else { return question };
     let Some(sent_to) = state.account_of_mut(provider, &payment) else { return question };
-    if sent_to.has_changed(ctx.credential(provider)) {
+    if sent_to.has_changed(ctx.credential(provider, question.account())) {
         return StatusQuery::Home { payment, question: Box::new(question) };
     }
     sent_to.away = None;

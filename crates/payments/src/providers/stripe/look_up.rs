@@ -10,6 +10,7 @@ use super::objects::{
 };
 use super::requests::{encode, void};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
+use crate::payment::own_keys;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::providers::codec::{HttpAnswer, is_plain};
 use once::account::Identity;
@@ -109,7 +110,10 @@ pub fn identity(call: &ProviderCall) -> FrozenRequest {
         Some(id) => FrozenRequest::new(format!("/v1/{list}/{id}"), String::new())
             .for_account(call.request.account.as_deref()),
         // Of the key's own: the connected account is part of the call, and several platforms can be connected to it.
-        None => FrozenRequest::new("/v1/account".to_owned(), String::new()),
+        None => {
+            let own = call.request.account.as_deref().filter(|name| own_keys::account_of(name).is_some());
+            FrozenRequest::new("/v1/account".to_owned(), String::new()).for_account(own)
+        }
     }
 }
 

@@ -1,0 +1,226 @@
+//! The keys that an account of the registry can have of its own at Stripe. The desk passes on what an operator enters, the payments Worker alone
+//! seals and opens it: see migration 0021.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The shortest key of Stripe's, in characters, with its prefix.
+const KEY_MIN: usize = 32;
+/// The shortest secret of a webhook.
+const WEBHOOK_SECRET_MIN: usize = 24;
+/// The longest of any of them.
+const VALUE_MAX: usize = 255;
+
+/// Which key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialKind {
+    /// With which it is charged.
+    StripeSecretKey,
+    /// With which a browser turns a card into a payment method.
+    StripePublishableKey,
+    /// With which Stripe signs its events.
+    StripeWebhookSecret,
+    /// The one before it, which is believed, too.
+    StripeWebhookSecretBefore,
+}
+
+impl CredentialKind {
+    /// All of them, as they are shown.
+    pub const ALL: [Self; 4] = [
+        Self::StripeSecretKey,
+        Self::StripePublishableKey,
+        Self::StripeWebhookSecret,
+        Self::StripeWebhookSecretBefore,
+    ];
+
+    /// As it is stored, and stands in addresses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StripeSecretKey => "stripe_secret_key",
+            Self::StripePublishableKey => "stripe_publishable_key",
+            Self::StripeWebhookSecret => "stripe_webhook_secret",
+            Self::StripeWebhookSecretBefore => "stripe_webhook_secret_before",
+        }
+    }
+
+    /// From its name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether one can be entered: the secret before is the one that another replaces.
+    pub const fn is_entered(self) -> bool {
+        !matches!(self, Self::StripeWebhookSecretBefore)
+    }
+
+    /// Reads what was entered. The error says what to enter, as a clause that follows the key's name, and repeats nothing of it.
+    pub fn check(self, value: &str) -> Result<Option<Mode>, String> {
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| value.starts_with(prefix));
+        match self {
+            Self::StripeSecretKey if begins(&["pk_"]) => {
+                return Err("is a publishable key: the secret key begins with sk_ or rk_".to_owned());
+            }
+            Self::StripeSecretKey if !begins(&["sk_", "rk_"]) => {
+                return Err("must begin with sk_, or rk_ for a restricted key".to_owned());
+            }
+            Self::StripePublishableKey if begins(&["sk_", "rk_"]) => {
+                return Err("is a secret key: everybody who pays could read it. Enter the one that begins with pk_; if it was sent \
+                            to anybody else, roll it at Stripe"
+                    .to_owned());
+            }
+            Self::StripePublishableKey if !begins(&["pk_"]) => return Err("must begin with pk_".to_owned()),
+            Self::StripeWebhookSecret | Self::StripeWebhookSecretBefore if !begins(&["whsec_"]) => {
+                return Err(
+                    "must begin with whsec_, as Stripe’s dashboard shows it at the endpoint".to_owned()
+                );
+            }
+            _ => {}
+        }
+        let min = if begins(&["whsec_"]) { WEBHOOK_SECRET_MIN } else { KEY_MIN };
+        if !(min..=VALUE_MAX).contains(&value.len()) {
+            return Err(format!(
+                "has {} characters, and needs {min} to {VALUE_MAX}: copy all of it",
+                value.chars().count()
+            ));
+        }
+        // Base64 in a webhook's secret, letters and digits in a key.
+        let is_webhooks = begins(&["whsec_"]);
+        let is_allowed = |b: u8| {
+            b.is_ascii_alphanumeric() || b == b'_' || is_webhooks && matches!(b, b'+' | b'/' | b'=' | b'-')
+        };
+        if !value.bytes().all(is_allowed) {
+            return Err(
+                "has characters that no key of Stripe’s has: copy it alone, without spaces".to_owned()
+            );
+        }
+        if is_webhooks {
+            return Ok(None);
+        }
+        let mode = value.split('_').nth(1).and_then(Mode::parse);
+        mode.map(Some)
+            .ok_or_else(|| "must say live or test after its first letters, such as sk_live_".to_owned())
+    }
+}
+
+/// Whether what is done with a key is real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// It moves money.
+    Live,
+    /// It moves none.
+    Test,
+}
+
+impl Mode {
+    /// As it is stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Test => "test",
+        }
+    }
+
+    /// From what is stored, or stands in a key.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Live, Self::Test].into_iter().find(|mode| mode.as_str() == word)
+    }
+}
+
+/// All that is ever shown of one: how it begins, and its last four characters.
+pub fn hint(value: &str) -> String {
+    let secret_from = if value.starts_with("whsec_") {
+        "whsec_".len()
+    } else {
+        value.match_indices('_').nth(1).map_or(0, |(at, _)| at + 1)
+    };
+    let start = value.get(..secret_from).unwrap_or_default();
+    let end = value.get(value.len().saturating_sub(4).max(secret_from)..).unwrap_or_default();
+    format!("{start}…{end}")
+}
+
+/// What an operator wants of an account's key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CredentialChange {
+    /// The account of the registry.
+    pub account: String,
+    /// Which.
+    pub kind: CredentialKind,
+    /// What it is to be; `None` if it is to be removed.
+    pub value: Option<String>,
+}
+
+impl fmt::Debug for CredentialChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CredentialChange({}, {}, …)", self.account, self.kind.as_str())
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialOutcome {
+    /// It is as it was asked for. The sentence is for the log: it has the hint and no more.
+    Done(String),
+    /// Nothing was changed: a sentence that says why, and what to do.
+    Refused(String),
+    /// Nothing was changed, and it can be tried again: what is needed for it did not answer.
+    Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CredentialKind::{StripePublishableKey, StripeSecretKey, StripeWebhookSecret};
+
+    const SECRET: &str = "sk_live_0123456789abcdefghijklmn";
+
+    #[test]
+    fn what_is_shown_says_nothing_but_how_it_begins_and_ends() {
+        assert_eq!(hint(SECRET), "sk_live_…klmn");
+        assert_eq!(hint("rk_test_0123456789abcdefghijklmn"), "rk_test_…klmn");
+        assert_eq!(hint("whsec_0123456789abcdefgh_jklmn"), "whsec_…klmn");
+        assert_eq!(hint("sk_live_a"), "sk_live_…a");
+        assert_eq!(hint(""), "…");
+        let change = CredentialChange {
+            account: "a".to_owned(),
+            kind: StripeSecretKey,
+            value: Some(SECRET.to_owned()),
+        };
+        assert!(!format!("{change:?}").contains("0123"));
+    }
+
+    #[test]
+    fn each_key_has_its_place() {
+        assert_eq!(StripeSecretKey.check(SECRET), Ok(Some(Mode::Live)));
+        assert_eq!(StripeSecretKey.check(&SECRET.replace("sk_live", "rk_test")), Ok(Some(Mode::Test)));
+        assert_eq!(StripePublishableKey.check(&SECRET.replace("sk_live", "pk_test")), Ok(Some(Mode::Test)));
+        assert_eq!(StripeWebhookSecret.check("whsec_0123456789abcdefgh+/klmn="), Ok(None));
+        for (kind, value, said) in [
+            (StripeSecretKey, SECRET.replace("sk_", "pk_"), "publishable key"),
+            (StripePublishableKey, SECRET.to_owned(), "is a secret key"),
+            (StripeSecretKey, "whsec_0123456789abcdefghijklmn".to_owned(), "begin with sk_"),
+            (StripeWebhookSecret, SECRET.to_owned(), "begin with whsec_"),
+            (StripeSecretKey, "sk_live_0123".to_owned(), "has 12 characters, and needs 32"),
+            (StripeSecretKey, format!("sk_live_{}", "a".repeat(300)), "needs 32 to 255"),
+            (StripeSecretKey, SECRET.replace("0123", "01 3"), "without spaces"),
+            (StripeSecretKey, SECRET.replace("live", "prod"), "live or test"),
+            (StripeWebhookSecret, "whsec_".to_owned(), "needs 24"),
+        ] {
+            let error = kind.check(&value).unwrap_err();
+            assert!(error.contains(said), "{error}");
+            assert!(!error.contains("0123"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for kind in CredentialKind::ALL {
+            assert_eq!(CredentialKind::parse(kind.as_str()), Some(kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+        assert_eq!(CredentialKind::parse("adyen_api_key"), None);
+    }
+}

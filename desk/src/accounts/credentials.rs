@@ -1,0 +1,260 @@
+//! The keys that an account has of its own at Stripe: what is shown of them, and what an operator enters. That goes on to the payments Worker, which
+//! alone seals and opens it; here it is neither kept nor shown again.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use worker::{Env, Result};
+
+use super::store;
+use super::view::KeyLine;
+use crate::app::App;
+use crate::context::Desk;
+use crate::format;
+use crate::operations;
+use crate::operator::is_form_key;
+use crate::operator_log::{self, Action};
+use crate::route::{OperatorAction, Target};
+use crate::status::Entity;
+use crate::view_models::Cell;
+use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, hint};
+use messages::operations::CREDENTIAL_PATH;
+use payments::timestamp;
+use runtime::db::Db;
+use runtime::serve::unreadable;
+use web::http::Answer;
+use web::problem::{Kind, Problem};
+
+/// One of them, as far as it is ever shown.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ShownRow {
+    kind: String,
+    hint: String,
+    mode: Option<String>,
+    stripe_account: Option<String>,
+    changed_at_ms: u64,
+}
+
+impl ShownRow {
+    pub(super) fn is(&self, kind: CredentialKind) -> bool {
+        self.kind == kind.as_str()
+    }
+}
+
+/// Those of an account.
+pub(super) async fn of(env: &Env, account: &str) -> Result<Vec<ShownRow>> {
+    let sql =
+        "SELECT kind, hint, mode, stripe_account, changed_at_ms FROM account_credentials WHERE account = ?1";
+    Db::of(env)?.rows(sql, vec![account.into()]).await
+}
+
+/// One for a program.
+pub(super) fn json(row: &ShownRow) -> Value {
+    json!({
+        "kind": row.kind,
+        "hint": row.hint,
+        "mode": row.mode,
+        "stripe_account": row.stripe_account,
+        "changed_at": timestamp(row.changed_at_ms),
+    })
+}
+
+/// How a person calls it.
+const fn label(kind: CredentialKind) -> &'static str {
+    match kind {
+        CredentialKind::StripeSecretKey => "Secret key",
+        CredentialKind::StripePublishableKey => "Publishable key",
+        CredentialKind::StripeWebhookSecret => "Webhook secret",
+        CredentialKind::StripeWebhookSecretBefore => "Webhook secret before",
+    }
+}
+
+/// The name of its entry in the form, its label, and what is said below.
+pub(super) const ENTRIES: [(&str, &str, &str); 3] = [
+    ("stripe_secret_key", "Secret key", "sk_… or, better, a restricted key rk_…"),
+    ("stripe_publishable_key", "Publishable key", "pk_… For the checkout."),
+    (
+        "stripe_webhook_secret",
+        "Webhook secret",
+        "whsec_… The one that it replaces is believed, too, until it is removed.",
+    ),
+];
+
+/// Where the form is sent.
+pub(super) fn path(id: &str) -> String {
+    format!("{}/credentials", Target::Account(id.to_owned()).path())
+}
+
+/// The keys, in the list.
+pub(super) fn lines(
+    desk: &Desk<'_>,
+    id: &str,
+    rows: &[ShownRow],
+) -> std::result::Result<Vec<KeyLine>, Problem> {
+    let now_ms = desk.request.now_ms;
+    let mut lines = Vec::new();
+    for kind in CredentialKind::ALL {
+        let Some(row) = rows.iter().find(|row| row.is(kind)) else { continue };
+        let subject = Target::Credential(id.to_owned(), kind);
+        let mut remove = desk.button(OperatorAction::Remove, &subject, "Remove")?;
+        remove.tone = "danger";
+        remove.hint = match kind {
+            CredentialKind::StripeSecretKey => {
+                "What was paid with it can be neither captured nor refunded here until it is set again."
+            }
+            CredentialKind::StripePublishableKey => {
+                "The checkout takes no cards for the account until it is set again."
+            }
+            CredentialKind::StripeWebhookSecret => {
+                "With it goes the one before: Stripe’s events are refused then."
+            }
+            CredentialKind::StripeWebhookSecretBefore => "Events that are signed with it are refused then.",
+        }
+        .to_owned();
+        let mode = row.mode.as_deref().map_or_else(|| Cell::text(""), |mode| Entity::Credential.chip(mode));
+        let of = row.stripe_account.clone().unwrap_or_default();
+        lines.push(KeyLine {
+            cells: vec![
+                Cell::text(label(kind)).with(of),
+                Cell { class: "id", ..Cell::text(row.hint.clone()) },
+                mode,
+                Cell::moment(row.changed_at_ms).with(format::from_now(row.changed_at_ms, now_ms)),
+            ],
+            buttons: vec![remove],
+        });
+    }
+    Ok(lines)
+}
+
+/// What an operator has entered: read, and not kept.
+pub(super) struct Entered(Vec<(CredentialKind, String)>);
+
+impl Entered {
+    /// Reads the form. An error says what to enter, and repeats nothing of it.
+    pub(super) fn read(value: impl Fn(&str) -> String) -> std::result::Result<Self, String> {
+        let mut entered = Vec::new();
+        for (name, label, _) in ENTRIES {
+            let text = value(name).trim().to_owned();
+            let Some(kind) = CredentialKind::parse(name).filter(|_| !text.is_empty()) else { continue };
+            kind.check(&text)
+                .map_err(|what| format!("The {} {what}. Nothing was set.", label.to_lowercase()))?;
+            entered.push((kind, text));
+        }
+        if entered.is_empty() {
+            return Err("Enter at least one of them. Nothing was set.".to_owned());
+        }
+        Ok(Self(entered))
+    }
+
+    /// As the audit log has it.
+    fn what(&self) -> String {
+        let one = |(kind, value): &(CredentialKind, String)| format!("{} {}", kind.as_str(), hint(value));
+        format!("set keys: {}", self.0.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// `POST /admin/accounts/{id}/credentials`, once its entries are read.
+pub(super) async fn set(
+    desk: &Desk<'_>,
+    id: &str,
+    form: &str,
+    entered: Entered,
+) -> std::result::Result<Answer, Problem> {
+    let request = desk.request;
+    if !is_form_key(desk.app, &desk.operator, &request.path, form, request.now_ms) {
+        return Err(operator_log::stranger());
+    }
+    let env = &desk.app.env;
+    let subject = Target::Account(id.to_owned());
+    let (name, what) = (subject.name(), entered.what());
+    let action = Action { operator: &desk.operator, what: &what, subject: &name };
+    let begun = operator_log::begin_once(env, form, &action, request.now_ms).await?;
+    if begun.is_new || begun.is_unfinished {
+        let mut said = Vec::new();
+        for (kind, value) in entered.0 {
+            let (is_done, outcome) = match ask(env, id, kind, Some(value)).await {
+                Ok(CredentialOutcome::Done(outcome)) => (true, outcome),
+                Ok(CredentialOutcome::Refused(why)) => (false, format!("refused: {why}")),
+                Ok(CredentialOutcome::Failed(why)) => (false, format!("failed: {why}")),
+                Err(error) => (false, format!("failed: {error}")),
+            };
+            said.push(format!("{} {outcome}", kind.as_str()));
+            if !is_done {
+                break;
+            }
+        }
+        operator_log::end(env, begun.id, &action, &said.join("; ")).await.map_err(unreadable)?;
+    }
+    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), begun.id), "acted"))
+}
+
+/// Removes one, by its button.
+pub(crate) async fn remove(desk: &Desk<'_>, id: &str, kind: CredentialKind) -> Result<String> {
+    Ok(match ask(&desk.app.env, id, kind, None).await? {
+        CredentialOutcome::Done(outcome) => outcome,
+        CredentialOutcome::Refused(why) => format!("refused: {why}"),
+        CredentialOutcome::Failed(why) => format!("failed: {why}"),
+    })
+}
+
+/// For a program: how it ended, and the sentence for the log.
+pub(super) async fn change(
+    app: &App,
+    id: &str,
+    kind: CredentialKind,
+    value: Option<String>,
+) -> std::result::Result<String, Problem> {
+    match ask(&app.env, id, kind, value).await.map_err(unreadable)? {
+        CredentialOutcome::Done(outcome) => Ok(outcome),
+        CredentialOutcome::Refused(why) => Err(super::api::wrong("value", why)),
+        CredentialOutcome::Failed(why) => {
+            let mut problem = Problem::because(Kind::Unreadable, why);
+            problem.retry_after_s = Some(5);
+            Err(problem)
+        }
+    }
+}
+
+async fn ask(env: &Env, id: &str, kind: CredentialKind, value: Option<String>) -> Result<CredentialOutcome> {
+    let wanted = CredentialChange { account: id.to_owned(), kind, value };
+    operations::ask(env, CREDENTIAL_PATH, &wanted).await
+}
+
+/// What a program sends. Its reader quotes nothing of it: it is a secret.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    pub(super) value: String,
+}
+
+/// Whether an account is in the registry.
+pub(super) async fn must_exist(app: &App, id: &str) -> std::result::Result<(), Problem> {
+    let found = store::find(&app.env, id).await.map_err(unreadable)?;
+    found.map(drop).ok_or_else(|| Problem::new(Kind::NotFound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "sk_live_0123456789abcdefghijklmn";
+
+    fn read(entries: &[(&str, &str)]) -> std::result::Result<Entered, String> {
+        Entered::read(|name| {
+            let found = entries.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned()).unwrap_or_default()
+        })
+    }
+
+    #[test]
+    fn the_log_has_no_more_of_a_key_than_its_ends() {
+        let entered = read(&[("stripe_secret_key", SECRET), ("stripe_publishable_key", "  ")]).unwrap();
+        assert_eq!(entered.what(), "set keys: stripe_secret_key sk_live_…klmn");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_it() {
+        let error = read(&[("stripe_publishable_key", SECRET)]).err().unwrap();
+        assert!(error.contains("publishable key is a secret key") && !error.contains("0123"), "{error}");
+        assert!(read(&[]).err().unwrap().contains("at least one"));
+    }
+}

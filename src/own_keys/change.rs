@@ -1,0 +1,229 @@
+//! What an operator wants of an account's own keys, by way of the desk: entered, replaced, removed; and sealed anew under another key of this
+//! Worker. What was entered is checked with Stripe, sealed, and never given back.
+
+use serde::Deserialize;
+use worker::{Date, Env};
+
+use super::rows::{self, NewRow, Row};
+use super::{KNOWN, OwnKeys};
+use crate::config::Config;
+use crate::transport::Transport;
+use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, Mode, hint};
+use payments::providers::HttpAnswer;
+use runtime::log::log;
+
+/// How many are sealed anew at once.
+const RESEALED_MAX: u64 = 100;
+
+/// Why nothing was changed.
+enum Stop {
+    /// For good: a person has to do something.
+    Refused(String),
+    /// For the moment.
+    Failed(String),
+}
+
+impl From<worker::Error> for Stop {
+    fn from(error: worker::Error) -> Self {
+        log("error", &[("event", "own_keys_unchanged".into()), ("error", error.to_string().into())]);
+        Self::Failed(
+            "The registry could not be read or written. Nothing was changed: try it again.".to_owned(),
+        )
+    }
+}
+
+fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Refused(why.into()))
+}
+
+/// Does what is wanted, or says why not.
+pub(crate) async fn change(env: &Env, config: &Config, wanted: &CredentialChange) -> CredentialOutcome {
+    let done = match &wanted.value {
+        Some(value) => set(env, config, wanted, value).await,
+        None => remove(env, wanted).await,
+    };
+    KNOWN.with_borrow_mut(|known| known.forget(&wanted.account));
+    match done {
+        Ok(outcome) => CredentialOutcome::Done(outcome),
+        Err(Stop::Refused(why)) => CredentialOutcome::Refused(why),
+        Err(Stop::Failed(why)) => CredentialOutcome::Failed(why),
+    }
+}
+
+async fn remove(env: &Env, wanted: &CredentialChange) -> Result<String, Stop> {
+    // One that was replaced is nothing without the one that replaced it.
+    let with = match wanted.kind {
+        CredentialKind::StripeWebhookSecret => CredentialKind::StripeWebhookSecretBefore,
+        kind => kind,
+    };
+    Ok(match rows::remove(env, &wanted.account, wanted.kind, with).await? {
+        0 => "there was none".to_owned(),
+        _ => "removed: it is used nowhere any more within a minute".to_owned(),
+    })
+}
+
+async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str) -> Result<String, Stop> {
+    let (account, kind) = (wanted.account.as_str(), wanted.kind);
+    if config.credentials_keys.is_empty() {
+        return refused(
+            "CREDENTIALS_KEY is not set at the payments Worker, so nothing can be sealed: `openssl rand -base64 32 | npx wrangler secret \
+             put CREDENTIALS_KEY`.",
+        );
+    }
+    if config.accounts.contains_key(account) {
+        return refused(
+            "The account is set by the secret API_ACCOUNTS: only an account of the registry has keys of its own.",
+        );
+    }
+    if !rows::is_registered(env, account).await? {
+        return refused("There is no such account in the registry.");
+    }
+    if !kind.is_entered() {
+        return refused("Only the newest secret can be entered: the one before it is kept by itself.");
+    }
+    let mode = kind.check(value).or_else(|what| refused(format!("It {what}.")))?;
+    if config.demo && mode == Some(Mode::Live) {
+        return refused("This is the demo: no live key belongs here.");
+    }
+    let known = rows::of(env, account).await?;
+    of_one_mode(&known, kind, mode)?;
+    let own = OwnKeys::read(config, account, known).await;
+    if own.has(kind) && own.open(kind).await.is_ok_and(|now| now == value) {
+        return Ok(format!("nothing was different: {}", hint(value)));
+    }
+    let stripe_account = match kind {
+        CredentialKind::StripeSecretKey => checked(env, config, &own, value, mode).await?,
+        _ => None,
+    };
+    let mut new = Vec::new();
+    if kind == CredentialKind::StripeWebhookSecret
+        && let Ok(before) = own.open(kind).await
+    {
+        new.push(row(config, account, CredentialKind::StripeWebhookSecretBefore, &before, None, None).await?);
+    }
+    let of = stripe_account.as_ref().map(|id| format!(", of {id}")).unwrap_or_default();
+    new.push(row(config, account, kind, value, mode, stripe_account).await?);
+    let also = if new.len() > 1 { "; the one before it is believed, too" } else { "" };
+    rows::put(env, new, Date::now().as_millis()).await?;
+    Ok(format!("set: {}{of}{also}", hint(value)))
+}
+
+async fn row<'a>(
+    config: &Config,
+    account: &'a str,
+    kind: CredentialKind,
+    value: &str,
+    mode: Option<Mode>,
+    stripe_account: Option<String>,
+) -> Result<NewRow<'a>, Stop> {
+    let sealed = config.credentials_keys.seal(account, kind, value).await?;
+    Ok(NewRow { account, kind, sealed, hint: hint(value), mode, stripe_account })
+}
+
+/// What a browser makes with a test key is not in the live books; and payments of the one mode cannot be refunded with a key of the other.
+fn of_one_mode(known: &[Row], kind: CredentialKind, mode: Option<Mode>) -> Result<(), Stop> {
+    let Some(mode) = mode else { return Ok(()) };
+    let other = known.iter().find(|row| row.mode.is_some_and(|known| known != mode));
+    let Some(other) = other else { return Ok(()) };
+    let now = match mode {
+        Mode::Live => "test",
+        Mode::Test => "live",
+    };
+    refused(if other.is(kind) {
+        format!(
+            "It is a {} key, and the one it would replace is a {now} key: what was paid with that could not be refunded. For other payments \
+             make another account; or remove the {now} keys first.",
+            mode.as_str()
+        )
+    } else {
+        format!(
+            "It is a {} key, and the account’s other key is a {now} key: both must be of one mode.",
+            mode.as_str()
+        )
+    })
+}
+
+/// Asks Stripe whose key it is. A restricted key may not say it: then nothing is known, and each payment that was made with another key proves it by
+/// itself.
+async fn checked(
+    env: &Env,
+    config: &Config,
+    own: &OwnKeys,
+    secret: &str,
+    mode: Option<Mode>,
+) -> Result<Option<String>, Stop> {
+    let transport = Transport::new(env, config);
+    let id = match transport.whose_key(secret).await {
+        Ok(answer) if answer.status == 200 => named(&answer),
+        Ok(answer) if answer.status == 401 => {
+            return refused("Stripe refuses it (401): it was rolled or deleted there, or not copied whole.");
+        }
+        Ok(answer) if answer.status == 403 => return Ok(None),
+        Ok(answer) => return Err(unsaid(&format!("Stripe answered {}", answer.status))),
+        Err(reason) => return Err(unsaid(&format!("Stripe did not answer: {reason}"))),
+    };
+    let Some(id) = id else { return Err(unsaid("Stripe’s answer was not understood")) };
+    let before = own.rows.iter().find(|row| row.is(CredentialKind::StripeSecretKey));
+    if let Some(before) = before.and_then(|row| row.stripe_account.as_ref()).filter(|before| **before != id) {
+        return refused(format!(
+            "It is a key of {id}, and the one it would replace is of {before}: what was paid there could not be refunded. For payments in {id} \
+             make another account; or remove the key of {before} first."
+        ));
+    }
+    if let Some(other) = rows::owner_of(env, &id, mode).await?.filter(|other| *other != own.account) {
+        return refused(format!(
+            "It is a key of {id}, and so is that of the account {other}: one of them has it."
+        ));
+    }
+    let deployments = transport.whose_key(&config.stripe_key).await.ok().as_ref().and_then(named);
+    if deployments.as_ref() == Some(&id)
+        && Some(config.credentials.stripe.live) == mode.map(|mode| mode == Mode::Live)
+    {
+        return refused(format!(
+            "It is a key of {id}, as STRIPE_SECRET_KEY is: without keys of its own the account is charged there anyway."
+        ));
+    }
+    Ok(Some(id))
+}
+
+fn unsaid(what: &str) -> Stop {
+    Stop::Failed(format!("{what}, so nobody knows whose key it is. Nothing was changed: try it again."))
+}
+
+fn named(answer: &HttpAnswer) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    let named: Named = serde_json::from_str(&answer.body).ok()?;
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    (named.id.starts_with("acct_") && named.id.bytes().all(is_plain)).then_some(named.id)
+}
+
+/// How many were sealed anew, and how many cannot be opened.
+#[derive(Debug, Default, serde::Serialize)]
+pub(crate) struct Resealed {
+    resealed: usize,
+    unopened: usize,
+}
+
+/// Seals under the first key what is sealed under the other one, while there are two.
+pub(crate) async fn reseal(env: &Env, config: &Config) -> worker::Result<Resealed> {
+    let (keys, mut done) = (&config.credentials_keys, Resealed::default());
+    let Some(name) = keys.name().filter(|_| keys.is_replaced()) else { return Ok(done) };
+    for old in rows::not_sealed_with(env, name, RESEALED_MAX).await? {
+        let kind = CredentialKind::parse(&old.kind);
+        let opened = match kind {
+            Some(kind) => keys.open(&old.account, kind, &old.sealed).await.map(|value| (kind, value)),
+            None => None,
+        };
+        match opened {
+            Some((kind, value)) => {
+                let sealed = keys.seal(&old.account, kind, &value).await?;
+                done.resealed += rows::resealed(env, &old, sealed).await?;
+            }
+            None => done.unopened += 1,
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,123 @@
+//! `CREDENTIALS_KEY`: the key under which the accounts' own keys are sealed. Only this Worker has it.
+
+use std::fmt;
+use std::rc::Rc;
+
+use data_encoding::{BASE64, HEXLOWER};
+use messages::credentials::CredentialKind;
+use once::id::digest;
+use runtime::aes_gcm;
+
+/// One key, or two while one replaces the other: the first seals, both open.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct CredentialsKeys(Rc<[Key]>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    name: String,
+    bytes: [u8; 32],
+}
+
+/// What is sealed, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    /// In base64.
+    pub(crate) text: String,
+    /// The name of the key.
+    pub(crate) with: String,
+}
+
+impl fmt::Debug for CredentialsKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CredentialsKeys({})", self.0.len())
+    }
+}
+
+impl CredentialsKeys {
+    /// Reads the setting: 32 bytes in base64; two of them with white space between.
+    pub fn read(setting: Option<&str>) -> Result<Self, String> {
+        let wrong = || {
+            "CREDENTIALS_KEY must be 32 bytes in base64 (`openssl rand -base64 32`); two with a space between while one replaces the \
+             other, the new one first."
+                .to_owned()
+        };
+        let mut keys = Vec::new();
+        for word in setting.unwrap_or_default().split_whitespace() {
+            let bytes = BASE64.decode(word.as_bytes()).map_err(|_| wrong())?;
+            let bytes: [u8; 32] = bytes.try_into().map_err(|_| wrong())?;
+            let mut name = HEXLOWER.encode(&digest(&[b"credentials key", &bytes]));
+            name.truncate(8);
+            keys.push(Key { name, bytes });
+        }
+        if keys.len() > 2 {
+            return Err(wrong());
+        }
+        Ok(Self(keys.into()))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one replaces the other.
+    pub fn is_replaced(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The name of the key that seals.
+    pub fn name(&self) -> Option<&str> {
+        self.0.first().map(|key| key.name.as_str())
+    }
+
+    /// Seals a key of an account.
+    pub(crate) async fn seal(
+        &self,
+        account: &str,
+        kind: CredentialKind,
+        value: &str,
+    ) -> worker::Result<Sealed> {
+        let no_key = || worker::Error::RustError("CREDENTIALS_KEY is not set".to_owned());
+        let key = self.0.first().ok_or_else(no_key)?;
+        let sealed = aes_gcm::seal(&key.bytes, value.as_bytes(), &place(account, kind)).await?;
+        Ok(Sealed { text: BASE64.encode(&sealed), with: key.name.clone() })
+    }
+
+    /// Opens it, if it was sealed for this account and kind with one of the keys.
+    pub(crate) async fn open(&self, account: &str, kind: CredentialKind, sealed: &str) -> Option<String> {
+        let bytes = BASE64.decode(sealed.as_bytes()).ok()?;
+        for key in self.0.iter() {
+            if let Some(value) = aes_gcm::open(&key.bytes, &bytes, &place(account, kind)).await {
+                return String::from_utf8(value).ok();
+            }
+        }
+        None
+    }
+}
+
+/// Where it belongs: it opens nowhere else. An id has no line break.
+fn place(account: &str, kind: CredentialKind) -> Vec<u8> {
+    format!("{account}\n{}", kind.as_str()).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(setting: &str) -> Result<CredentialsKeys, String> {
+        CredentialsKeys::read(Some(setting))
+    }
+
+    #[test]
+    fn one_key_or_two_are_read_and_never_shown() {
+        let (one, other) = (BASE64.encode(&[1; 32]), BASE64.encode(&[2; 32]));
+        assert!(CredentialsKeys::read(None).unwrap().is_empty());
+        let keys = read(&format!("{one}\n{other}")).unwrap();
+        assert_eq!(keys.name(), read(&one).unwrap().name(), "the first seals");
+        assert_ne!(keys.name(), read(&other).unwrap().name());
+        assert_eq!(format!("{keys:?}"), "CredentialsKeys(2)");
+        for wrong in [&one[..40], "a key", &BASE64.encode(&[1; 31]), &format!("{one} {one} {one}")] {
+            assert!(read(wrong).unwrap_err().contains("openssl"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+// What Stripe tells of accounts with keys of their own, at an address each; and the books of each, which reconciliation reads with its own key.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, afterEach, describe, test } from 'node:test';
+import Stripe from 'stripe';
+
+import { read } from './support/account.mjs';
+import { demoWorkers, startSite } from './support/harness.mjs';
+import { ADMIN_TOKEN, registry, secretKey, webhookSecret } from './support/own-keys.mjs';
+import { assertProblem, paid } from './support/payments.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { STRIPE_SECRET } from './support/webhooks.mjs';
+import { until } from './support/until.mjs';
+
+const site = await startSite({
+  workers: demoWorkers({
+    vars: { ACCOUNTS_CACHE_MS: '0', RECONCILE_QUIET_MS: '0' },
+    secrets: { ADMIN_TOKEN, STRIPE_SECRET_KEY: secretKey('Deployment') },
+  }),
+});
+after(() => site.close());
+const model = readModel(site);
+afterEach(() => model.run('DELETE FROM breaks'));
+const { shop } = registry(site);
+const stripe = new Stripe('sk_test_any');
+
+/** A shop with a webhook's secret. */
+async function listening() {
+  const [own, secret] = [await shop(), webhookSecret()];
+  assert.equal((await own.set('stripe_webhook_secret', secret)).status, 200);
+  return { ...own, signs: secret };
+}
+const eventOf = (payment, more = {}) => ({
+  id: `evt_${randomUUID()}`,
+  object: 'event',
+  type: 'charge.refunded',
+  livemode: false,
+  data: {
+    object: {
+      id: 'ch_1',
+      object: 'charge',
+      payment_intent: payment.intent,
+      metadata: { resource: payment.id },
+    },
+  },
+  ...more,
+});
+async function tell(path, event, secret) {
+  const payload = JSON.stringify(event);
+  const header = stripe.webhooks.generateTestHeaderString({ payload, secret });
+  return read(
+    await site.fetch(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'stripe-signature': header },
+      body: payload,
+    }),
+  );
+}
+const addressOf = ({ id }) => `/webhooks/stripe/${id}`;
+const paidAt = async ({ client }) => {
+  const { id } = await paid(client);
+  const { provider_payment: intent } = await model.reaches(id, 'succeeded');
+  return { id, intent };
+};
+/** Given back at the dashboard of an account. */
+async function refundedAt(intent, key) {
+  const answer = await site.simulator.stripe('refunds', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/x-www-form-urlencoded' },
+    body: `payment_intent=${intent}&amount=300`,
+  });
+  assert.ok(answer);
+}
+/** How many events a payment's object has taken in. */
+const taken = async (payment) =>
+  (await site.objects.dump(payment)).timeline.filter(({ event }) => event === 'webhook').length;
+
+describe('an event of an account with keys of its own', () => {
+  test('is believed at its own address, with its own secret, and what it tells is asked there', async () => {
+    const own = await listening();
+    const payment = await paidAt(own);
+    await refundedAt(payment.intent, own.secret);
+    const answer = await tell(addressOf(own), eventOf(payment), own.signs);
+    assert.deepEqual([answer.status, answer.json()], [200, { received: true }], answer.text);
+    await until(
+      'it is known',
+      async () => (await own.client.payment(payment.id)).json().amount_refunded === 300,
+    );
+  });
+
+  test('attack: a shop’s own secret tells nothing of another’s payment', async () => {
+    const [own, thief] = [await listening(), await listening()];
+    const payment = await paidAt(own);
+    const before = await taken(payment.id);
+    for (const more of [{}, { account: `keys:${own.id}` }, { account: own.stripe }]) {
+      const answer = await tell(addressOf(thief), eventOf(payment, more), thief.signs);
+      assert.equal(answer.status, 200, 'signed by the shop: acknowledged, and nothing of it is taken');
+      const byIntent = {
+        ...eventOf(payment, more),
+        data: { object: { id: payment.intent, object: 'payment_intent', metadata: {} } },
+      };
+      assert.equal((await tell(addressOf(thief), byIntent, thief.signs)).status, 200);
+    }
+    // Not by the address of the other, nor at the deployment's.
+    assertProblem(await tell(addressOf(own), eventOf(payment), thief.signs), 400, 'webhook-signature');
+    assertProblem(await tell('/webhooks/stripe', eventOf(payment), thief.signs), 400, 'webhook-signature');
+    assert.equal((await tell('/webhooks/stripe', eventOf(payment), STRIPE_SECRET)).status, 200);
+    assert.equal(await taken(payment.id), before);
+    assert.equal((await tell(addressOf(own), eventOf(payment), own.signs)).status, 200);
+    assert.equal(await taken(payment.id), before + 1, 'control: its own is taken in');
+    // Nor of a payment that was made with the deployment's key.
+    const others = await paidAt(await shop({ own: false, key: null }));
+    assert.equal((await tell(addressOf(thief), eventOf(others), thief.signs)).status, 200);
+    assert.equal(await taken(others.id), 0);
+    assert.equal((await tell('/webhooks/stripe', eventOf(others), STRIPE_SECRET)).status, 200);
+    assert.equal(await taken(others.id), 1, 'control');
+  });
+
+  test('is refused alike where the account is unknown, has no secret, or has not signed', async () => {
+    const own = await listening();
+    const event = eventOf(await paidAt(own));
+    const answers = [
+      await tell(addressOf(own), event, webhookSecret()),
+      await tell(addressOf(await shop()), event, own.signs),
+      await tell('/webhooks/stripe/nobody', event, own.signs),
+      await tell('/webhooks/stripe/%20', event, own.signs),
+    ];
+    for (const answer of answers) {
+      assertProblem(answer, 400, 'webhook-signature');
+      assert.equal(answer.json().detail, answers[0].json().detail);
+    }
+  });
+
+  test('is believed with two secrets, until the one before is removed', async () => {
+    const own = await listening();
+    const payment = await paidAt(own);
+    const next = webhookSecret();
+    assert.equal((await own.set('stripe_webhook_secret', next)).status, 200);
+    assert.equal(
+      (await own.set('stripe_webhook_secret', next)).status,
+      200,
+      'sent again it pushes nothing out',
+    );
+    for (const secret of [own.signs, next])
+      assert.equal((await tell(addressOf(own), eventOf(payment), secret)).status, 200);
+    assert.equal((await own.remove('stripe_webhook_secret_before')).status, 204);
+    assertProblem(await tell(addressOf(own), eventOf(payment), own.signs), 400, 'webhook-signature');
+    assert.equal((await tell(addressOf(own), eventOf(payment), next)).status, 200);
+  });
+
+  test('of the other mode is acknowledged, and nothing of it is taken in', async () => {
+    const own = await listening();
+    const payment = await paidAt(own);
+    assert.equal((await tell(addressOf(own), eventOf(payment, { livemode: true }), own.signs)).status, 200);
+    assert.equal(await taken(payment.id), 0);
+  });
+});
+
+describe('the reconciliation', () => {
+  const breaks = () => model.all('SELECT break_id, stripe_account FROM breaks ORDER BY break_id');
+  const booked = (id) =>
+    model.first('SELECT listed_payment, moved_payment FROM payments WHERE payment_id = ?', id);
+
+  test('reads the books of each shop with its own key', async () => {
+    const shops = [await shop(), await shop(), await shop({ own: false, key: null })];
+    const payments = [];
+    for (const one of shops) payments.push(await paidAt(one));
+    for (let run = 0; run < 3; run += 1) {
+      const { reconcile } = await model.tick();
+      assert.equal(reconcile.error, undefined);
+      assert.deepEqual(await breaks(), []);
+    }
+    await refundedAt(payments[0].intent, shops[0].secret);
+    const found = await until('it is found', async () => {
+      await model.tick();
+      return (await breaks()).find(({ break_id: id }) => id === `amount:stripe:${payments[0].intent}`);
+    });
+    assert.equal(found.stripe_account, `keys:${shops[0].id}`);
+    for (const { id, intent } of payments)
+      await until('it is in the books', async () => {
+        if ((await booked(id)).listed_payment === intent) return true;
+        await model.tick();
+        return false;
+      });
+  });
+
+  test('compares nothing with a key of another account, and says so', async () => {
+    const own = await shop();
+    const { id, intent } = await paidAt(own);
+    await until('it is in the books', async () => {
+      await model.tick();
+      return (await booked(id)).listed_payment === intent;
+    });
+    await own.remove('stripe_secret_key');
+    assert.ok((await untilCompared()).without_keys >= 1);
+    await own.set('stripe_secret_key', secretKey('Strange'));
+    const error = await until('it says so', async () => (await model.tick()).reconcile.error);
+    assert.match(
+      error,
+      new RegExp(
+        `the key of ${own.id} is of acct_Strange \\(test\\); its payments of ${own.stripe} \\(test\\)`,
+      ),
+    );
+    assert.deepEqual(
+      (await breaks()).filter(({ break_id: id }) => id.includes(intent)),
+      [],
+    );
+    // Control: where it is not known whose books they were, the payment is missing there.
+    await model.run('DELETE FROM compared_own_keys WHERE name = ?', `keys:${own.id}`);
+    await until('it is missing', async () => {
+      await model.run('UPDATE payments SET listed_payment = NULL WHERE payment_id = ?', id);
+      await model.tick();
+      return (await breaks()).some(({ break_id: id }) => id === `missing:stripe:${intent}`);
+    });
+  });
+
+  /** A run in which the account without a key had its turn. */
+  const untilCompared = () =>
+    until('it had its turn', async () => {
+      const { reconcile } = await model.tick();
+      return reconcile.without_keys ? reconcile : undefined;
+    });
+});

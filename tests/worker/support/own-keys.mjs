@@ -1,0 +1,61 @@
+// Accounts of the registry with keys of their own at Stripe. The simulator keeps accounts apart by their keys' names.
+
+import assert from 'node:assert/strict';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+
+import { read } from './account.mjs';
+import { client } from './payments.mjs';
+
+export const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+
+const sha256 = (text) => createHash('sha256').update(text).digest('hex');
+const fresh = () => randomBytes(6).toString('hex');
+
+/** A key of the simulated account `acct_NAME`, as long as Stripe's are. */
+export const secretKey = (name, number = 1) => `sk_test_acct_${name}_${number}_${'0'.repeat(24)}`;
+export const publishableKey = (mode = 'test') => `pk_${mode}_${fresh()}${'0'.repeat(24)}`;
+export const webhookSecret = () => `whsec_${fresh()}${'0'.repeat(24)}`;
+
+/** The operator's API, and shops that it makes. */
+export function registry(site) {
+  const api = async (method, path, body) =>
+    read(
+      await site.fetch(`/admin/api/accounts${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${ADMIN_TOKEN}`,
+          ...(body && { 'content-type': 'application/json' }),
+        },
+        body: body && JSON.stringify(body),
+      }),
+    );
+  const settings = (own, more) => ({
+    settings: { payment_method: 'pm_card_visa', ...(own && { own_stripe_keys: true }), ...more },
+  });
+
+  /** A shop with a token; `own` says whether it is charged with keys of its own. */
+  async function shop({ own = true, key, more } = {}) {
+    const [id, token, name] = [`shop-${randomUUID()}`, randomUUID(), `S${fresh()}`];
+    const put = await api('PUT', `/${id}`, settings(own, more));
+    assert.equal(put.status, 200, put.text);
+    assert.equal((await api('PUT', `/${id}/tokens/${sha256(token)}`, { name: 'server' })).status, 200);
+    const made = {
+      id,
+      /** Its account at Stripe. */
+      stripe: `acct_${name}`,
+      secret: key ?? secretKey(name),
+      rolled: secretKey(name, 2),
+      client: client(site, token),
+      set: (kind, value) => api('PUT', `/${id}/credentials/${kind}`, { value }),
+      remove: (kind) => api('DELETE', `/${id}/credentials/${kind}`),
+      shown: async () => (await api('GET', `/${id}`)).json(),
+      use: (own, more) => api('PUT', `/${id}`, settings(own, more)),
+    };
+    if (key !== null) {
+      const set = await made.set('stripe_secret_key', made.secret);
+      assert.equal(set.status, 200, set.text);
+    }
+    return made;
+  }
+  return { api, shop };
+}
