@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
 
 import { demoWorkers, startSite } from '../worker/support/harness.mjs';
+import { publishableKey, secretKey, webhookSecret } from '../worker/support/own-keys.mjs';
 import { paid, client } from '../worker/support/payments.mjs';
 import { browsers } from './support/browsers.mjs';
 import { look } from './support/look.mjs';
@@ -65,5 +66,21 @@ for (const javaScriptEnabled of [true, false])
     await page.getByLabel('Support').fill('help@shop.example');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('help@shop.example').first().waitFor();
+
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByLabel('It has keys of its own at Stripe').check();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('none is set: its payments are refused').waitFor();
+    await page.getByText('Set keys', { exact: true }).click();
+    await page.getByLabel('Secret key').fill(publishableKey());
+    await page.getByRole('button', { name: 'Set the keys' }).click();
+    await page.getByText('is a publishable key').waitFor();
+    await seen('desk account keys refused');
+    await page.getByLabel('Secret key').fill(secretKey(`Shop${id.slice(5)}`));
+    await page.getByLabel('Publishable key').fill(publishableKey());
+    await page.getByLabel('Webhook secret').fill(webhookSecret());
+    await page.getByRole('button', { name: 'Set the keys' }).dblclick();
+    await page.getByText('sk_test_…0000').first().waitFor();
+    assert.equal(await page.getByText('none is set').count(), 0);
     await seen('desk account');
   });

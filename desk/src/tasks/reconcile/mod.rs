@@ -6,10 +6,12 @@
 //! projections. What the object cannot repair stays on the admin pages for a person.
 //!
 //! - [`session`]: one run's state, its reads and writes;
+//! - [`books`]: whose books an account's are;
 //! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
 //! - [`overdue`]: flags payments whose money or whose webhook is late.
 
+mod books;
 mod lists;
 mod overdue;
 mod recheck;
@@ -48,6 +50,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
         now_ms,
         account: None,
+        same_books: None,
         share: 1,
         used: Used::default(),
         used_before: Used::default(),
@@ -65,9 +68,20 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
     let accounts = run.accounts(settings.stripe_accounts).await?;
     run.share = u32::try_from(accounts.len()).unwrap_or(u32::MAX).max(1);
     let mut read = Lists::default();
-    let mut unmoved = 0;
+    let (mut unmoved, mut without_keys) = (0, 0);
     for account in &accounts {
         run.account.clone_from(account);
+        match run.find_books().await {
+            Ok(true) => {}
+            Ok(false) => {
+                without_keys += 1;
+                continue;
+            }
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        }
         run.used.ran_ms = Date::now().as_millis().saturating_sub(now_ms);
         run.used_before = run.used;
         let (found, failed) = run.compare_account(&mut read).await;
@@ -85,6 +99,9 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         }
     }
     if let Some(result) = result.as_object_mut() {
+        if without_keys > 0 {
+            result.insert("without_keys".to_owned(), without_keys.into());
+        }
         result.insert("compared".to_owned(), run.compared.len().into());
         result.insert("movements".to_owned(), run.movements.into());
         result.insert("breaks".to_owned(), run.breaks.len().into());
@@ -147,7 +164,7 @@ impl Reconciliation {
         self.run(sql, vec![account.into(), credential_name.into()]).await.map(drop)
     }
 
-    /// The key's own account, and the connected accounts with payments. If these are more than one run reads, each run begins with
+    /// The key's own account, and the connected accounts, or ones with keys of their own, with payments. If these are more than one run reads, each run begins with
     /// others.
     async fn accounts(&mut self, configured: Vec<String>) -> Result<Vec<Option<String>>> {
         #[derive(Deserialize)]

@@ -30,8 +30,10 @@ pub(super) struct Reconciliation {
     /// Later changes are left to the next run, in ms since the epoch.
     pub(super) quiet_since_ms: u64,
     pub(super) now_ms: u64,
-    /// The connected account that is read, or `None` for the key's own.
+    /// The connected account that is read, or the one with [keys of its own](payments::payment::own_keys), or `None` for the deployment's key's own.
     pub(super) account: Option<String>,
+    /// Another name under which payments were made in the same books.
+    pub(super) same_books: Option<String>,
     /// How many accounts share the run's limits.
     pub(super) share: u32,
     /// What it has used.
@@ -167,10 +169,11 @@ impl Reconciliation {
         // A payment in another account can carry our ids without being ours.
         let sql = breaks::local_records_sql(
             "(provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2)))
-             AND (provider != 'stripe' OR stripe_account IS ?3)",
+             AND (provider != 'stripe' OR stripe_account IS ?3 OR stripe_account = ?4)",
         );
         let (ids, resources) = (serde_json::to_string(ids)?, serde_json::to_string(resources)?);
-        let values = vec![ids.into(), resources.into(), self.account.clone().into()];
+        let values =
+            vec![ids.into(), resources.into(), self.account.clone().into(), self.same_books.clone().into()];
         Ok(LocalRecords::new(self.rows(&sql, values).await?))
     }
 
