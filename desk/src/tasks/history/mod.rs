@@ -1,5 +1,5 @@
 //! History leaves: payments that are over and old go to R2 as [Parquet](parquet) files, with their refunds, keys and audit records, and their
-//! rows go. How, so that nothing is lost or doubled: [`steps`]. What the files hold, and that no personal data does: [`rows`].
+//! rows go. How, so that nothing is lost or doubled: `steps`. What the files hold, and that no personal data is in them: `rows`.
 //!
 //! A payment that changes afterwards tells the read model so, as ever: its row is there again, and leaves again later as a newer version.
 

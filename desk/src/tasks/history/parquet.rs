@@ -1,5 +1,5 @@
 //! Writes a [Parquet](https://parquet.apache.org/docs/file-format/) file: one row group, one page a column, plain values, not compressed. Pure:
-//! the same rows make the same bytes, which is what [`super::steps`] relies on. The crate `parquet` does much more than this, and would be a
+//! the same rows make the same bytes, which is what `steps` relies on. The crate `parquet` does much more than this, and would be a
 //! fourth of the Worker and a minute of each build.
 //!
 //! Each column may be empty in any row. Numbers are 64 bits wide, times are milliseconds in UTC, and the footer has the least and the greatest
