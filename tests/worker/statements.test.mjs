@@ -101,6 +101,11 @@ const EXCEPTIONS = [
     bound: 'a page of the accounts: 200 at most, from where the last one ended',
   },
   {
+    statement: 'FROM account_credentials WHERE sealed_with',
+    step: 'account_credentials_by_key',
+    bound: 'keys that are sealed under the CREDENTIALS_KEY of before: 100 at most, and then there are none',
+  },
+  {
     statement: 'FROM key_list WHERE CASE',
     step: '_by_time',
     bound: 'keys whose response is kept, or is not any more: those of a day come before',
