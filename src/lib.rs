@@ -7,6 +7,7 @@ mod accounts;
 pub mod config;
 pub mod edge;
 pub mod jobs;
+mod key_entry;
 mod metrics;
 pub mod object;
 mod operations;

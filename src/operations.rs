@@ -13,7 +13,7 @@ use runtime::http_client::{OutboundRequest, download};
 use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
-use crate::own_keys;
+use crate::key_entry;
 use crate::transport::Transport;
 use crate::webhooks::work;
 
@@ -29,9 +29,9 @@ pub(crate) async fn answer(mut request: Request, env: Env) -> Result<Response> {
         LAB_PATH => Response::from_json(&config.lab),
         SETTINGS_PATH => Response::from_json(&settings(&config)),
         CREDENTIAL_PATH => {
-            Response::from_json(&own_keys::change(&env, &config, &request.json().await?).await)
+            Response::from_json(&key_entry::change(&env, &config, &request.json().await?).await)
         }
-        RESEAL_PATH => Response::from_json(&own_keys::reseal(&env, &config).await?),
+        RESEAL_PATH => Response::from_json(&key_entry::reseal(&env, &config).await?),
         READ_PATH => Response::from_json(&read(&env, &config, &request.json().await?).await),
         REPORT_PATH => report(&env, &config, request.json().await?).await,
         INBOX_PATH => Response::from_json(&work::work_due(&env).await?),

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod convention;
+mod sealing;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,8 +14,9 @@ use data_encoding::BASE64;
 pub(crate) use accounts::token_hash;
 use accounts::{ANONYMOUS, DEMO_USER};
 pub use convention::Convention;
+pub use sealing::CredentialsKeys;
+pub(crate) use sealing::Sealed;
 
-pub use crate::own_keys::CredentialsKeys;
 use crate::replay_cache::LASTS_MAX_MS;
 use messages::account::Account;
 use once::account::Credential;

@@ -3,43 +3,43 @@
 use serde::Deserialize;
 use worker::{Env, Result};
 
-use super::sealing::Sealed;
+use crate::config::Sealed;
 use messages::credentials::{CredentialKind, Mode};
 use runtime::db::{Db, Value};
 
 /// One of an account's keys.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     kind: String,
-    pub(super) sealed: String,
-    pub(super) mode: Option<Mode>,
-    pub(super) stripe_account: Option<String>,
+    pub(crate) sealed: String,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) stripe_account: Option<String>,
 }
 
 impl Row {
-    pub(super) fn is(&self, kind: CredentialKind) -> bool {
+    pub(crate) fn is(&self, kind: CredentialKind) -> bool {
         self.kind == kind.as_str()
     }
 }
 
 /// What is written of one.
-pub(super) struct NewRow<'a> {
-    pub(super) account: &'a str,
-    pub(super) kind: CredentialKind,
-    pub(super) sealed: Sealed,
-    pub(super) hint: String,
-    pub(super) mode: Option<Mode>,
-    pub(super) stripe_account: Option<String>,
+pub(crate) struct NewRow<'a> {
+    pub(crate) account: &'a str,
+    pub(crate) kind: CredentialKind,
+    pub(crate) sealed: Sealed,
+    pub(crate) hint: String,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) stripe_account: Option<String>,
 }
 
 /// Those of an account.
-pub(super) async fn of(env: &Env, account: &str) -> Result<Vec<Row>> {
+pub(crate) async fn of(env: &Env, account: &str) -> Result<Vec<Row>> {
     let sql = "SELECT kind, sealed, mode, stripe_account FROM account_credentials WHERE account = ?1";
     Db::of(env)?.rows(sql, vec![account.into()]).await
 }
 
 /// Whether an account is in the registry.
-pub(super) async fn is_registered(env: &Env, account: &str) -> Result<bool> {
+pub(crate) async fn is_registered(env: &Env, account: &str) -> Result<bool> {
     #[derive(Deserialize)]
     struct Found {}
     let found: Option<Found> =
@@ -48,7 +48,7 @@ pub(super) async fn is_registered(env: &Env, account: &str) -> Result<bool> {
 }
 
 /// The account that has a key of an account at Stripe in this mode.
-pub(super) async fn owner_of(env: &Env, stripe_account: &str, mode: Option<Mode>) -> Result<Option<String>> {
+pub(crate) async fn owner_of(env: &Env, stripe_account: &str, mode: Option<Mode>) -> Result<Option<String>> {
     #[derive(Deserialize)]
     struct Found {
         account: String,
@@ -59,7 +59,7 @@ pub(super) async fn owner_of(env: &Env, stripe_account: &str, mode: Option<Mode>
 }
 
 /// Writes these, all of them or none.
-pub(super) async fn put(env: &Env, rows: Vec<NewRow<'_>>, now_ms: u64) -> Result<()> {
+pub(crate) async fn put(env: &Env, rows: Vec<NewRow<'_>>, now_ms: u64) -> Result<()> {
     let db = Db::of(env)?;
     let sql = "INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, stripe_account, changed_at_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
@@ -85,7 +85,7 @@ pub(super) async fn put(env: &Env, rows: Vec<NewRow<'_>>, now_ms: u64) -> Result
 }
 
 /// Removes one, and with it another one that is nothing without it. Gives how many there were.
-pub(super) async fn remove(
+pub(crate) async fn remove(
     env: &Env,
     account: &str,
     kind: CredentialKind,
@@ -97,21 +97,21 @@ pub(super) async fn remove(
 
 /// One that is sealed with another key than this.
 #[derive(Debug, Deserialize)]
-pub(super) struct Old {
-    pub(super) account: String,
-    pub(super) kind: String,
-    pub(super) sealed: String,
+pub(crate) struct Old {
+    pub(crate) account: String,
+    pub(crate) kind: String,
+    pub(crate) sealed: String,
 }
 
 /// Some that are sealed with another key than this.
-pub(super) async fn not_sealed_with(env: &Env, key: &str, limit: u64) -> Result<Vec<Old>> {
+pub(crate) async fn not_sealed_with(env: &Env, key: &str, limit: u64) -> Result<Vec<Old>> {
     let sql = "SELECT account, kind, sealed FROM account_credentials WHERE sealed_with < ?1
          UNION ALL SELECT account, kind, sealed FROM account_credentials WHERE sealed_with > ?1 LIMIT ?2";
     Db::of(env)?.rows(sql, vec![key.into(), limit.into()]).await
 }
 
 /// Replaces what is sealed, if it is still this.
-pub(super) async fn resealed(env: &Env, old: &Old, sealed: Sealed) -> Result<usize> {
+pub(crate) async fn resealed(env: &Env, old: &Old, sealed: Sealed) -> Result<usize> {
     let sql = "UPDATE account_credentials SET sealed = ?4, sealed_with = ?5 WHERE account = ?1 AND kind = ?2 AND sealed = ?3";
     let values = vec![
         old.account.as_str().into(),

@@ -68,7 +68,7 @@ struct ListQuery {
     limit: Option<String>,
 }
 
-pub(super) fn wrong(field: &str, message: impl Into<String>) -> Problem {
+fn wrong(field: &str, message: impl Into<String>) -> Problem {
     invalid_parameters(vec![FieldError { field: field.to_owned(), message: message.into() }])
 }
 

@@ -18,11 +18,12 @@ use crate::status::Entity;
 use crate::view_models::Cell;
 use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, hint};
 use messages::operations::CREDENTIAL_PATH;
+use once::fingerprint::FieldError;
 use payments::timestamp;
 use runtime::db::Db;
 use runtime::serve::unreadable;
 use web::http::Answer;
-use web::problem::{Kind, Problem};
+use web::problem::{Kind, Problem, invalid_parameters};
 
 /// One of them, as far as it is ever shown.
 #[derive(Clone, Debug, Deserialize)]
@@ -205,7 +206,9 @@ pub(super) async fn change(
 ) -> std::result::Result<String, Problem> {
     match ask(&app.env, id, kind, value).await.map_err(unreadable)? {
         CredentialOutcome::Done(outcome) => Ok(outcome),
-        CredentialOutcome::Refused(why) => Err(super::api::wrong("value", why)),
+        CredentialOutcome::Refused(why) => {
+            Err(invalid_parameters(vec![FieldError { field: "value".to_owned(), message: why }]))
+        }
         CredentialOutcome::Failed(why) => {
             let mut problem = Problem::because(Kind::Unreadable, why);
             problem.retry_after_s = Some(5);

@@ -4,9 +4,9 @@
 use serde::Deserialize;
 use worker::{Date, Env};
 
-use super::rows::{self, NewRow, Row};
-use super::{KNOWN, OwnKeys};
 use crate::config::Config;
+use crate::own_keys::rows::{self, NewRow, Row};
+use crate::own_keys::{OwnKeys, forget};
 use crate::transport::Transport;
 use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, Mode, hint};
 use payments::providers::HttpAnswer;
@@ -42,7 +42,7 @@ pub(crate) async fn change(env: &Env, config: &Config, wanted: &CredentialChange
         Some(value) => set(env, config, wanted, value).await,
         None => remove(env, wanted).await,
     };
-    KNOWN.with_borrow_mut(|known| known.forget(&wanted.account));
+    forget(&wanted.account);
     match done {
         Ok(outcome) => CredentialOutcome::Done(outcome),
         Err(Stop::Refused(why)) => CredentialOutcome::Refused(why),

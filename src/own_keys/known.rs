@@ -1,0 +1,169 @@
+//! What an isolate knows of the accounts' own keys.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use worker::{Date, Env};
+
+use super::rows::{self, Row};
+use crate::accounts::known::{Entry, Freshness, Known};
+use crate::config::{Config, CredentialsKeys, is_live};
+use messages::credentials::{CredentialKind, Mode};
+use once::account::Credential;
+use runtime::log::log;
+
+thread_local! {
+    static KNOWN: RefCell<Known<Rc<OwnKeys>>> = const { RefCell::new(Known::new()) };
+}
+
+/// The keys of an account, as an isolate knows them.
+#[derive(Debug)]
+pub(crate) struct OwnKeys {
+    pub(crate) account: String,
+    keys: CredentialsKeys,
+    pub(crate) rows: Vec<Row>,
+    /// What stands for the secret key, and for the address to which it goes; or why it cannot be used.
+    credential: Result<Credential, String>,
+    /// What a browser uses: no secret.
+    publishable_key: Option<String>,
+}
+
+impl OwnKeys {
+    /// What stands for the secret key. `None` if it cannot be used.
+    pub(crate) fn credential(&self) -> Option<Credential> {
+        self.credential.as_ref().ok().copied()
+    }
+
+    /// Whether the secret key moves real money; `None` if there is none.
+    pub(crate) fn is_live(&self) -> Option<bool> {
+        let row = self.rows.iter().find(|row| row.is(CredentialKind::StripeSecretKey))?;
+        Some(row.mode == Some(Mode::Live))
+    }
+
+    /// For the checkout.
+    pub(crate) fn publishable_key(&self) -> Option<&str> {
+        self.publishable_key.as_deref()
+    }
+
+    /// Whether they are this account's.
+    pub(crate) fn is_of(&self, account: &str) -> bool {
+        self.account == account
+    }
+
+    /// The secret key, for one call.
+    pub(crate) async fn secret(&self) -> Result<String, String> {
+        self.credential.as_ref().map_err(Clone::clone)?;
+        self.open(CredentialKind::StripeSecretKey).await
+    }
+
+    /// With which Stripe signs this account's events. Those that cannot be opened are left out.
+    pub(crate) async fn webhook_secrets(&self) -> Vec<String> {
+        let kinds = [CredentialKind::StripeWebhookSecret, CredentialKind::StripeWebhookSecretBefore];
+        let mut secrets = Vec::new();
+        for kind in kinds.into_iter().filter(|kind| self.has(*kind)) {
+            secrets.extend(self.open(kind).await.ok());
+        }
+        secrets
+    }
+
+    pub(crate) fn has(&self, kind: CredentialKind) -> bool {
+        self.rows.iter().any(|row| row.is(kind))
+    }
+
+    pub(crate) async fn open(&self, kind: CredentialKind) -> Result<String, String> {
+        let row = self.rows.iter().find(|row| row.is(kind));
+        let row = row.ok_or_else(|| format!("the {} of {} is not set", kind.as_str(), self.account))?;
+        self.keys.open(&self.account, kind, &row.sealed).await.ok_or_else(|| {
+            format!("the {} of {} cannot be opened with CREDENTIALS_KEY", kind.as_str(), self.account)
+        })
+    }
+
+    /// None at all.
+    fn none(account: &str) -> Self {
+        let account = account.to_owned();
+        let credential =
+            Err(format!("the {} of {account} is not set", CredentialKind::StripeSecretKey.as_str()));
+        Self {
+            account,
+            keys: CredentialsKeys::default(),
+            rows: Vec::new(),
+            credential,
+            publishable_key: None,
+        }
+    }
+
+    /// Opens what has to be known of them.
+    pub(crate) async fn read(config: &Config, account: &str, rows: Vec<Row>) -> Self {
+        let unread = Err(String::new());
+        let keys = config.credentials_keys.clone();
+        let mut own =
+            Self { account: account.to_owned(), keys, rows, credential: unread, publishable_key: None };
+        own.credential = match own.open(CredentialKind::StripeSecretKey).await {
+            Ok(secret) if config.demo && is_live(&secret) => {
+                Err(format!("the stripe_secret_key of {account} is a live one, and this is the demo"))
+            }
+            Ok(secret) => Ok(credential(config, &secret)),
+            Err(why) => Err(why),
+        };
+        if own.has(CredentialKind::StripePublishableKey) {
+            own.publishable_key = own.open(CredentialKind::StripePublishableKey).await.ok();
+        }
+        own
+    }
+}
+
+/// What stands for a secret key and the address to which it goes.
+pub(crate) fn credential(config: &Config, secret: &str) -> Credential {
+    Credential::of(secret, &[&config.stripe_base], is_live(secret))
+}
+
+/// Drops what this isolate knows of an account's keys: they were changed.
+pub(crate) fn forget(account: &str) {
+    KNOWN.with_borrow_mut(|known| known.forget(account));
+}
+
+/// They cannot be read now, and were not before.
+#[derive(Debug)]
+pub(crate) struct Unreadable;
+
+/// Whether this isolate has read the keys of an account not long ago: D1 is not asked for what somebody has made up, or rarely.
+pub(crate) fn is_known(config: &Config, account: &str) -> bool {
+    let now_ms = Date::now().as_millis();
+    let known = KNOWN.with_borrow(|known| known.freshness(account, now_ms, config.accounts_cache_ms));
+    !matches!(known, Freshness::Unknown)
+}
+
+/// The keys of an account, from this isolate's memory or from D1. Also says whether D1 was asked.
+pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<OwnKeys>, Unreadable>, bool) {
+    let now_ms = Date::now().as_millis();
+    let known = KNOWN.with_borrow(|known| known.freshness(account, now_ms, config.accounts_cache_ms));
+    match known {
+        Freshness::Fresh(Entry { found: Some(own), .. }) => return (Ok(own), false),
+        Freshness::Fresh(Entry { found: None, .. }) => return (Ok(Rc::new(OwnKeys::none(account))), false),
+        _ => {}
+    }
+    let own = match rows::of(env, account).await {
+        Ok(rows) if rows.is_empty() => Ok(Rc::new(OwnKeys::none(account))),
+        Ok(rows) => {
+            let own = OwnKeys::read(config, account, rows).await;
+            if let Err(why) = &own.credential {
+                log("error", &[("event", "own_keys_unusable".into()), ("error", why.as_str().into())]);
+            }
+            Ok(Rc::new(own))
+        }
+        Err(error) => {
+            log("error", &[("event", "own_keys_unreadable".into()), ("error", error.to_string().into())]);
+            match known {
+                Freshness::Stale(Entry { found: Some(own), .. }) => return (Ok(own), true),
+                _ => Err(Unreadable),
+            }
+        }
+    };
+    if let Ok(own) = &own {
+        // Whoever makes accounts up drives out none that has keys.
+        let found = (!own.rows.is_empty()).then(|| Rc::clone(own));
+        let entry = Entry { found, ends_at_ms: None };
+        KNOWN.with_borrow_mut(|known| known.keep(account.to_owned(), entry, now_ms));
+    }
+    (own, true)
+}
