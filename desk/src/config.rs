@@ -6,6 +6,11 @@ use runtime::log::Level;
 use runtime::settings;
 use web::signing::{SECRET_MIN_LEN, SigningKeys, is_same_secret};
 
+/// How many lines a part of a settlement file has at most, where it is not set.
+pub const PART_LINES: u64 = 50_000;
+/// The most that can be set: the text of a part is held in memory as a whole, twice, some 130 bytes a line.
+const PART_LINES_MAX: u64 = 200_000;
+
 /// The operator's desk behind Cloudflare Access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessConfig {
@@ -43,6 +48,8 @@ pub struct Config {
     pub analytics: Option<AnalyticsConfig>,
     /// `HISTORY_AFTER_DAYS`: how long a payment is kept in the read model at least, in days since it was made.
     pub history_after_days: u32,
+    /// `SETTLEMENT_PART_LINES`: how many lines a settlement file has at most; a day that has more is written in parts.
+    pub settlement_part_lines: u64,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
 }
@@ -82,6 +89,7 @@ impl Config {
             reconcile_quiet_ms: ms("RECONCILE_QUIET_MS", 120_000)?,
             analytics: AnalyticsConfig::read(setting, demo)?,
             history_after_days: history_after_days(setting("HISTORY_AFTER_DAYS"))?,
+            settlement_part_lines: part_lines(setting("SETTLEMENT_PART_LINES"))?,
             log_level: settings::log_level(setting)?,
         })
     }
@@ -98,6 +106,13 @@ fn history_after_days(setting: Option<String>) -> Result<u32, String> {
     days.ok_or_else(|| {
         "HISTORY_AFTER_DAYS must be a whole number of days from 1 to 36500, such as 400.".to_owned()
     })
+}
+
+/// Reads the setting `SETTLEMENT_PART_LINES`.
+fn part_lines(setting: Option<String>) -> Result<u64, String> {
+    let Some(text) = setting else { return Ok(PART_LINES) };
+    let lines = text.trim().parse().ok().filter(|lines| (1..=PART_LINES_MAX).contains(lines));
+    lines.ok_or_else(|| format!("SETTLEMENT_PART_LINES must be a whole number from 1 to {PART_LINES_MAX}."))
 }
 
 fn access(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AccessConfig>, String> {
@@ -147,6 +162,7 @@ mod tests {
             ("LOG_LEVEL", "loud"),
             ("BODY_TIMEOUT_MS", "0"),
             ("WAIT_MS", "long"),
+            ("SETTLEMENT_PART_LINES", "0"),
         ];
         for (name, value) in cases {
             let error = read(&[(name, value)]).unwrap_err();
@@ -154,6 +170,16 @@ mod tests {
             assert!(!error.contains("hush-token"), "{error}");
         }
         assert!(Config::read(|_| None).unwrap_err().contains("SIGNING_KEY"));
+    }
+
+    #[test]
+    fn the_size_of_a_part_has_a_default_and_limits() {
+        let read = |text: &str| part_lines(Some(text.to_owned()));
+        assert_eq!(part_lines(None), Ok(PART_LINES));
+        assert_eq!(read(" 3 "), Ok(3));
+        for wrong in ["0", "200001", "many", "-1", "1.5"] {
+            assert!(read(wrong).unwrap_err().contains("SETTLEMENT_PART_LINES"), "{wrong}");
+        }
     }
 
     #[test]

@@ -35,7 +35,9 @@ const SMALL = {
   cursors: 'one row for each list of an account at a provider',
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',
+  settlement_closings: 'one row a day',
   settlement_files: 'one row a day',
+  settlement_late: 'movements that came late, until the next file has them',
 };
 
 /** What no rule below knows of, each with what bounds it. */

@@ -20,8 +20,14 @@ pub mod page;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;
+pub mod settlement_closing;
 pub mod settlement_file;
 mod settlement_job;
+pub mod settlement_movements;
+pub mod settlement_pace;
+pub mod settlement_parts;
+mod settlement_run;
+mod settlement_write;
 mod sweep;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,8 @@
 //! trailer,1,9f86d0…
 //! ```
 //!
+//! A day with more lines than one file may have is written in parts (`settlement_parts`), each of this form.
+//!
 //! The acknowledgement has a head, one line for each of our lines, and a trailer with the count: an incomplete file is refused.
 //!
 //! ```text
@@ -59,6 +61,16 @@ pub struct Line {
 /// Kind → currency → how much, in minor units.
 pub type Totals = BTreeMap<String, BTreeMap<String, u64>>;
 
+/// A sum of amounts is larger than any number here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+impl std::fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the sum of the amounts of a kind and currency is too large for a settlement file")
+    }
+}
+
 /// A whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -89,8 +101,11 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// The next line. They come sorted by their ids.
-    pub fn push(&mut self, line: &Line) {
+    /// The next line. They come sorted by their ids. A sum that is too large is an error: no file may have a wrong one.
+    pub fn push(&mut self, line: &Line) -> Result<(), TooLarge> {
+        let (count, sum) = self.sums.entry((line.kind.clone(), line.currency.clone())).or_default();
+        *sum = sum.checked_add(line.amount_minor).ok_or(TooLarge)?;
+        *count = count.saturating_add(1);
         let (amount, at) = (line.amount_minor.to_string(), timestamp(line.at_ms));
         let reference = line.provider_reference.as_deref().unwrap_or_default();
         let cells: [&str; 7] =
@@ -98,9 +113,12 @@ impl Writer {
         self.text.push_str(&cells.map(quoted).join(","));
         self.text.push('\n');
         self.lines = self.lines.saturating_add(1);
-        let (count, sum) = self.sums.entry((line.kind.clone(), line.currency.clone())).or_default();
-        *count = count.saturating_add(1);
-        *sum = sum.saturating_add(line.amount_minor);
+        Ok(())
+    }
+
+    /// How many lines it has.
+    pub const fn lines(&self) -> usize {
+        self.lines
     }
 
     /// The file, with its totals and its trailer.
@@ -134,6 +152,11 @@ impl Day {
         format!("settlement/{}.csv", self.date)
     }
 
+    /// When it begins, in ms since the epoch.
+    pub const fn begins_at_ms(&self) -> u64 {
+        self.ends_at_ms.saturating_sub(DAY_MS)
+    }
+
     fn number(number: u64) -> Option<Self> {
         let begins_at_ms = number.checked_mul(DAY_MS)?;
         let date = utc(begins_at_ms)?.format("%Y-%m-%d").to_string();
@@ -154,6 +177,29 @@ pub fn days_due(newest: Option<&str>, now_ms: u64) -> Vec<Day> {
 /// When a day begins (UTC), in ms since the epoch.
 pub fn day_starts_at_ms(date: &str) -> Option<u64> {
     day_number(date)?.checked_mul(DAY_MS)
+}
+
+/// How far the settlement is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Progress {
+    /// The newest day that is closed.
+    pub newest: Option<String>,
+    /// The oldest that is closed and not written.
+    pub unwritten: Option<String>,
+}
+
+/// Asks how far it is.
+pub const PROGRESS: &str = "SELECT max(day) AS newest, min(CASE WHEN written_at_ms IS NULL THEN day END) AS unwritten FROM settlement_files";
+
+impl Progress {
+    /// For how long, at `now_ms`, the oldest day that is due has had no whole file, in ms.
+    pub fn behind_ms(&self, now_ms: u64) -> u64 {
+        let after = |day: u64| day.saturating_add(1);
+        let unwritten = self.unwritten.as_deref().and_then(day_number);
+        let oldest = unwritten.or_else(|| self.newest.as_deref().and_then(day_number).map(after));
+        let due_ms = oldest.map(|day| after(day).saturating_mul(DAY_MS).saturating_add(CLOSED_AFTER_MS));
+        due_ms.map_or(0, |due_ms| now_ms.saturating_sub(due_ms))
+    }
 }
 
 fn day_number(date: &str) -> Option<u64> {
@@ -259,7 +305,7 @@ mod tests {
 
     fn file(lines: &[Line]) -> File {
         let mut writer = Writer::default();
-        lines.iter().for_each(|line| writer.push(line));
+        lines.iter().for_each(|line| writer.push(line).unwrap());
         writer.finish()
     }
 
@@ -293,6 +339,31 @@ mod tests {
         assert!(empty.text.ends_with(&format!("trailer,0,{}\n", empty.sha256)));
         let odd = Line { provider_reference: Some("a,\"b\"\n".to_owned()), ..line("x", "refund", 1, "usd") };
         assert!(file(&[odd]).text.contains(",\"a,\"\"b\"\"\n\","));
+    }
+
+    #[test]
+    fn no_file_has_a_sum_that_is_cut_off() {
+        let mut writer = Writer::default();
+        writer.push(&line("a", "capture", u64::MAX, "usd")).unwrap();
+        writer.push(&line("b", "capture", 1, "eur")).unwrap();
+        assert_eq!(writer.push(&line("c", "capture", 1, "usd")), Err(TooLarge));
+    }
+
+    #[test]
+    fn the_oldest_day_without_a_file_says_how_far_behind_it_is() {
+        let now = |text: &str| {
+            u64::try_from(chrono::DateTime::parse_from_rfc3339(text).unwrap().timestamp_millis()).unwrap()
+        };
+        let hour_ms = 3_600_000;
+        let five = now("2026-11-22T05:00:00Z");
+        let behind_ms = |unwritten: Option<&str>, newest: Option<&str>| {
+            let text = |day: &str| day.to_owned();
+            Progress { newest: newest.map(text), unwritten: unwritten.map(text) }.behind_ms(five)
+        };
+        assert_eq!(behind_ms(None, Some("2026-11-21")), 0);
+        assert_eq!(behind_ms(None, Some("2026-11-20")), 3 * hour_ms);
+        assert_eq!(behind_ms(Some("2026-11-19"), Some("2026-11-21")), 51 * hour_ms);
+        assert_eq!(behind_ms(None, None), 0, "nothing is known to be due before the first file");
     }
 
     fn dates(newest: Option<&str>, now: &str) -> Vec<String> {

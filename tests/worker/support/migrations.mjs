@@ -13,11 +13,12 @@ export async function migrate(worker) {
   await DB.exec(statements.join('\n'));
 }
 
-/** Each on one line. None of ours has a semicolon or two dashes in a text: such a piece would be no SQL, and be refused. */
+/**
+ * Each on one line. None of ours has a semicolon or two dashes in a text: such a piece would be no SQL, and be refused. A trigger has one
+ * inside, and ends with END.
+ */
 function statementsOf(sql) {
   const bare = sql.replaceAll(/--.*$/gm, '').replaceAll(/\s+/g, ' ');
-  return bare
-    .split(';')
-    .map((statement) => statement.trim())
-    .filter(Boolean);
+  const statements = bare.match(/\s*CREATE TRIGGER .*? END(?=;)|[^;]+/g) ?? [];
+  return statements.map((statement) => statement.trim()).filter(Boolean);
 }
