@@ -28,7 +28,19 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Ok(backlog) => shown.push_str(&backlog.exposition(request.now_ms)),
         Err(error) => drop(unreadable(error)),
     }
+    match queries::settlement_behind_ms(&app.env, request.now_ms).await {
+        Ok(behind_ms) => shown.push_str(&settlement_lag(behind_ms)),
+        Err(error) => drop(unreadable(error)),
+    }
     Ok(Answer::new(200, text::MEDIA_TYPE, shown, "shown"))
+}
+
+fn settlement_lag(behind_ms: u64) -> String {
+    let name = "paid_once_settlement_lag_seconds";
+    format!(
+        "# HELP {name} For how long the oldest day that is due has had no whole settlement file.\n# TYPE {name} gauge\n{name} {}\n",
+        behind_ms / 1000
+    )
 }
 
 /// `GET /admin/stats`

@@ -54,6 +54,7 @@ mod payments_csv;
 mod queries;
 mod reports;
 mod retention;
+mod settlement;
 mod sign_in;
 
 /// Every HTTP request enters here.

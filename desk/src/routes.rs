@@ -11,7 +11,7 @@ use crate::route::{
 };
 use crate::{
     accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
-    overview, pages, payments_csv, reports, retention, sign_in,
+    overview, pages, payments_csv, reports, retention, settlement, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -166,6 +166,8 @@ routes! {
     Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      reports::upload();
     Get  "/admin/history"                                   Desk      history::list();
     Get  "/admin/history/{batch}/{kind}"                    Desk      history::file(batch: u32, kind: Text);
+    Get  "/admin/settlement"                                Desk      settlement::files();
+    Get  "/admin/settlement/{day}"                          Desk      settlement::parts(day: Text);
     Get  "/admin/audit"                                     Desk      audit_log::audit();
 }
 

@@ -58,6 +58,7 @@ impl PageChrome {
             item("/admin/breaks", "Breaks", self.breaks),
             item("/admin/accounts", "Accounts", 0),
             item("/admin/reports", "Reports", 0),
+            item("/admin/settlement", "Settlement", 0),
             item("/admin/audit", "Audit", 0),
         ];
         if self.has_history {
@@ -279,7 +280,7 @@ pub struct Select {
     pub options: Vec<(&'static str, &'static str, bool)>,
 }
 
-/// A list: payments, keys, dead letters, breaks, reports, audit.
+/// A list: payments, keys, dead letters, breaks, reports, settlement files, audit.
 #[derive(Template)]
 #[template(path = "list.html")]
 pub struct List {

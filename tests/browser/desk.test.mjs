@@ -91,11 +91,46 @@ async function makeEverything() {
     `INSERT INTO runs (task, at_ms, took_ms, result) VALUES ('sweep', ?, 41, '{"late":0,"woken":0,"failed":0}')`,
     now - 120_000,
   );
+  await makeSettlement(now);
   await until('the read model follows', async () => {
     const [{ payments }] = await site.sql('SELECT count(*) AS payments FROM payments');
     const [{ doubts }] = await site.sql('SELECT count(*) AS doubts FROM keys WHERE in_doubt = 1');
     return payments >= 3 && doubts >= 1;
   });
+}
+
+/** Three days: written as one file, in parts, and being closed. */
+async function makeSettlement(now) {
+  const [first, second, third] = [3, 2, 1].map((ago) =>
+    new Date(now - ago * 86_400_000).toISOString().slice(0, 10),
+  );
+  const file = (day) => `settlement/${day}.csv`;
+  for (const [day, lines, totals] of [
+    [first, 2, '{"capture":{"eur":1900},"refund":{"eur":250}}'],
+    [
+      second,
+      93_412,
+      '{"capture":{"usd":214738150},"dispute_withdrawn":{"usd":4200},"refund":{"usd":990050}}',
+    ],
+  ])
+    await site.sql(
+      'INSERT INTO settlement_files VALUES (?, ?, ?, ?, ?, ?, ?)',
+      ...[file(day), day, now - 7_200_000, lines, totals, 'c0ffee'.repeat(10), now - 3_600_000],
+    );
+  for (const [part, lines, totals] of [
+    [1, 50_000, '{"capture":{"usd":114738150},"refund":{"usd":990050}}'],
+    [2, 43_412, '{"capture":{"usd":100000000},"dispute_withdrawn":{"usd":4200}}'],
+  ])
+    await site.sql(
+      'INSERT INTO settlement_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      ...[file(second), part, `settlement/${second}/000${part}.csv`, 'x', lines, totals],
+      ...['dead'.repeat(16), now - 3_700_000],
+    );
+  const begins = Date.parse(third);
+  await site.sql(
+    'INSERT INTO settlement_closings VALUES (?, ?, ?, ?, ?, 7, 50000)',
+    ...[file(third), third, begins, begins + 86_400_000, begins + 43_200_000],
+  );
 }
 
 beforeEach(() => (everything ??= makeEverything()));
@@ -173,6 +208,12 @@ const pages = {
   'reports, with one that breaks off': async (page) => {
     await sendReport(page, report('Settled,EUR,,5.00,7\nFee,,,,7\nSettled,EU'));
     await page.getByText('line 4: has 8 cells, and the head 11').first().waitFor();
+  },
+  settlement: async (page) => page.goto('/admin/settlement'),
+  'a settlement file in parts': async (page) => {
+    await page.goto('/admin/settlement');
+    await page.locator('td a').first().click();
+    await page.getByText('/0002.csv').waitFor();
   },
   audit: async (page) => page.goto('/admin/audit?of=effects'),
 };

@@ -51,6 +51,7 @@ export const PAGES = [
     '/admin/breaks',
     '/admin/breaks?state=repaired',
     '/admin/history',
+    '/admin/settlement',
     '/admin/stats',
     '/metrics',
   ],
