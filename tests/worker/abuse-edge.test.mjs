@@ -188,6 +188,7 @@ describe('a body is read only when it may come', () => {
     for (const route of routes) if ((await allowed(example(route))).includes('PUT')) puts.push(route);
     assert.deepEqual(puts.sort(), [
       '/admin/api/accounts/{id}',
+      '/admin/api/accounts/{id}/credentials/{kind}',
       '/admin/api/accounts/{id}/tokens/{token}',
       '/customers/{email}',
     ]);
