@@ -127,6 +127,7 @@ async function buildWorker(worker, { profile, named }) {
   try {
     const [wasm] = await Promise.all([compile(worker, profile, shown), compileWriters(worker)]);
     await bind(wasm, out, { named });
+    if (dir === root) writeMigrations(out);
     copyAssets(dir, out, assets[name] ?? {});
     await writeAssets(worker, out);
   } catch (error) {
@@ -211,6 +212,14 @@ async function bind(wasm, out, { named }) {
   });
   copyFileSync(join(raw, 'index_bg.wasm'), join(out, 'index_bg.wasm'));
   rmSync(raw, { recursive: true });
+}
+
+/** The migrations as a module: a shard of the read model makes the tables of D1 by itself. */
+function writeMigrations(out) {
+  const folder = inRoot('migrations');
+  const files = readdirSync(folder).filter((file) => file.endsWith('.sql'));
+  const migrations = files.sort().map((file) => [file, readFileSync(join(folder, file), 'utf8')]);
+  writeFileSync(join(out, 'migrations.mjs'), `export const migrations = ${JSON.stringify(migrations)};\n`);
 }
 
 function copyAssets(dir, out, folders) {

@@ -42,3 +42,5 @@ export class Operations extends WorkerEntrypoint {
 export class KeyObject extends objectOf('KeyObject') {}
 
 export class MetricsObject extends objectOf('MetricsObject') {}
+
+export { ReadModelShard } from './shard.mjs';

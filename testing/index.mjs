@@ -39,7 +39,12 @@ export function miniflareWorkers({ unstable_getMiniflareWorkerOptions: read }) {
     return { ...options, name, modules, modulesRoot: root, bindings, serviceBindings };
   };
   return [
-    worker('paid-once-demo', '.', ['crates/once-object/guard.mjs', 'crates/runtime/interrupted.mjs']),
+    worker('paid-once-demo', '.', [
+      'crates/once-object/guard.mjs',
+      'crates/runtime/interrupted.mjs',
+      'src/shard.mjs',
+      'build/migrations.mjs',
+    ]),
     worker('paid-once-simulator', 'simulator', []),
   ];
 }

@@ -20,7 +20,7 @@ use crate::operator::is_form_key;
 use crate::operator_log::{self, Begun};
 use messages::gate::GateWord;
 use messages::inbox::REQUEUE;
-use messages::job::{Apart, Job, VERSION, batches};
+use messages::job::{Apart, Job, JobPayment, VERSION, batches};
 use messages::message::{ByHandAnswer, Execute, ObjectRequest};
 use messages::queue::Queue;
 use once::fingerprint::{Fingerprint, Parameters};
@@ -29,7 +29,7 @@ use once::key::IdempotencyKey;
 use once::record::Channel;
 use payments::engine::Command;
 use payments::payment::RefundReason;
-use payments::payment::id::object_of;
+use payments::payment::id::{PaymentId, object_of};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{CaptureRequest, Operation, RefundRequest, VoidRequest};
 use payments::payment::records::JobKind;
@@ -293,19 +293,20 @@ impl Press<'_> {
     /// Dead letters go back into the queue: the ledger first, then the messages. Should that break off in between, the clock
     /// finds rows that nobody touches, and makes them dead letters again.
     async fn requeue(&self, job_id: Option<&str>) -> worker::Result<String> {
-        let env = &self.desk.app.env;
+        let model = &self.desk.app.model;
         let mut conditions = queries::Where::default();
         conditions.and("state = 'dead' AND payload IS NOT NULL");
         if let Some(job_id) = job_id {
             conditions.and_value("job_id = ?", job_id);
         }
-        let mut dead = queries::dead_letters(env, conditions, 0).await?;
+        let mut dead = queries::dead_letters(model, conditions, 0).await?;
         dead.truncate(REQUEUE_MAX);
         let events: Vec<&str> = dead.iter().filter_map(DeadRow::event_key).collect();
         let events = self.requeue_events(&events).await?;
         dead.retain(|row| row.event_key().is_none());
         let ids: Vec<&str> = dead.iter().map(|row| row.job_id.as_str()).collect();
         let taken = self.revive(&ids).await?;
+        let about = self.payments_of(&dead).await?;
         let mut messages = BTreeMap::<String, Vec<(&str, String)>>::new();
         for row in dead.iter().filter(|row| taken.contains(&row.job_id)) {
             let Some(kind) = JobKind::parse(&row.kind) else { continue };
@@ -318,6 +319,7 @@ impl Press<'_> {
                 staged_at_ms: row.staged_at_ms,
                 trace: None,
                 apart: Some(Apart::default()),
+                payment: about.get(&row.object).cloned(),
             };
             let queue = queue::binding(env, Queue::of(kind), &row.object);
             messages.entry(queue).or_default().push((row.job_id.as_str(), serde_json::to_string(&job)?));
@@ -362,6 +364,26 @@ impl Press<'_> {
         Db::of(&self.desk.app.env)?.run(REQUEUE, values).await
     }
 
+    /// The payments that these jobs are about, by their objects: where the read model has shards a message says it.
+    async fn payments_of(&self, dead: &[DeadRow]) -> worker::Result<BTreeMap<String, JobPayment>> {
+        #[derive(Deserialize)]
+        struct Row {
+            object: String,
+            owner: String,
+            created_at_ms: u64,
+        }
+        let model = &self.desk.app.model;
+        if dead.is_empty() || !model.is_many().await? {
+            return Ok(BTreeMap::new());
+        }
+        let objects = dead.iter().filter_map(|row| ObjectId::from_hex(&row.object));
+        let payments: Vec<String> = objects.map(|id| PaymentId::in_object(id).to_string()).collect();
+        let sql = "SELECT object, owner, created_at_ms FROM payments WHERE payment_id IN (SELECT value FROM json_each(?1))";
+        let rows: Vec<Row> = model.rows(sql, vec![serde_json::to_string(&payments)?.into()]).await?;
+        let about = |row: Row| (row.object, JobPayment { owner: row.owner, made_at_ms: row.created_at_ms });
+        Ok(rows.into_iter().map(about).collect())
+    }
+
     /// Says in the ledger that these dead jobs have all their tries again. Gives those that were still dead: nobody else
     /// requeues them now.
     async fn revive(&self, ids: &[&str]) -> worker::Result<Vec<String>> {
@@ -377,7 +399,7 @@ impl Press<'_> {
             now_ms.saturating_sub(WINDOW_MS)
         );
         let values = vec![serde_json::to_string(ids)?.into(), now_ms.into()];
-        let rows: Vec<Revived> = Db::of(&self.desk.app.env)?.rows(&sql, values).await?;
+        let rows: Vec<Revived> = self.desk.app.model.rows(&sql, values).await?;
         Ok(rows.into_iter().map(|row| row.job_id).collect())
     }
 
@@ -386,7 +408,7 @@ impl Press<'_> {
         let sql = "UPDATE jobs SET state = 'dead' WHERE state = 'tried' AND attempts = 0
              AND job_id IN (SELECT value FROM json_each(?1))";
         let values = vec![serde_json::to_string(ids)?.into()];
-        Db::of(&self.desk.app.env)?.run(sql, values).await.map(drop)
+        self.desk.app.model.run(sql, values).await.map(drop)
     }
 
     async fn send(&self, queue: &str, batch: &[(&str, String)]) -> worker::Result<()> {
@@ -404,11 +426,11 @@ impl Press<'_> {
             None => (of_job, job_id),
         };
         let values = vec![key.into(), self.desk.request.now_ms.into()];
-        let env = &self.desk.app.env;
-        let purged = Db::of(env)?.run(sql, values).await?;
+        let model = &self.desk.app.model;
+        let purged = model.run(sql, values).await?;
         // The same button, pressed at once or before, may have done it.
         let is_purged =
-            purged > 0 || queries::dead_letter(env, job_id).await?.is_some_and(|row| row.state == "purged");
+            purged > 0 || queries::dead_letter(model, job_id).await?.is_some_and(|row| row.state == "purged");
         Ok(match is_purged {
             true => "dropped, with what it carried".to_owned(),
             false => "refused: it is not a dead letter any more".to_owned(),
@@ -417,7 +439,7 @@ impl Press<'_> {
 
     /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
     async fn repair(&self, id: &str) -> worker::Result<String> {
-        let Some(row) = queries::find_break(&self.desk.app.env, id).await? else {
+        let Some(row) = queries::find_break(&self.desk.app.model, id).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         let object = row.object.as_deref().and_then(ObjectId::from_hex);
@@ -430,14 +452,14 @@ impl Press<'_> {
         let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
         let note = format!("asked again by {}", self.desk.operator.name);
         let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];
-        Db::of(&self.desk.app.env)?.run(sql, values).await?;
+        self.desk.app.model.run(sql, values).await?;
         Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
     }
 
     async fn accept(&self, id: &str) -> worker::Result<String> {
         let note = self.note().unwrap_or_default();
-        let env = &self.desk.app.env;
-        let Some(row) = queries::find_break(env, id).await? else {
+        let model = &self.desk.app.model;
+        let Some(row) = queries::find_break(model, id).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         // The same button, pressed at once or before, may have done it.
@@ -452,10 +474,10 @@ impl Press<'_> {
         let sql = "UPDATE breaks SET state = 'accepted', note = ?2
              WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4";
         let values = vec![id.into(), note.as_str().into(), row.ours.into(), row.theirs.into()];
-        if Db::of(env)?.run(sql, values).await? > 0 {
+        if model.run(sql, values).await? > 0 {
             return Ok("accepted".to_owned());
         }
-        match queries::find_break(env, id).await? {
+        match queries::find_break(model, id).await? {
             Some(row) if is_done(&row) => Ok("accepted".to_owned()),
             Some(row) if row.state == "open" => changed(),
             _ => Ok("refused: it is not open any more".to_owned()),

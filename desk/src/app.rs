@@ -11,6 +11,7 @@ use once::id::ObjectId;
 use runtime::log::log;
 use runtime::metrics::{self, counters::Row, reading::Reading};
 use runtime::objects::{ObjectRef, Objects};
+use runtime::places::ReadModel;
 use web::assets::{SCRIPT, STYLE};
 use web::http::{Answer, Request};
 use web::pages::Site;
@@ -27,6 +28,8 @@ pub(crate) struct App {
     objects: Objects,
     /// The gate's objects, where they are bound.
     pub(crate) gate: Option<Objects>,
+    /// The read model, in all its places.
+    pub(crate) model: ReadModel,
 }
 
 /// The object gave no answer: nobody knows whether the request reached it. The same key finds out.
@@ -37,7 +40,7 @@ impl App {
         let config = Config::of(env)?;
         let objects = Objects::of(env, "KEYS", config.wait_ms.max(config.provider_timeout_ms));
         let gate = env.durable_object(GATE).is_ok().then(|| Objects::of(env, GATE, GATE_WAITS_MS));
-        Ok(Self { config, env: env.clone(), objects, gate })
+        Ok(Self { config, env: env.clone(), objects, gate, model: ReadModel::of(env) })
     }
 
     pub(crate) fn site(&self, request: &Request) -> Site {

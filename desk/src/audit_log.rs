@@ -65,7 +65,7 @@ async fn acts(desk: &Desk<'_>, search: &str) -> Result<(Vec<Row>, (String, Strin
 }
 
 async fn effects(desk: &Desk<'_>, search: &str) -> Result<(Vec<Row>, (String, String)), Problem> {
-    let mut rows = queries::effects(&desk.app.env, search, desk.page_number()).await.map_err(unreadable)?;
+    let mut rows = queries::effects(&desk.app.model, search, desk.page_number()).await.map_err(unreadable)?;
     let around = desk.around(&mut rows);
     let rows = rows.into_iter().map(|row| {
         let subject = match subject_cell(&row.subject) {

@@ -41,7 +41,7 @@ impl Desk<'_> {
 
     /// The chrome of a page. `here` is its address in the menu.
     pub(super) async fn chrome(&self, here: &'static str) -> Result<PageChrome, Problem> {
-        let waiting = queries::waiting(&self.app.env).await.map_err(unreadable)?;
+        let waiting = queries::waiting(&self.app.model).await.map_err(unreadable)?;
         Ok(PageChrome {
             style: DESK_STYLE.address,
             script: DESK_SCRIPT.address,
@@ -53,6 +53,7 @@ impl Desk<'_> {
             gate: self.app.gate.as_ref().map(|_| waiting.gate),
             has_history: self.app.env.bucket(BUCKET).is_ok(),
             notice: self.notice().await?,
+            missing: self.app.model.missing(),
         })
     }
 

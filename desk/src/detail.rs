@@ -243,7 +243,7 @@ pub(super) async fn show(
 /// `GET /admin/dead-letters/{job}`
 pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
     let Decoded(job_id) = &job.read()?;
-    let found = queries::dead_letter(&desk.app.env, job_id).await.map_err(unreadable)?;
+    let found = queries::dead_letter(&desk.app.model, job_id).await.map_err(unreadable)?;
     let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let subject = Target::Job(row.job_id.clone());
     let mut buttons = Vec::new();

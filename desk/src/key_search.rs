@@ -1,10 +1,13 @@
 //! Which keys a list shows, as SQL.
 
-use serde::Deserialize;
-use worker::{Env, Result};
+use std::cmp::Reverse;
 
-use super::queries::{LOOKED_THROUGH, Where, late_or_flagged, page};
+use serde::Deserialize;
+use worker::Result;
+
+use super::queries::{LOOKED_THROUGH, Where, late_or_flagged, page_of_all};
 use messages::snapshot::key_status_sql;
+use runtime::places::{Listed, ReadModel};
 
 /// A key, in the list.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,6 +26,9 @@ pub(super) struct KeyRow {
     pub(super) wake_at_ms: Option<u64>,
     pub(super) created_at_ms: u64,
     pub(super) finished_at_ms: Option<u64>,
+    /// Told where there are several places.
+    #[serde(default)]
+    version: u64,
 }
 
 /// What a search of the keys names. The lists are of any length: D1 takes a hundred values, and a list is one.
@@ -37,7 +43,7 @@ pub(super) struct KeySearch {
 }
 
 pub(super) async fn keys(
-    env: &Env,
+    model: &ReadModel,
     search: Option<&KeySearch>,
     state: &str,
     number: usize,
@@ -64,6 +70,7 @@ pub(super) async fn keys(
         _ => None,
     };
     let status = key_status_sql(now_ms);
+    let more = if model.is_many().await? { ", version" } else { "" };
     if matches!(state, "finished" | "expired") {
         conditions.and(&format!("{status} = '{state}'"));
     }
@@ -83,7 +90,23 @@ pub(super) async fn keys(
     };
     let select = format!(
         "SELECT object, key_id, key_hash, owner, operation, {status} AS status, recovery_point, attempts, in_doubt, flagged,
-            response_status, wake_at_ms, created_at_ms, finished_at_ms FROM {source}"
+            response_status, wake_at_ms, created_at_ms, finished_at_ms{more} FROM {source}"
     );
-    page(env, &select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
+    page_of_all(model, &select, conditions, "created_at_ms DESC, object, key_id DESC", number).await
+}
+
+impl Listed for KeyRow {
+    type Order = (Reverse<u64>, String, Reverse<u32>);
+
+    fn order(&self) -> Self::Order {
+        (Reverse(self.created_at_ms), self.object.clone(), Reverse(self.key_id))
+    }
+
+    fn id(&self) -> String {
+        format!("{}/{}", self.object, self.key_id)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
 }

@@ -51,6 +51,7 @@ mod overview;
 mod pages;
 mod payment_search;
 mod payments_csv;
+mod plot_queries;
 mod queries;
 mod reports;
 mod retention;

@@ -39,7 +39,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let now_ms = desk.request.now_ms;
     let part = Part { after: None, offset: PAGE * desk.page_number(), limit: PAGE + 1 };
     let mut rows =
-        payment_search::payments(&desk.app.env, &search, part, now_ms).await.map_err(unreadable)?;
+        payment_search::payments(&desk.app.model, &search, part, now_ms).await.map_err(unreadable)?;
     let mut left = Vec::new();
     if rows.is_empty() && !search.text.is_empty() {
         left = history::found(&desk.app.env, &search.text).await.map_err(unreadable)?;
@@ -142,7 +142,7 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let now_ms = desk.request.now_ms;
     let named = if search.is_empty() { None } else { Some(keys_named(desk, &search).await?) };
     let state = desk.query("state");
-    let mut rows = key_search::keys(&desk.app.env, named.as_ref(), &state, desk.page_number(), now_ms)
+    let mut rows = key_search::keys(&desk.app.model, named.as_ref(), &state, desk.page_number(), now_ms)
         .await
         .map_err(unreadable)?;
     let (newer, older) = desk.around(&mut rows);
@@ -211,7 +211,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
         conditions.and_value("kind = ?", kind);
     }
     let mut dead =
-        queries::dead_letters(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+        queries::dead_letters(&desk.app.model, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut dead);
     let mut rows = Vec::new();
     for row in dead {
@@ -275,7 +275,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         _ => conditions.and("state = 'open'"),
     }
     let mut found =
-        queries::breaks(&desk.app.env, conditions, desk.page_number()).await.map_err(unreadable)?;
+        queries::breaks(&desk.app.model, conditions, desk.page_number()).await.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut found);
     let mut rows = Vec::new();
     for row in found {

@@ -9,7 +9,8 @@ use super::context::Desk;
 use super::format;
 use super::gate;
 use super::payment_search;
-use super::queries::{self, Ended, Took};
+use super::plot_queries::{self, Ended, Took};
+use super::queries;
 use super::route::{OperatorAction, Target};
 use super::status::OUTCOMES;
 use super::time_window::{Range, TimeWindow};
@@ -27,15 +28,15 @@ use web::reply;
 const CURRENCIES_MAX: usize = 3;
 
 pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
+    let (env, model, now_ms) = (&desk.app.env, &desk.app.model, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let window = range.window(now_ms);
     let (ended, latency, lag, open, ending, runs, reading, lists, stopped) = try_join!(
-        queries::ended(env, &window),
-        queries::latency(env, &window),
-        queries::job_lag(env, &window),
-        queries::open_keys(env, now_ms),
-        payment_search::ending(env, now_ms),
+        plot_queries::ended(model, &window),
+        plot_queries::latency(model, &window),
+        plot_queries::job_lag(model, &window),
+        queries::open_keys(model, now_ms),
+        payment_search::ending(model, now_ms),
         queries::runs(env),
         desk.app.counts(),
         lag::lag(env, now_ms),

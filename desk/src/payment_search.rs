@@ -1,12 +1,15 @@
 //! Which payments a list shows, as SQL. Each way to find a payment has an index: no list reads more than it shows, and what comes before it in
 //! the same list, however many payments there are.
 
+use std::cmp::Reverse;
+
 use serde::Deserialize;
-use worker::{Env, Result};
+use worker::Result;
 
 use payments::payment::id::{PaymentId, id_prefix};
 use payments::payment::money::Currency;
-use runtime::db::{Db, Value};
+use runtime::db::Value;
+use runtime::places::{Listed, ReadModel};
 
 use super::status;
 
@@ -39,6 +42,9 @@ pub(super) struct PaymentRow {
     pub(super) failure_code: Option<String>,
     pub(super) capture_before_ms: Option<u64>,
     pub(super) created_at_ms: u64,
+    /// Told where there are several places.
+    #[serde(default)]
+    version: u64,
 }
 
 /// Until when a reservation can be captured, in ms since the epoch.
@@ -53,14 +59,14 @@ fn ends_soon(capture_before_ms: &str, now_ms: u64) -> String {
 }
 
 /// How many reservations end soon.
-pub(super) async fn ending(env: &Env, now_ms: u64) -> Result<u32> {
-    #[derive(Default, Deserialize)]
+pub(super) async fn ending(model: &ReadModel, now_ms: u64) -> Result<u32> {
+    #[derive(Deserialize)]
     struct Ending {
         number: u32,
     }
     let ends_soon = ends_soon(CAPTURE_BEFORE_MS, now_ms);
     let sql = format!("SELECT count(*) AS number FROM payments WHERE {ends_soon}");
-    Ok(Db::of(env)?.first::<Ending>(&sql, vec![]).await?.unwrap_or_default().number)
+    Ok(model.rows::<Ending>(&sql, vec![]).await?.into_iter().map(|ending| ending.number).sum())
 }
 
 /// Where a payment stands in the list.
@@ -87,13 +93,33 @@ impl Place {
 
 /// A part of the list.
 pub(super) async fn payments(
-    env: &Env,
+    model: &ReadModel,
     search: &PaymentSearch,
     part: Part<'_>,
     now_ms: u64,
 ) -> Result<Vec<PaymentRow>> {
-    let (sql, values) = search.sql(part, now_ms);
-    Db::of(env)?.rows(&sql, values).await
+    // With what tells the newer of two rows.
+    let more = if model.is_many().await? { ", version" } else { "" };
+    let sql = |limit, offset| search.sql(Part { limit, offset, ..part }, now_ms, more);
+    let (_, values) = sql(part.limit, part.offset);
+    let text = |limit, offset| sql(limit, offset).0;
+    model.page_by_month(text, values, (part.limit, part.offset), |row: &PaymentRow| row.created_at_ms).await
+}
+
+impl Listed for PaymentRow {
+    type Order = Reverse<(u64, String)>;
+
+    fn order(&self) -> Self::Order {
+        Reverse((self.created_at_ms, self.id.clone()))
+    }
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
 }
 
 /// What a person asks a list of payments for.
@@ -121,7 +147,7 @@ pub(super) struct Part<'a> {
 
 impl PaymentSearch {
     /// The statement, and its values.
-    fn sql(&self, part: Part<'_>, now_ms: u64) -> (String, Vec<Value>) {
+    fn sql(&self, part: Part<'_>, now_ms: u64, more: &str) -> (String, Vec<Value>) {
         let mut values: Vec<Value> = Vec::new();
         let mut place = |value: &str| {
             values.push(value.into());
@@ -169,7 +195,7 @@ impl PaymentSearch {
             }
         }
         let sql = format!(
-            "SELECT {COLUMNS}, {CAPTURE_BEFORE_MS} AS capture_before_ms FROM {from} WHERE {conditions} {NEWEST_FIRST} LIMIT {} OFFSET {}",
+            "SELECT {COLUMNS}, {CAPTURE_BEFORE_MS} AS capture_before_ms{more} FROM {from} WHERE {conditions} {NEWEST_FIRST} LIMIT {} OFFSET {}",
             part.limit, part.offset
         );
         (sql, values)

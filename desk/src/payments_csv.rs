@@ -43,7 +43,7 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
     };
     let part = Part { after: before.as_ref(), offset: 0, limit: FILE_MAX + 1 };
     let mut rows =
-        payment_search::payments(&desk.app.env, &lists::of_payments(desk), part, desk.request.now_ms)
+        payment_search::payments(&desk.app.model, &lists::of_payments(desk), part, desk.request.now_ms)
             .await
             .map_err(unreadable)?;
     let has_more = rows.len() > FILE_MAX;

@@ -1,22 +1,21 @@
 //! The desk's queries of the read model: all SQL of its pages. The SQL of its buttons is in `actions`.
 
-use std::fmt::Write;
+use std::cmp::Reverse;
 
 use data_encoding::HEXLOWER;
 use serde::Deserialize;
-use worker::{Env, Result};
+use worker::{Env, Error, Result};
 
-use super::status::OUTCOMES;
-use super::time_window::TimeWindow;
 use super::timeline::JobRow;
 use crate::tasks::names::TASKS;
 use crate::tasks::settlement_file::{PROGRESS, Progress};
-use messages::job::OF_OBJECT;
+use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};
 use messages::snapshot::Snapshot;
 use once::id::{ObjectId, digest};
 use payments::payment::id::PaymentId;
 use runtime::db::{Db, Value};
+use runtime::places::{self, Listed, ReadModel};
 
 /// How many entries a page has.
 pub(super) const PAGE: usize = 50;
@@ -34,12 +33,17 @@ pub(super) struct Waiting {
     pub(super) gate: u32,
 }
 
-pub(super) async fn waiting(env: &Env) -> Result<Waiting> {
+pub(super) async fn waiting(model: &ReadModel) -> Result<Waiting> {
     let sql = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead')
             + (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
         (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks,
         (SELECT count(*) FROM gate_operations WHERE state = 'unknown' AND state != 'done') AS gate";
-    Ok(Db::of(env)?.first(sql, vec![]).await?.unwrap_or_default())
+    let all: Vec<Waiting> = model.rows(sql, vec![]).await?;
+    Ok(all.into_iter().fold(Waiting::default(), |sum, here| Waiting {
+        dead: sum.dead + here.dead,
+        breaks: sum.breaks + here.breaks,
+        gate: sum.gate + here.gate,
+    }))
 }
 
 /// How the open keys stand.
@@ -50,78 +54,19 @@ pub(super) struct OpenKeys {
     pub(super) late_or_flagged: u32,
 }
 
-pub(super) async fn open_keys(env: &Env, now_ms: u64) -> Result<OpenKeys> {
+pub(super) async fn open_keys(model: &ReadModel, now_ms: u64) -> Result<OpenKeys> {
     let sql = format!(
         "SELECT count(*) AS open, coalesce(sum(in_doubt), 0) AS in_doubt,
             coalesce(sum({}), 0) AS late_or_flagged
          FROM keys WHERE status = 'open'",
         late_or_flagged(now_ms)
     );
-    Ok(Db::of(env)?.first(&sql, vec![]).await?.unwrap_or_default())
-}
-
-/// Payments of one bucket that ended alike.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Ended {
-    pub(super) bucket: usize,
-    /// The name of one of [`OUTCOMES`].
-    pub(super) outcome: String,
-    pub(super) currency: String,
-    pub(super) number: u64,
-    pub(super) minor: u64,
-}
-
-pub(super) async fn ended(env: &Env, window: &TimeWindow) -> Result<Vec<Ended>> {
-    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
-    let cases: String = OUTCOMES
-        .iter()
-        .map(|outcome| format!("WHEN status IN ({}) THEN '{}' ", outcome.sql(), outcome.name))
-        .collect();
-    let sql = format!(
-        "SELECT (created_at_ms - {start_ms}) / {bucket_ms} AS bucket, outcome, currency, count(*) AS number, sum(minor) AS minor
-         FROM (
-            SELECT created_at_ms, currency, captured_minor AS minor, CASE {cases}ELSE 'undecided' END AS outcome
-            FROM payments WHERE created_at_ms >= {start_ms})
-         GROUP BY bucket, outcome, currency"
-    );
-    Db::of(env)?.rows(&sql, vec![]).await
-}
-
-/// How long something took in one bucket: half were faster than `p50`, all but a twentieth than `p95`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub(super) struct Took {
-    pub(super) bucket: usize,
-    pub(super) p50: u64,
-    pub(super) p95: u64,
-}
-
-/// From the first request of a key to its response.
-pub(super) async fn latency(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
-    took(env, window, "created_at_ms", "finished_at_ms", "key_list WHERE finished_at_ms IS NOT NULL").await
-}
-
-/// How long before a job was staged its `near_at_ms` is at most, in ms.
-const NEAR_MS: u64 = 3_600_000;
-
-/// From the commit that staged a job to its end.
-pub(super) async fn job_lag(env: &Env, window: &TimeWindow) -> Result<Vec<Took>> {
-    // The second condition has an index, and follows from the others.
-    let near_ms = window.start_ms.saturating_sub(NEAR_MS);
-    let source = format!("job_list WHERE state = 'done' AND near_at_ms >= {near_ms}");
-    took(env, window, "staged_at_ms", "updated_at_ms", &source).await
-}
-
-async fn took(env: &Env, window: &TimeWindow, from: &str, to: &str, source: &str) -> Result<Vec<Took>> {
-    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
-    let sql = format!(
-        "WITH each AS (SELECT ({from} - {start_ms}) / {bucket_ms} AS bucket, max({to} - {from}, 0) AS ms FROM {source} AND {from} >= {start_ms}),
-            ranked AS (SELECT bucket, ms, row_number() OVER (PARTITION BY bucket ORDER BY ms) AS rank,
-                count(*) OVER (PARTITION BY bucket) AS number FROM each)
-         SELECT bucket, max(CASE WHEN rank = (number + 1) / 2 THEN ms END) AS p50,
-            max(CASE WHEN rank = (number * 95 + 99) / 100 THEN ms END) AS p95
-         FROM ranked GROUP BY bucket"
-    );
-    Db::of(env)?.rows(&sql, vec![]).await
+    let all: Vec<OpenKeys> = model.rows(&sql, vec![]).await?;
+    Ok(all.into_iter().fold(OpenKeys::default(), |sum, here| OpenKeys {
+        open: sum.open + here.open,
+        in_doubt: sum.in_doubt + here.in_doubt,
+        late_or_flagged: sum.late_or_flagged + here.late_or_flagged,
+    }))
 }
 
 /// The newest run of a task.
@@ -177,9 +122,30 @@ pub(super) async fn page<T: serde::de::DeserializeOwned>(
     order: &str,
     number: usize,
 ) -> Result<Vec<T>> {
-    let mut sql = format!("{select} WHERE {} ORDER BY {order}", conditions.text());
-    let _ = write!(sql, " LIMIT {} OFFSET {}", PAGE + 1, PAGE * number);
+    let sql = limited(select, &conditions, order)(PAGE + 1, PAGE * number);
     Db::of(env)?.rows(&sql, conditions.values).await
+}
+
+/// The same of a list that is in all places of the read model.
+pub(super) async fn page_of_all<T: serde::de::DeserializeOwned + Listed>(
+    model: &ReadModel,
+    select: &str,
+    conditions: Where,
+    order: &str,
+    number: usize,
+) -> Result<Vec<T>> {
+    let sql = limited(select, &conditions, order);
+    model.page(sql, conditions.values, PAGE + 1, PAGE * number).await
+}
+
+/// The statement for so many rows after so many.
+pub(super) fn limited(
+    select: &str,
+    conditions: &Where,
+    order: &str,
+) -> impl Fn(usize, usize) -> String + use<> {
+    let sql = format!("{select} WHERE {} ORDER BY {order}", conditions.text());
+    move |limit, offset| format!("{sql} LIMIT {limit} OFFSET {offset}")
 }
 
 /// What makes an open key one that a person should look at.
@@ -230,18 +196,53 @@ const DEAD_EVENTS: &str =
         event AS payload, history, received_at_ms AS staged_at_ms, updated_at_ms FROM inbox";
 
 /// Those of which the conditions hold, which are about the columns of a [`DeadRow`].
-pub(super) async fn dead_letters(env: &Env, conditions: Where, number: usize) -> Result<Vec<DeadRow>> {
+pub(super) async fn dead_letters(
+    model: &ReadModel,
+    conditions: Where,
+    number: usize,
+) -> Result<Vec<DeadRow>> {
     let dead = "WHERE state = 'dead'";
     let all = format!("SELECT * FROM ({DEAD_JOBS} {dead} UNION ALL {DEAD_EVENTS} {dead})");
-    page(env, &all, conditions, "updated_at_ms DESC, job_id", number).await
+    page_of_all(model, &all, conditions, "updated_at_ms DESC, job_id", number).await
 }
 
-pub(super) async fn dead_letter(env: &Env, id: &str) -> Result<Option<DeadRow>> {
-    let (sql, key) = match id.strip_prefix(EVENT) {
-        Some(key) => (format!("{DEAD_EVENTS} WHERE event_key = ?1"), key),
-        None => (format!("{DEAD_JOBS} WHERE job_id = ?1"), id),
-    };
-    Db::of(env)?.first(&sql, vec![key.into()]).await
+pub(super) async fn dead_letter(model: &ReadModel, id: &str) -> Result<Option<DeadRow>> {
+    match id.strip_prefix(EVENT) {
+        Some(key) => {
+            model.d1()?.first(&format!("{DEAD_EVENTS} WHERE event_key = ?1"), vec![key.into()]).await
+        }
+        None => found(model, &format!("{DEAD_JOBS} WHERE job_id = ?1"), id).await,
+    }
+}
+
+/// What has this id, in whichever place. What is missing because a shard did not answer is not said to be nothing.
+async fn found<T: serde::de::DeserializeOwned + Listed>(
+    model: &ReadModel,
+    sql: &str,
+    id: &str,
+) -> Result<Option<T>> {
+    let rows: Vec<T> = model.rows(sql, vec![id.into()]).await?;
+    let newest = rows.into_iter().max_by_key(Listed::version);
+    match (&newest, model.missing()) {
+        (None, Some(missing)) => Err(Error::RustError(missing)),
+        _ => Ok(newest),
+    }
+}
+
+impl Listed for DeadRow {
+    type Order = (Reverse<u64>, String);
+
+    fn order(&self) -> Self::Order {
+        (Reverse(self.updated_at_ms), self.job_id.clone())
+    }
+
+    fn id(&self) -> String {
+        self.job_id.clone()
+    }
+
+    fn version(&self) -> u64 {
+        self.updated_at_ms
+    }
 }
 
 /// What became of an object's jobs.
@@ -256,7 +257,19 @@ pub(super) async fn jobs_of(env: &Env, object: &Snapshot) -> Result<Vec<JobRow>>
     let payment = object.payment.as_ref().map(|payment| payment.payment_id.as_str());
     let refunds: Vec<&str> = object.refunds.iter().map(|refund| refund.refund_id.as_str()).collect();
     let refunds = serde_json::to_string(&refunds)?;
-    Db::of(env)?.rows(&sql, vec![object.object.as_str().into(), payment.into(), refunds.into()]).await
+    let about = JobPayment::of_snapshot(object);
+    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
+    let home = places::home(env, owner.as_deref(), made_at_ms, &object.object).await?;
+    let mut rows: Vec<JobRow> = Vec::new();
+    for db in home.each() {
+        let values = vec![object.object.as_str().into(), payment.into(), refunds.as_str().into()];
+        for row in db.rows::<JobRow>(&sql, values).await? {
+            if rows.iter().all(|known| known.job_id != row.job_id) {
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// A break.
@@ -288,12 +301,28 @@ const BREAKS: &str =
     "SELECT break_id, kind, provider, provider_payment, resource, object, ours, theirs, state, note,
     first_seen_at_ms, last_seen_at_ms FROM breaks";
 
-pub(super) async fn breaks(env: &Env, conditions: Where, number: usize) -> Result<Vec<BreakRow>> {
-    page(env, BREAKS, conditions, "last_seen_at_ms DESC, break_id", number).await
+pub(super) async fn breaks(model: &ReadModel, conditions: Where, number: usize) -> Result<Vec<BreakRow>> {
+    page_of_all(model, BREAKS, conditions, "last_seen_at_ms DESC, break_id", number).await
 }
 
-pub(super) async fn find_break(env: &Env, break_id: &str) -> Result<Option<BreakRow>> {
-    Db::of(env)?.first(&format!("{BREAKS} WHERE break_id = ?1"), vec![break_id.into()]).await
+pub(super) async fn find_break(model: &ReadModel, break_id: &str) -> Result<Option<BreakRow>> {
+    found(model, &format!("{BREAKS} WHERE break_id = ?1"), break_id).await
+}
+
+impl Listed for BreakRow {
+    type Order = (Reverse<u64>, String);
+
+    fn order(&self) -> Self::Order {
+        (Reverse(self.last_seen_at_ms), self.break_id.clone())
+    }
+
+    fn id(&self) -> String {
+        self.break_id.clone()
+    }
+
+    fn version(&self) -> u64 {
+        self.last_seen_at_ms
+    }
 }
 
 /// What an operator did.
@@ -338,6 +367,7 @@ pub(super) async fn find_action(env: &Env, action_id: u64) -> Result<Option<Acti
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct EffectRow {
     pub(super) object: String,
+    audit_id: u64,
     pub(super) at_ms: u64,
     pub(super) actor: String,
     pub(super) action: String,
@@ -345,7 +375,7 @@ pub(super) struct EffectRow {
     pub(super) data: String,
 }
 
-pub(super) async fn effects(env: &Env, search: &str, number: usize) -> Result<Vec<EffectRow>> {
+pub(super) async fn effects(model: &ReadModel, search: &str, number: usize) -> Result<Vec<EffectRow>> {
     let mut conditions = Where::default();
     let source = match subject_object(search) {
         _ if search.is_empty() => "audit_trail".to_owned(),
@@ -362,7 +392,24 @@ pub(super) async fn effects(env: &Env, search: &str, number: usize) -> Result<Ve
     };
     // With all that it is ordered by: so SQLite merges the halves of the view in the order of their indexes.
     let select = format!("SELECT object, audit_id, at_ms, actor, action, subject, data FROM {source}");
-    page(env, &select, conditions, "at_ms DESC, object, audit_id DESC", number).await
+    page_of_all(model, &select, conditions, "at_ms DESC, object, audit_id DESC", number).await
+}
+
+impl Listed for EffectRow {
+    type Order = (Reverse<u64>, String, Reverse<u64>);
+
+    fn order(&self) -> Self::Order {
+        (Reverse(self.at_ms), self.object.clone(), Reverse(self.audit_id))
+    }
+
+    fn id(&self) -> String {
+        format!("{}/{}", self.object, self.audit_id)
+    }
+
+    /// It never changes.
+    fn version(&self) -> u64 {
+        0
+    }
 }
 
 /// The object that the subject of an audit record names, if it does: a payment's id, or a key's place.

@@ -16,7 +16,6 @@ use once::fingerprint::FieldError;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, object_of};
 use payments::transitions::pii::Erased;
-use runtime::db::Db;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::{Answer, Request};
@@ -25,6 +24,8 @@ use web::problem::{Kind, Problem};
 
 /// Where the page after the last payment begins: with the objects that are known by their keys.
 const KEYS: &str = "keys";
+/// What the place where a page begins begins with, where that is in a shard.
+const SHARD: &str = "shard:";
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
 
@@ -91,8 +92,17 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         place: String,
     }
     let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let db = Db::of(&app.env)?;
-    let (of_payments, of_keys) = match query.after.as_str() {
+    let places = app.model.places().await?;
+    // Place after place: where one goes on names it, but for D1, which is the first.
+    let (place, after) = match query.after.strip_prefix(SHARD).and_then(|text| text.split_once(':')) {
+        Some((name, after)) => (Some(name), after),
+        None => (None, query.after.as_str()),
+    };
+    let position = places.iter().position(|db| db.name() == place);
+    let Some((position, db)) = position.and_then(|position| Some((position, places.get(position)?))) else {
+        return Err(worker::Error::RustError(format!("there is no shard {}", place.unwrap_or_default())));
+    };
+    let (of_payments, of_keys) = match after {
         KEYS => (None, Some("")),
         after if after.is_empty() || PaymentId::parse(after).is_some() => (Some(after), None),
         after => (None, Some(after)),
@@ -112,7 +122,13 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
     }
     let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
     let last = rows.last().filter(|_| is_full).map(|row| row.place.as_str());
-    Ok(projected(rows.len(), last.or_else(|| of_payments.map(|_| KEYS))))
+    let here = |after: &str| match place {
+        Some(name) => format!("{SHARD}{name}:{after}"),
+        None => after.to_owned(),
+    };
+    let next = last.or_else(|| of_payments.map(|_| KEYS)).map(here);
+    let following = || Some(format!("{SHARD}{}:", places.get(position + 1)?.name()?));
+    Ok(projected(rows.len(), next.or_else(following).as_deref()))
 }
 
 /// `POST /admin/settlement/answers`: the body is the file.

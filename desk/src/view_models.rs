@@ -33,6 +33,8 @@ pub struct PageChrome {
     pub has_history: bool,
     /// The result of the last action.
     pub notice: Option<Notice>,
+    /// What of the read model is missing here, where a shard did not answer.
+    pub missing: Option<String>,
 }
 
 /// An entry of the menu.

@@ -188,7 +188,7 @@ impl Work<'_> {
         for (job, end) in ends {
             let is_near = job.staged_at_ms < made_at_ms.saturating_add(IN_PAYMENT_MS);
             if let (End::Done(result), true) = (end, is_near && job.object == projection.object)
-                && let Ok(ledger) = Ledger::new(self.env, job, self.known)
+                && let Ok(ledger) = Ledger::new(job, self.known)
             {
                 ledger.add_to(&mut done, result);
             }
@@ -210,7 +210,7 @@ impl Work<'_> {
             if taken.contains_key(&job.job_id) {
                 return (job, is_done(job, &result));
             }
-            let recorded = async { Ledger::new(self.env, job, self.known)?.done(&result).await };
+            let recorded = async { Ledger::new(job, self.known)?.done(&result).await };
             match within(LEDGER_ANSWERS, "the ledger", recorded).await {
                 Ok(()) => (job, is_done(job, &result)),
                 Err(error) => (job, unrecorded(job, &error, result)),
@@ -262,7 +262,7 @@ impl Work<'_> {
         let span = begin(self.env, job);
         let trace = span.as_ref().map(|span| span.context);
         let sent = async {
-            let ledger = Ledger::new(self.env, job, self.known)?;
+            let ledger = Ledger::new(job, self.known)?;
             Ok(run(self.env, self.config, job, &ledger, trace).await)
         };
         let end = match within(JOB_TIMEOUT, "the job", sent).await {
@@ -286,7 +286,7 @@ impl Work<'_> {
     async fn project(&self, job: &Job, done: &DoneJobs) -> (Disposition, bool) {
         let span = begin(self.env, job);
         let projected = async {
-            let ledger = Ledger::new(self.env, job, self.known)?;
+            let ledger = Ledger::new(job, self.known)?;
             let outcome = if self.is_dead { Err(given_up()) } else { snapshot_of(job) };
             let outcome = match outcome {
                 Ok(snapshot) => project(self.env, &snapshot, done)
@@ -315,7 +315,7 @@ impl Work<'_> {
 
     /// Does a job and records its outcome, unless it is done at its first attempt. An error means that the outcome was not recorded.
     async fn end(&self, job: &Job, trace: Option<TraceContext>, frozen: &Frozen) -> worker::Result<End> {
-        let ledger = Ledger::new(self.env, job, self.known)?.keeping(frozen);
+        let ledger = Ledger::new(job, self.known)?.keeping(frozen);
         let result = job.apart.as_ref().and_then(|apart| apart.result.clone());
         let done = match (self.is_dead, result) {
             // It was done while the read model did not answer.

@@ -2,17 +2,20 @@
 //! its payment: most jobs are.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use worker::{Env, Result};
+use worker::{Env, Error, Result};
 
+use crate::readmodel::home::home_of as home_of_object;
 use messages::job::{Job, OF_OBJECT};
 use once::id::ObjectId;
 use payments::engine::{ObjectState, StagedJob};
 use payments::payment::id::PaymentId;
-use runtime::db::Db;
+use runtime::db::{self, Db};
+use runtime::places::{self, Home};
 
 /// For how long after a payment was made the jobs that are done stand in its row, in ms: who looks for them by time looks for it.
 pub(super) const IN_PAYMENT_MS: u64 = 3_600_000;
@@ -62,7 +65,7 @@ impl FailedAs {
 
 /// One job's access to the table `jobs`.
 pub(super) struct Ledger<'a> {
-    db: Db,
+    home: Home,
     job: &'a Job,
     /// Its row, as it was before this attempt.
     row: Option<JobRow>,
@@ -74,8 +77,12 @@ pub(super) struct Ledger<'a> {
 /// What an attempt sends, also for whoever leaves it.
 pub(super) type Frozen = Rc<OnceCell<String>>;
 
-/// The rows that some jobs have, by their ids.
-pub(super) struct KnownJobs(Vec<KnownJob>);
+/// The rows that some jobs have, by their ids, and where the rows of each stand.
+pub(super) struct KnownJobs {
+    /// By place: a row in a shard goes before one in D1, from where it is moved.
+    rows: Vec<Vec<KnownJob>>,
+    homes: Vec<(String, Home)>,
+}
 
 #[derive(Debug, Deserialize)]
 struct KnownJob {
@@ -87,23 +94,49 @@ struct KnownJob {
 impl KnownJobs {
     /// None: the read model was not asked, or did not answer.
     pub(super) const fn none() -> Self {
-        Self(Vec::new())
+        Self { rows: Vec::new(), homes: Vec::new() }
     }
 
-    /// Reads them, in one statement.
+    /// Reads them, in one statement for each place: those of one object stand in one.
     pub(super) async fn read(env: &Env, jobs: &[Job]) -> Result<Self> {
         let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
         let payments: Vec<Option<String>> = jobs.iter().map(payment_of).collect();
-        let values = vec![serde_json::to_string(&ids)?.into(), serde_json::to_string(&payments)?.into()];
-        Ok(Self(Db::of(env)?.rows(KNOWN, values).await?))
+        let values: Vec<db::Value> =
+            vec![serde_json::to_string(&ids)?.into(), serde_json::to_string(&payments)?.into()];
+        let mut homes = Vec::new();
+        for job in jobs {
+            homes.push((job.job_id.clone(), home_of(env, jobs, job).await?));
+        }
+        let each = homes.iter().flat_map(|(_, home)| home.each());
+        let places: BTreeMap<_, &Db> = each.map(|db| ((db.name().is_none(), db.name()), db)).collect();
+        let mut rows = Vec::new();
+        for db in places.into_values() {
+            rows.push(db.rows(KNOWN, values.clone()).await?);
+        }
+        Ok(Self { rows, homes })
+    }
+
+    fn home(&self, job: &Job) -> Result<Home> {
+        let home = self.homes.iter().find(|(job_id, _)| *job_id == job.job_id).map(|(_, home)| home.clone());
+        home.ok_or_else(|| Error::RustError("a job that is not of this message".to_owned()))
     }
 
     fn row(&self, job: &Job) -> Option<JobRow> {
-        let rows = || self.0.iter().filter(|known| known.job_id == job.job_id);
-        // A row of its own is not over because another message of the same job has done it: it is done once more, under the same key.
-        let apart = rows().find(|known| known.row.state != "done");
-        apart.or_else(|| rows().next()).map(|known| known.row.clone())
+        self.rows.iter().find_map(|place| {
+            let rows = || place.iter().filter(|known| known.job_id == job.job_id);
+            // A row of its own is not over because another message of the same job has done it: it is done once more, under the same key.
+            let apart = rows().find(|known| known.row.state != "done");
+            apart.or_else(|| rows().next()).map(|known| known.row.clone())
+        })
     }
+}
+
+/// Where the rows of a job stand. What is staged beside a projection is about its payment.
+async fn home_of(env: &Env, jobs: &[Job], job: &Job) -> Result<Home> {
+    let beside = || jobs.iter().filter(|other| other.object == job.object).find_map(Job::about);
+    let about = job.about().or_else(beside);
+    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
+    places::home(env, owner.as_deref(), made_at_ms, &job.object).await
 }
 
 /// The payment in whose object a job was staged.
@@ -117,9 +150,9 @@ const KNOWN: &str = "SELECT job_id, state, attempts, frozen, first_at_ms FROM jo
      WHERE payments.payment_id IN (SELECT value FROM json_each(?2)) AND done.key IN (SELECT value FROM json_each(?1))";
 
 impl<'a> Ledger<'a> {
-    pub(super) fn new(env: &Env, job: &'a Job, known: &KnownJobs) -> Result<Self> {
+    pub(super) fn new(job: &'a Job, known: &KnownJobs) -> Result<Self> {
         let now_ms = worker::Date::now().as_millis();
-        Ok(Self { db: Db::of(env)?, job, row: known.row(job), frozen: Frozen::default(), now_ms })
+        Ok(Self { home: known.home(job)?, job, row: known.row(job), frozen: Frozen::default(), now_ms })
     }
 
     /// Keeps there what this attempt sends.
@@ -136,7 +169,7 @@ impl<'a> Ledger<'a> {
     /// The job's row, if it has one.
     pub(super) async fn known(&self) -> Result<Option<JobRow>> {
         let sql = "SELECT state, attempts, frozen, first_at_ms FROM jobs WHERE job_id = ?1";
-        self.db.first(sql, vec![self.job.job_id.as_str().into()]).await
+        self.home.first(sql, vec![self.job.job_id.as_str().into()]).await
     }
 
     /// Counts an attempt. `frozen` is what is sent: the first attempt keeps it should it fail, later ones get it back. `None` if the job is
@@ -153,7 +186,7 @@ impl<'a> Ledger<'a> {
         }
         let sql = "UPDATE jobs SET attempts = attempts + 1, frozen = coalesce(frozen, ?3), updated_at_ms = ?2
              WHERE job_id = ?1 AND state = 'tried' RETURNING state, attempts, frozen, first_at_ms";
-        self.db.first(sql, vec![self.job.job_id.as_str().into(), self.now_ms.into(), frozen.into()]).await
+        self.home.first(sql, vec![self.job.job_id.as_str().into(), self.now_ms.into(), frozen.into()]).await
     }
 
     /// Marks the job as done, and deletes its payload. Without a row it is written into that of its payment.
@@ -162,15 +195,20 @@ impl<'a> Ledger<'a> {
         let now_ms = worker::Date::now().as_millis();
         if self.row.is_some() {
             let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
-            return self.db.run(sql, vec![job_id.into(), result.into(), now_ms.into()]).await.map(drop);
+            for db in self.home.each() {
+                db.run(sql, vec![job_id.into(), result.into(), now_ms.into()]).await?;
+            }
+            return Ok(());
         }
         let sql = "UPDATE payments SET done_jobs = json_patch(coalesce(done_jobs, '{}'), ?2)
              WHERE payment_id = ?1 AND created_at_ms > ?3";
         let done = json!({ job_id: self.as_done(result, now_ms) }).to_string();
         let since_ms = self.job.staged_at_ms.saturating_sub(IN_PAYMENT_MS);
-        let values = vec![payment_of(self.job).into(), done.into(), since_ms.into()];
-        if self.db.run(sql, values).await? > 0 {
-            return Ok(());
+        let values: Vec<db::Value> = vec![payment_of(self.job).into(), done.into(), since_ms.into()];
+        for db in self.home.each() {
+            if db.run(sql, values.clone()).await? > 0 {
+                return Ok(());
+            }
         }
         let sql = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, result, staged_at_ms, updated_at_ms)
              VALUES (?1, ?2, ?3, 'done', 1, ?4, '[]', ?5, ?6, ?7) ON CONFLICT (job_id) DO UPDATE SET state = 'done', payload = NULL,
@@ -184,7 +222,7 @@ impl<'a> Ledger<'a> {
             self.job.staged_at_ms.into(),
             now_ms.into(),
         ];
-        self.db.run(sql, values).await.map(drop)
+        self.home.db.run(sql, values).await.map(drop)
     }
 
     /// As it stands in the payment's row, once done.
@@ -224,14 +262,14 @@ impl<'a> Ledger<'a> {
             self.now_ms.into(),
             self.frozen.get().map(String::as_str).into(),
         ];
-        self.db.run(&sql, values).await.map(drop)
+        self.home.db.run(&sql, values).await.map(drop)
     }
 }
 
 /// Deletes the payloads of an object's jobs and the cards in what a provider has told of it and is not taken in, and marks its staged jobs as purged, even those without a row: their messages may still be
 /// in the queue and must do nothing.
 pub(crate) async fn purge(env: &Env, rows: &ObjectState) -> Result<()> {
-    let db = Db::of(env)?;
+    let home = home_of_object(env, rows).await?;
     let now_ms = worker::Date::now().as_millis();
     let object = rows.object.to_hex();
     let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
@@ -249,13 +287,27 @@ pub(crate) async fn purge(env: &Env, rows: &ObjectState) -> Result<()> {
     let row = |job: &StagedJob| json!({ "job_id": job.job_id, "kind": job.kind.as_str(), "staged_at_ms": job.staged_at_ms });
     let staged = Value::Array(rows.jobs.iter().map(row).collect()).to_string();
     let refunds = serde_json::to_string(&refunds)?;
-    let values = vec![object.as_str().into(), payment.as_deref().into(), refunds.into(), now_ms.into()];
-    let statements = vec![
-        db.statement(&kept, values)?,
-        db.statement(told, vec![object.as_str().into()])?,
-        db.statement(coming, vec![object.into(), now_ms.into(), staged.into()])?,
-    ];
-    db.batch(statements).await
+    let values: Vec<db::Value> =
+        vec![object.as_str().into(), payment.as_deref().into(), refunds.into(), now_ms.into()];
+    let of_jobs = |db: &Db| -> Result<Vec<db::Statement>> {
+        Ok(vec![
+            db.statement(&kept, values.clone())?,
+            db.statement(coming, vec![object.as_str().into(), now_ms.into(), staged.as_str().into()])?,
+        ])
+    };
+    // What has come of the provider is always in D1.
+    let mut d1 = Db::of(env)?;
+    let mut statements = vec![d1.statement(told, vec![object.as_str().into()])?];
+    for db in home.each() {
+        match db.name() {
+            None => {
+                d1 = db.clone();
+                statements.extend(of_jobs(db)?);
+            }
+            Some(_) => db.batch(of_jobs(db)?).await?,
+        }
+    }
+    d1.batch(statements).await
 }
 
 impl Default for JobRow {

@@ -11,6 +11,7 @@ use worker::wasm_bindgen_futures::spawn_local;
 use super::drive::{Drive, PaymentsHost};
 use super::log::audit_after;
 use super::traces::{ended, hands_on};
+use crate::readmodel::home::about;
 use messages::job::{Job, Message, VERSION, batches, messages};
 use messages::message::Fault;
 use messages::queue::Queue;
@@ -33,7 +34,7 @@ use payments::payment::provider::Provider;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::{metrics, queue, trace};
+use runtime::{metrics, places, queue, trace};
 use web::trace::Span;
 
 /// How long the rate limiter may take: without its answer an operation runs.
@@ -91,7 +92,7 @@ impl Host for PaymentsHost {
         let trace = span.as_ref().map(|span| span.context);
         let mut texts = Vec::new();
         for job in jobs {
-            let text = text(object, state, &job, trace)?;
+            let text = text(object, state, &job, trace, places::is_bound(&self.env))?;
             texts.push((job.job_id, text));
         }
         let batches = batches(messages(texts), |message| &message.text);
@@ -202,6 +203,7 @@ fn text(
     state: &ObjectState,
     job: &StagedJob,
     trace: Option<TraceContext>,
+    has_shards: bool,
 ) -> Result<String, Bug> {
     let message = Job {
         version: VERSION,
@@ -212,6 +214,8 @@ fn text(
         staged_at_ms: job.staged_at_ms,
         trace,
         apart: None,
+        // A projection says it itself.
+        payment: if has_shards && job.kind != JobKind::Project { about(state) } else { None },
     };
     match job.kind {
         JobKind::Project => {

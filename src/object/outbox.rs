@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::drive::{Drive, PaymentsHost};
 use crate::jobs::purge;
+use crate::readmodel::home::home_of;
 use messages::job::{OVER, OverRow};
 use once::context::Bug;
 use once_object::object::Object;
 use payments::engine::{ObjectState, StagedJob};
 use payments::transitions::pii::{self, Erased};
 use payments::transitions::projection::{self, Heard};
-use runtime::db::Db;
 use runtime::http_client::within;
 
 /// How long the read model has to say which jobs are over.
@@ -34,11 +34,26 @@ impl PaymentsHost {
             state.resource.audit_through.into(),
             payment.into(),
         ];
-        let asked = async { Db::of(&self.env)?.first::<OverRow>(OVER, values).await };
-        let row = within(SAYS_WITHIN, "asking which jobs are over", asked);
-        let Some(row) = row.await.map_err(|error| failed(error.to_string()))? else { return Ok(()) };
-        let over = serde_json::from_str(&row.jobs).map_err(|error| failed(error.to_string()))?;
-        let heard = Heard { over, version: row.version, audit_through: row.audit_through };
+        let asked = async {
+            let mut rows = Vec::new();
+            for db in home_of(&self.env, state).await?.each() {
+                rows.extend(db.first::<OverRow>(OVER, values.clone()).await?);
+            }
+            Ok(rows)
+        };
+        let rows = within(SAYS_WITHIN, "asking which jobs are over", asked).await;
+        let mut heard = Heard { over: Vec::new(), version: 0, audit_through: 0 };
+        let rows = rows.map_err(|error| failed(error.to_string()))?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            let over: Vec<String> =
+                serde_json::from_str(&row.jobs).map_err(|error| failed(error.to_string()))?;
+            heard.over.extend(over);
+            heard.version = heard.version.max(row.version);
+            heard.audit_through = heard.audit_through.max(row.audit_through);
+        }
         let ctx = object.context();
         object.store().transaction(&ctx, |state| {
             projection::hear(state, &heard, &ctx);

@@ -4,6 +4,7 @@
 //! grows; `project` writes it where no newer one is. So messages may come late, twice, or not at
 //! all: the next one mends it. No money is ever decided from here.
 
+pub mod home;
 pub mod list;
 pub mod payments;
 pub mod project;

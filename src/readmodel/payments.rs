@@ -1,11 +1,15 @@
 //! Pages of an account's payments.
 
+use std::cmp::Reverse;
+
 use serde::Deserialize;
-use worker::{Env, Result};
+use worker::{Env, Error, Result};
 
 use super::list::ListQuery;
+use messages::placement::{ShardName, may_have, month};
 use once::id::Owner;
-use runtime::db::{Db, Value};
+use runtime::db::Value;
+use runtime::places::{Listed, ReadModel};
 
 /// A page: the payments as the API shows them, the newest first, and whether there are more. `None` if the page should begin
 /// after a payment that is not known here.
@@ -15,14 +19,11 @@ pub async fn page(
     query: &ListQuery,
 ) -> Result<Option<(Vec<serde_json::Value>, bool)>> {
     #[derive(Deserialize)]
-    struct Row {
-        shown: String,
-    }
-    #[derive(Deserialize)]
     struct Place {
         created_at_ms: u64,
     }
-    let db = Db::of(env)?;
+    let model = ReadModel::of(env);
+    let mut shards = shards_of(&model, owner, query).await?;
     let mut conditions = vec!["owner = ?1".to_owned()];
     let mut values: Vec<Value> = vec![owner.to_text().into()];
     conditions.extend(query.status.as_deref().and_then(index_of).map(str::to_owned));
@@ -42,25 +43,75 @@ pub async fn page(
     if let Some(id) = query.starting_after {
         let id = id.to_string();
         let sql = "SELECT created_at_ms FROM payments WHERE payment_id = ?1 AND owner = ?2";
-        let Some(place) = db.first::<Place>(sql, vec![id.as_str().into(), owner.to_text().into()]).await?
-        else {
+        let values = vec![id.as_str().into(), owner.to_text().into()];
+        let Some(place) = model.first_of::<Place>(&shards, sql, values).await? else {
             return Ok(None);
         };
+        let last = month(place.created_at_ms);
+        shards.retain(|name| name.month <= last);
         add("created_at_ms <= ?", place.created_at_ms.into());
         let at = format!("(created_at_ms < {} OR payment_id < ?)", place.created_at_ms);
         add(&at, id.into());
     }
     let limit = usize::try_from(query.limit).unwrap_or(1);
+    // With what merges the rows of several places.
+    let merging = if shards.is_empty() { "" } else { ", created_at_ms, payment_id, version" };
     let sql = format!(
-        "SELECT shown FROM payments WHERE {} ORDER BY created_at_ms DESC, payment_id DESC LIMIT {}",
+        "SELECT shown{merging} FROM payments WHERE {} ORDER BY created_at_ms DESC, payment_id DESC LIMIT {}",
         conditions.join(" AND "),
         limit + 1
     );
-    let mut rows: Vec<Row> = db.rows(&sql, values).await?;
+    let mut rows: Vec<Row> =
+        model.newest(&shards, &sql, values, limit + 1, |row: &Row| row.created_at_ms).await?;
+    // A page that leaves payments out without a word would be wrong.
+    if let Some(missing) = model.missing() {
+        return Err(Error::RustError(missing));
+    }
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let shown = rows.iter().map(|row| serde_json::from_str(&row.shown)).collect::<serde_json::Result<_>>()?;
     Ok(Some((shown, has_more)))
+}
+
+/// The shards that may have payments of an account, those of the newest month first. Without shards none.
+async fn shards_of(model: &ReadModel, owner: &Owner, query: &ListQuery) -> Result<Vec<ShardName>> {
+    let directory = model.directory().await?;
+    let owner = owner.to_text();
+    let (from, until) = (query.created_from_ms.map(month), query.created_before_ms.map(month));
+    let is_asked = |name: &&ShardName| {
+        may_have(&directory.layouts, &owner, name)
+            && from.as_ref().is_none_or(|from| name.month >= *from)
+            && until.as_ref().is_none_or(|until| name.month <= *until)
+    };
+    Ok(directory.shards.iter().filter(is_asked).cloned().collect())
+}
+
+/// A payment, as the API shows it.
+#[derive(Deserialize)]
+struct Row {
+    shown: String,
+    #[serde(default)]
+    created_at_ms: u64,
+    #[serde(default)]
+    payment_id: String,
+    #[serde(default)]
+    version: u64,
+}
+
+impl Listed for Row {
+    type Order = Reverse<(u64, String)>;
+
+    fn order(&self) -> Self::Order {
+        Reverse((self.created_at_ms, self.payment_id.clone()))
+    }
+
+    fn id(&self) -> String {
+        self.payment_id.clone()
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
 }
 
 /// The condition of the index that has the payments of a status, word for word, so that SQLite sees it. Those whose money was taken are found

@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use worker::{Env, Result};
 
+use messages::job::JobPayment;
 use messages::snapshot::{AuditRow, KeyRow, PaymentRow, Snapshot};
-use runtime::db::{self, Db};
+use runtime::{db, places};
 
 /// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows. Gives whether the
 /// payment's row is this one: then it says that these jobs are done, too.
@@ -15,7 +16,9 @@ pub async fn project(env: &Env, snapshot: &Snapshot, done_jobs: &Map<String, Val
         return Ok(false);
     }
     let payments = statements.iter().position(|(sql, _)| sql.starts_with("INSERT INTO payments"));
-    let db = Db::of(env)?;
+    let about = JobPayment::of_snapshot(snapshot);
+    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
+    let db = places::home(env, owner.as_deref(), made_at_ms, &snapshot.object).await?.db;
     let statements = statements.into_iter().map(|(sql, values)| db.statement(&sql, values));
     let changed = db.batch_changes(statements.collect::<Result<_>>()?).await?;
     Ok(payments.and_then(|position| changed.get(position).copied()).is_some_and(|rows| rows > 0))

@@ -6,16 +6,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use worker::{D1PreparedStatement, Date, Delay, Env, Result};
+use worker::{Date, Delay, Env, Error, Result};
 
 use super::{Event, Ingested};
 use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
 use runtime::client;
-use runtime::db::Db;
+use runtime::db::{Db, Statement};
 use runtime::http_client::within;
 use runtime::log::log;
+use runtime::places::ReadModel;
 
 /// How long an object may take: it waits for nobody.
 const OBJECT_TAKES: Duration = Duration::from_secs(10);
@@ -134,12 +135,7 @@ async fn end(env: &Env, db: &Db, claimed: &Claimed) -> Result<Next> {
 }
 
 /// All of it, or nothing; and a line in the log of what is not over.
-async fn written(
-    db: &Db,
-    statements: Vec<D1PreparedStatement>,
-    claimed: &Claimed,
-    next: Next,
-) -> Result<Next> {
+async fn written(db: &Db, statements: Vec<Statement>, claimed: &Claimed, next: Next) -> Result<Next> {
     db.batch(statements).await?;
     if !matches!(next, Next::Done(_)) {
         let level = if matches!(next, Next::Dead(_)) { "error" } else { "warn" };
@@ -191,7 +187,12 @@ pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<Object
         object: String,
     }
     let sql = "SELECT object FROM payments WHERE provider_payment = ?1 LIMIT 1";
-    let found: Option<Row> = Db::of(env)?.first(sql, vec![payment.into()]).await?;
+    let model = ReadModel::of(env);
+    let found: Option<Row> = model.first(sql, vec![payment.into()]).await?;
+    // It may stand in a shard that did not answer: then it is looked for again.
+    if let (None, Some(missing)) = (&found, model.missing()) {
+        return Err(Error::RustError(missing));
+    }
     Ok(found.and_then(|row| ObjectId::from_hex(&row.object)))
 }
 

@@ -110,6 +110,8 @@ export class Chaos {
         'src/entry.mjs',
         'crates/once-object/guard.mjs',
         'crates/runtime/interrupted.mjs',
+        'src/shard.mjs',
+        'build/migrations.mjs',
         'build/index.js',
         'build/index_bg.wasm',
       ],

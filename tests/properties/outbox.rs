@@ -339,6 +339,7 @@ fn a_snapshot_fits_into_a_message_and_its_audit_begins_where_the_last_one_ended(
         staged_at_ms: NOW_MS,
         trace: None,
         apart: None,
+        payment: None,
     };
     for (length, all) in [(10, true), (2_000, false), (60_000, false)] {
         let audit: Vec<_> = (8..108).map(|id| audit_row(id, &"\"".repeat(length))).collect();
@@ -371,7 +372,7 @@ proptest! {
             let payload = serde_json::json!("x".repeat(*length / 40 * (1 + length % 40)));
             let kind = JobKind::SendReceipt;
             let job_id = number.to_string();
-            let job = Job { version: VERSION, job_id, kind, object: String::new(), payload, staged_at_ms: NOW_MS, trace: None, apart: None };
+            let job = Job { version: VERSION, job_id, kind, object: String::new(), payload, staged_at_ms: NOW_MS, trace: None, apart: None, payment: None };
             (number, serde_json::to_string(&job).unwrap())
         }).collect();
         let packed = messages(jobs.clone());

@@ -38,6 +38,8 @@ const SMALL = {
   settlement_closings: 'one row a day',
   settlement_files: 'one row a day',
   settlement_late: 'movements that came late, until the next file has them',
+  shard_layouts: 'one row for each change of the layout',
+  shards: 'one row for each shard: a page asks at most 200',
 };
 
 /** What no rule below knows of, each with what bounds it. */

@@ -43,6 +43,9 @@ pub struct Job {
     /// It goes on by itself, in the queue of its kind, and has all the time that it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
+    /// The payment that it is about, where the read model has shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payment: Option<JobPayment>,
 }
 
 /// What a job that goes on by itself takes with it from its last try.
@@ -54,6 +57,23 @@ pub struct Apart {
     /// The result, if it is done and was not written down: that is all that is left to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+}
+
+/// What says where the rows of a payment stand: see [`placement`](crate::placement).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobPayment {
+    /// Whose it is, as stored.
+    pub owner: String,
+    /// When it was made, in ms since the epoch.
+    pub made_at_ms: u64,
+}
+
+impl JobPayment {
+    /// Of the payment that a snapshot is of.
+    pub fn of_snapshot(snapshot: &Snapshot) -> Option<Self> {
+        let payment = snapshot.payment.as_ref()?;
+        Some(Self { owner: snapshot.owner.clone(), made_at_ms: payment.created_at_ms })
+    }
 }
 
 impl Job {
@@ -68,6 +88,17 @@ impl Job {
         }
         job.apart.iter_mut().for_each(|apart| apart.frozen = None);
         serde_json::to_string(&job)
+    }
+
+    /// The payment that it is about, where it says so: a projection always does.
+    pub fn about(&self) -> Option<JobPayment> {
+        let of_payload = || {
+            let owner = self.payload.get("owner")?.as_str()?.to_owned();
+            let made_at_ms = self.payload.pointer("/payment/created_at_ms")?.as_u64()?;
+            Some(JobPayment { owner, made_at_ms })
+        };
+        let told = (self.kind == JobKind::Project).then(of_payload).flatten();
+        self.payment.clone().or(told)
     }
 
     /// A projection as it is sent, with as much of the snapshot as fits.

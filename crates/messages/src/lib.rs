@@ -9,6 +9,7 @@ pub mod inspection;
 pub mod job;
 pub mod message;
 pub mod operations;
+pub mod placement;
 pub mod queue;
 pub mod settlement;
 pub mod snapshot;

@@ -42,6 +42,11 @@ pub async fn ask_stub<T: DeserializeOwned>(
     Ok(serde_json::from_str(&answer)?)
 }
 
+/// Asks an object that takes a text and answers one.
+pub(crate) async fn ask_text(stub: Stub, question: &str) -> Result<String> {
+    call(&stub.into_rpc(), question).await
+}
+
 /// What the runtime says of an object without the method.
 const NO_METHOD: &str = "does not implement the method";
 

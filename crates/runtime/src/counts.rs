@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use worker::{Env, Result};
 
-use crate::db::Db;
 use crate::metrics::text::gauge;
+use crate::places::ReadModel;
 
 /// What waits: webhooks that are not processed yet, and differences that nobody has explained.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -35,5 +35,11 @@ pub async fn backlog(env: &Env) -> Result<Backlog> {
             (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
             (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks
          FROM inbox WHERE state = 'waiting'";
-    Ok(Db::of(env)?.first(sql, Vec::new()).await?.unwrap_or_default())
+    let all: Vec<Backlog> = ReadModel::of(env).rows(sql, Vec::new()).await?;
+    Ok(all.into_iter().fold(Backlog::default(), |sum, here| Backlog {
+        waiting: sum.waiting + here.waiting,
+        oldest_at_ms: sum.oldest_at_ms.or(here.oldest_at_ms),
+        dead: sum.dead + here.dead,
+        breaks: sum.breaks + here.breaks,
+    }))
 }

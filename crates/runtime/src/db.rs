@@ -1,91 +1,74 @@
-//! D1, as far as it is used here: statements with text and whole numbers.
+//! The read model, as far as it is used here: statements with text and whole numbers, in D1 or in a shard.
+
+use std::rc::Rc;
 
 use serde::de::DeserializeOwned;
 use worker::wasm_bindgen::JsValue;
 use worker::{D1Database, D1PreparedStatement, D1Result, Env, Result};
 
 use crate::metrics;
+use crate::shard::Shard;
+pub use crate::statement::{Statement, Value};
 
-/// A value in a statement.
-#[derive(Clone, Debug)]
-pub enum Value {
-    /// Nothing.
-    Null,
-    /// A whole number below 2⁵³.
-    Number(u64),
-    /// Text.
-    Text(String),
+/// A place of the read model: D1, or one shard of it. Both have the same tables and take the same statements.
+#[derive(Clone)]
+pub struct Db(Place);
+
+#[derive(Clone)]
+enum Place {
+    D1(Rc<D1Database>),
+    Shard(Shard),
 }
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl<T: Into<Self>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
-
-impl From<Value> for JsValue {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Null => Self::NULL,
-            // D1 takes no BigInt.
-            #[allow(clippy::cast_precision_loss)]
-            Value::Number(number) => Self::from_f64(number as f64),
-            Value::Text(text) => Self::from_str(&text),
-        }
-    }
-}
-
-/// The read model.
-pub struct Db(D1Database);
 
 impl Db {
-    /// As bound: `DB`.
+    /// D1, as bound: `DB`.
     pub fn of(env: &Env) -> Result<Self> {
-        Ok(Self(env.d1("DB")?))
+        Ok(Self(Place::D1(Rc::new(env.d1("DB")?))))
+    }
+
+    /// The shard of this name. It must be written down in D1 before anything is written into it: see [`Places`](crate::places::Places).
+    pub(crate) fn shard(env: &Env, name: &str) -> Self {
+        Self(Place::Shard(Shard::new(env, name)))
+    }
+
+    /// The name of the shard; `None` for D1.
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            Place::D1(_) => None,
+            Place::Shard(shard) => Some(shard.name()),
+        }
     }
 
     /// A statement.
-    pub fn statement(&self, sql: &str, values: Vec<Value>) -> Result<D1PreparedStatement> {
-        let values: Vec<JsValue> = values.into_iter().map(JsValue::from).collect();
-        self.0.prepare(sql).bind(&values)
+    pub fn statement(&self, sql: &str, values: Vec<Value>) -> Result<Statement> {
+        Ok(Statement { sql: sql.to_owned(), values })
     }
 
     /// Runs one, without its rows. Gives how many rows it changed.
     pub async fn run(&self, sql: &str, values: Vec<Value>) -> Result<usize> {
-        let result = self.statement(sql, values)?.run().await?;
-        counted(&result)?;
-        Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
+        match &self.0 {
+            Place::D1(d1) => {
+                let result = prepared(d1, sql, values)?.run().await?;
+                counted(&result)?;
+                Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
+            }
+            Place::Shard(shard) => Ok(shard.one(sql, values).await?.changes),
+        }
     }
 
     /// Runs one and gives its rows.
     pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
-        let result = self.statement(sql, values)?.all().await?;
-        counted(&result)?;
-        result.results()
+        match &self.0 {
+            Place::D1(d1) => {
+                let result = prepared(d1, sql, values)?.all().await?;
+                counted(&result)?;
+                result.results()
+            }
+            Place::Shard(shard) => {
+                let rows = shard.one(sql, values).await?.rows;
+                rows.into_iter().map(|row| Ok(serde_json::from_value(row)?)).collect()
+            }
+        }
     }
 
     /// Runs one and gives its first row.
@@ -94,18 +77,31 @@ impl Db {
     }
 
     /// Runs all of them, or none.
-    pub async fn batch(&self, statements: Vec<D1PreparedStatement>) -> Result<()> {
+    pub async fn batch(&self, statements: Vec<Statement>) -> Result<()> {
         self.batch_changes(statements).await.map(drop)
     }
 
     /// The same. Gives how many rows each has changed.
-    pub async fn batch_changes(&self, statements: Vec<D1PreparedStatement>) -> Result<Vec<usize>> {
-        let changed = |result: &D1Result| {
-            counted(result)?;
-            Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
-        };
-        self.0.batch(statements).await?.iter().map(changed).collect()
+    pub async fn batch_changes(&self, statements: Vec<Statement>) -> Result<Vec<usize>> {
+        match &self.0 {
+            Place::D1(d1) => {
+                let prepared = statements.into_iter().map(|one| prepared(d1, &one.sql, one.values));
+                let changed = |result: &D1Result| {
+                    counted(result)?;
+                    Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
+                };
+                d1.batch(prepared.collect::<Result<_>>()?).await?.iter().map(changed).collect()
+            }
+            Place::Shard(shard) => {
+                Ok(shard.ask(statements).await?.into_iter().map(|one| one.changes).collect())
+            }
+        }
     }
+}
+
+fn prepared(d1: &D1Database, sql: &str, values: Vec<Value>) -> Result<D1PreparedStatement> {
+    let values: Vec<JsValue> = values.into_iter().map(JsValue::from).collect();
+    d1.prepare(sql).bind(&values)
 }
 
 /// What was written is counted: it is billed.

@@ -12,9 +12,12 @@ pub mod http_client;
 pub mod lag;
 pub mod limiter;
 pub mod objects;
+pub mod places;
 pub mod queue;
 pub mod random;
 pub mod serve;
+pub mod shard;
+pub mod statement;
 pub mod trace;
 
 /// The time, in ms since the epoch.

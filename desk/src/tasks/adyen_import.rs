@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use worker::{Bucket, Conditional, D1PreparedStatement, Date, Env, Error, Range, Result};
+use worker::{Bucket, Conditional, Date, Env, Error, Range, Result};
 
 use super::adyen_compare::{Booked, LocalRefund, compare};
 use super::adyen_report::{Head, Line, Lines, Row};
@@ -21,7 +21,7 @@ use crate::operations;
 use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use messages::settlement::{Counts, REPORT_COLUMNS, Report, Uploaded};
 use payments::providers::Provider;
-use runtime::db::{self, Db};
+use runtime::db::{self, Db, Statement};
 use runtime::log::log;
 
 /// How much of a report is read at once, in bytes: some 1300 lines, which are one value in D1.
@@ -227,7 +227,7 @@ impl Import {
     }
 
     /// Compares all that the reports say about these payments (Adyen's ids). Returns the statements that record the result.
-    async fn compare(&self, payments: &[&str]) -> Result<Vec<D1PreparedStatement>> {
+    async fn compare(&self, payments: &[&str]) -> Result<Vec<Statement>> {
         let payments = serde_json::to_string(payments)?;
         let sql = "SELECT kind, payment, modification, resource, amount_minor, currency FROM report_lines
              WHERE payment IN (SELECT value FROM json_each(?1)) ORDER BY line_id";
@@ -246,12 +246,7 @@ impl Import {
         self.written(&lines, &breaks, &payments)
     }
 
-    fn written(
-        &self,
-        lines: &[Booked],
-        breaks: &[Break],
-        payments: &str,
-    ) -> Result<Vec<D1PreparedStatement>> {
+    fn written(&self, lines: &[Booked], breaks: &[Break], payments: &str) -> Result<Vec<Statement>> {
         let mut statements = Vec::new();
         if !breaks.is_empty() {
             let values =
@@ -293,7 +288,7 @@ impl Import {
     }
 
     /// A break for operators: an unreadable line, or a report that could not be read further.
-    fn told(&self, report: &Report, line: Option<u64>, error: &str) -> Result<D1PreparedStatement> {
+    fn told(&self, report: &Report, line: Option<u64>, error: &str) -> Result<Statement> {
         let sql =
             "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
              VALUES (?1, 'report', 'adyen', ?2, 'open', ?3, ?4, ?4) ON CONFLICT (break_id) DO NOTHING";

@@ -13,6 +13,7 @@ use payments::payment::records::JobKind;
 use runtime::db::Db;
 use runtime::log::log;
 use runtime::metrics;
+use runtime::places::ReadModel;
 
 /// How long the runs of tasks are kept, in ms.
 const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
@@ -34,17 +35,21 @@ const LOST_MAX: u32 = 100;
 
 pub(super) async fn purge(env: &Env) -> Result<Value> {
     let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
-    let db = Db::of(env)?;
+    let model = ReadModel::of(env);
+    let db = model.d1()?;
     let now_ms = Date::now().as_millis();
     let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
          WHERE state IN ('tried', 'attempted', 'dead') AND updated_at_ms < ?1";
     let kept_since_ms = now_ms.saturating_sub(settings.personal_retention_ms);
-    let jobs = db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await?;
-    let lost = lost(&db, now_ms).await?;
+    let places = || model.places();
+    let purged = async |db: Db| db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await;
+    let jobs = sum(model.each(places().await?, purged).await?);
+    let lost = sum(model.each(places().await?, async |db: Db| lost(&db, now_ms).await).await?);
     let sql = "DELETE FROM jobs WHERE job_id IN
          (SELECT job_id FROM jobs WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
     let over_since_ms = now_ms.saturating_sub(OVER_KEPT_MS);
-    let over = db.run(sql, vec![over_since_ms.into(), OVER_MAX.into()]).await?;
+    let deleted = async |db: Db| db.run(sql, vec![over_since_ms.into(), OVER_MAX.into()]).await;
+    let over = sum(model.each(places().await?, deleted).await?);
     let sql = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
          WHERE state = 'dead' AND updated_at_ms < ?1";
     db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await?;
@@ -66,7 +71,16 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
             vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()],
         )
         .await?;
-    Ok(json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "gate": gate, "runs": runs }))
+    let mut result =
+        json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "gate": gate, "runs": runs });
+    if let (Some(missing), Some(result)) = (model.missing(), result.as_object_mut()) {
+        result.insert("missing".to_owned(), missing.into());
+    }
+    Ok(result)
+}
+
+fn sum(each: Vec<(Db, usize)>) -> usize {
+    each.into_iter().map(|(_, number)| number).sum()
 }
 
 /// Moves jobs whose message was lost to the dead letters. Returns how many there were.

@@ -34,6 +34,7 @@ use once::account::Credential;
 use once::call::FrozenRequest;
 use payments::providers::Provider;
 use runtime::db::Db;
+use runtime::places::ReadModel;
 
 /// How many connected accounts are compared in one run.
 const CONNECTED_MAX: usize = 4;
@@ -45,6 +46,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
     let now_ms = Date::now().as_millis();
     let mut run = Reconciliation {
         db: Db::of(env)?,
+        model: ReadModel::of(env),
         env: env.clone(),
         window_ms: config.reconcile_window_ms,
         quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
@@ -109,6 +111,9 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         result.insert("unmoved".to_owned(), unmoved.into());
         result.insert("asked".to_owned(), asked.into());
         result.insert("silent".to_owned(), silent?.into());
+        if let Some(missing) = run.model.missing() {
+            result.insert("missing".to_owned(), missing.into());
+        }
     }
     Ok(result)
 }
@@ -177,7 +182,7 @@ impl Reconciliation {
                 UNION ALL SELECT (SELECT min(p.stripe_account) FROM payments p WHERE p.stripe_account > used.stripe_account)
                 FROM used WHERE used.stripe_account IS NOT NULL)
              SELECT stripe_account FROM used WHERE stripe_account IS NOT NULL";
-        let used: Vec<Used> = self.rows(sql, Vec::new()).await?;
+        let used: Vec<Used> = self.rows_of_all(sql, Vec::new()).await?;
         let connected: BTreeSet<String> =
             used.into_iter().map(|used| used.stripe_account).chain(configured).collect();
         let count = u64::try_from(connected.len()).unwrap_or(u64::MAX).max(1);

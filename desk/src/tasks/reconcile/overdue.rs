@@ -30,7 +30,7 @@ impl Reconciliation {
                 UNION ALL SELECT 1 FROM refunds WHERE provider_refund = breaks.provider_payment AND status = 'succeeded'
                     AND moved_refund IS NOT provider_refund) AND ?1 IS NULL"
         );
-        self.resolved += self.run(&gone, vec![db::Value::Null, self.now_ms.into()]).await?;
+        self.resolved += self.run_in_all(&gone, vec![db::Value::Null, self.now_ms.into()]).await?;
         let range = "updated_at_ms BETWEEN ?1 AND ?2";
         let sql = format!(
             "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
@@ -62,7 +62,7 @@ impl Reconciliation {
                 self.now_ms.into(),
                 self.account.clone().into(),
             ];
-            let made = self.run(&sql, values).await?;
+            let made = self.run_in_all(&sql, values).await?;
             all += made;
             if made < BREAKS_MAX {
                 break;
@@ -78,7 +78,7 @@ impl Reconciliation {
             "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND NOT EXISTS (
                 SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
                     AND (status = 'processing' OR pending_operation IS NOT NULL))";
-        self.run(sql, vec![]).await?;
+        self.run_in_all(sql, vec![]).await?;
         let sql = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
                 last_seen_at_ms)
              SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object, status, 'open', ?1, ?1
@@ -89,6 +89,6 @@ impl Reconciliation {
                     AND updated_at_ms < ?2)
              ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
                 state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END";
-        self.run(sql, vec![self.now_ms.into(), silent_since_ms.into()]).await
+        self.run_in_all(sql, vec![self.now_ms.into(), silent_since_ms.into()]).await
     }
 }

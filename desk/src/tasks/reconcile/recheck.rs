@@ -1,9 +1,11 @@
 //! Looks again: at payments that were too recent to compare, at those of ours that were in no list, and at open breaks.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use worker::{Error, Result};
 
-use super::session::{Findings, Reconciliation};
+use super::session::{Findings, Reconciliation, newest};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::compare::{Break, LocalRecord, missing, must_exist};
 use crate::tasks::cursor::Source;
@@ -14,6 +16,8 @@ use crate::tasks::movements::{self, Matched};
 /// These limits are shared among the accounts of a run.
 const AGAIN_MAX: u32 = 50;
 const UNLISTED_MAX: u32 = 100;
+/// How many a shard is asked for.
+const UNLISTED_OF_A_SHARD_MAX: u32 = 1_000;
 /// How many open breaks are looked at again in one run.
 const OLD_MAX: u32 = 20;
 
@@ -56,21 +60,46 @@ impl Reconciliation {
              AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'missing:stripe:' || coalesce(payments.provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
         );
+        let most = self.share_of(UNLISTED_MAX);
+        // A shard does not know which of its payments are breaks already.
+        let is_many = self.model.is_many().await?;
         let sql = format!(
             "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {}",
             breaks::local_records_sql(&unlisted),
-            self.share_of(UNLISTED_MAX)
+            if is_many { UNLISTED_OF_A_SHARD_MAX } else { most }
         );
         let until_ms = read.through_ms.min(self.quiet_since_ms);
-        let rows: Vec<LocalRecord> = self
-            .rows(&sql, vec![since.through_ms.into(), until_ms.into(), self.account.clone().into()])
-            .await?;
+        let values = vec![since.through_ms.into(), until_ms.into(), self.account.clone().into()];
+        let mut rows: Vec<LocalRecord> = self.rows_of_all(&sql, values).await?;
+        if is_many {
+            rows = self.without_known(newest(rows)).await?;
+            rows.sort_by_key(|row| row.updated_at_ms);
+            rows.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        }
         let ids = rows.iter().filter_map(|row| row.provider_payment.as_deref()).collect();
         let absent = self.fetch_and_compare(ids).await?;
         let is_absent =
             |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| absent.contains(id));
         let breaks = rows.iter().filter(is_absent).map(missing).collect();
         self.write(&Findings { breaks, ..Findings::default() }).await
+    }
+
+    /// Those of which D1 has no break that says that they are missing.
+    async fn without_known(&mut self, mut rows: Vec<LocalRecord>) -> Result<Vec<LocalRecord>> {
+        #[derive(Deserialize)]
+        struct Known {
+            break_id: String,
+        }
+        let id = |row: &LocalRecord| {
+            format!("missing:stripe:{}", row.provider_payment.as_ref().unwrap_or(&row.resource))
+        };
+        let ids: Vec<String> = rows.iter().map(id).collect();
+        let sql = "SELECT break_id FROM breaks WHERE break_id IN (SELECT value FROM json_each(?1))
+            AND state != 'resolved' AND state != 'repaired'";
+        let known: Vec<Known> = self.rows(sql, vec![serde_json::to_string(&ids)?.into()]).await?;
+        let known: BTreeSet<String> = known.into_iter().map(|known| known.break_id).collect();
+        rows.retain(|row| !known.contains(&id(row)));
+        Ok(rows)
     }
 
     /// Compares open breaks again that no list covers any more.

@@ -1,5 +1,6 @@
 //! The state of one run, and its reads and writes: cursors, our records, and what was found.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use worker::{Date, Delay, Env, Error, Result};
 
 use crate::operations;
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
-use crate::tasks::compare::{Break, LocalRecords};
+use crate::tasks::compare::{Break, LocalRecord, LocalRecords};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{LocalRefund, Refunds};
 use crate::tasks::pace::{AT_ONCE, REQUEST_MS, Used};
@@ -17,13 +18,17 @@ use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
 use runtime::db::{self, Db};
+use runtime::places::ReadModel;
 
 /// How many breaks one statement writes: a value of D1 has at most 2 MB.
 const BREAKS_AT_ONCE: usize = 1_000;
 
 /// The state of one run.
 pub(super) struct Reconciliation {
+    /// D1: what is not of one payment alone.
     pub(super) db: Db,
+    /// Our payments, wherever they stand.
+    pub(super) model: ReadModel,
     pub(super) env: Env,
     /// For how long payments are compared again, in ms.
     pub(super) window_ms: u64,
@@ -161,6 +166,28 @@ impl Reconciliation {
         self.db.run(sql, values).await
     }
 
+    /// The rows of all places. One that does not answer leaves nothing out without a word: a payment would seem to be unknown.
+    pub(super) async fn rows_of_all<T: serde::de::DeserializeOwned>(
+        &mut self,
+        sql: &str,
+        values: Vec<db::Value>,
+    ) -> Result<Vec<T>> {
+        self.count_queries(1);
+        let rows = self.model.rows(sql, values).await?;
+        match self.model.missing() {
+            Some(missing) => Err(Error::RustError(missing)),
+            None => Ok(rows),
+        }
+    }
+
+    /// Runs a statement in all places. Those that answer go on without the others.
+    pub(super) async fn run_in_all(&mut self, sql: &str, values: Vec<db::Value>) -> Result<usize> {
+        self.count_queries(1);
+        let places = self.model.places().await?;
+        let changed = self.model.each(places, async |db: Db| db.run(sql, values.clone()).await).await?;
+        Ok(changed.into_iter().map(|(_, changed)| changed).sum())
+    }
+
     /// Our payments with these provider ids or our ids.
     pub(super) async fn local_records(&mut self, ids: &[&str], resources: &[&str]) -> Result<LocalRecords> {
         if ids.is_empty() && resources.is_empty() {
@@ -174,7 +201,7 @@ impl Reconciliation {
         let (ids, resources) = (serde_json::to_string(ids)?, serde_json::to_string(resources)?);
         let values =
             vec![ids.into(), resources.into(), self.account.clone().into(), self.same_books.clone().into()];
-        Ok(LocalRecords::new(self.rows(&sql, values).await?))
+        Ok(LocalRecords::new(newest(self.rows_of_all(&sql, values).await?)))
     }
 
     pub(super) async fn local_refunds(&mut self, ids: &[&str]) -> Result<Refunds> {
@@ -183,7 +210,7 @@ impl Reconciliation {
         }
         let sql = "SELECT provider_refund, status, amount_minor, currency FROM refunds
             WHERE provider = 'stripe' AND provider_refund IN (SELECT value FROM json_each(?1))";
-        let rows: Vec<LocalRefund> = self.rows(sql, vec![serde_json::to_string(ids)?.into()]).await?;
+        let rows: Vec<LocalRefund> = self.rows_of_all(sql, vec![serde_json::to_string(ids)?.into()]).await?;
         Ok(Refunds::new(rows))
     }
 
@@ -191,6 +218,8 @@ impl Reconciliation {
     pub(super) async fn write(&mut self, found: &Findings<'_>) -> Result<()> {
         let list = |ids: &[&str]| serde_json::to_string(ids).map(db::Value::from);
         let mut statements = Vec::new();
+        // These change payments, wherever they stand.
+        let mut marks = Vec::new();
         let breaks: Vec<String> = found.breaks.iter().map(id).collect();
         for breaks in found.breaks.chunks(BREAKS_AT_ONCE) {
             let values = vec![
@@ -220,15 +249,24 @@ impl Reconciliation {
                 "UPDATE payments SET {mark} = provider_payment
                  WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
             );
-            statements.push(self.db.statement(&sql, vec![list(ids)?])?);
+            marks.push(self.db.statement(&sql, vec![list(ids)?])?);
         }
         if !found.refunded.is_empty() {
             let sql = "UPDATE refunds SET moved_refund = provider_refund
                 WHERE provider_refund IN (SELECT value FROM json_each(?1)) AND moved_refund IS NOT provider_refund";
-            statements.push(self.db.statement(sql, vec![list(&found.refunded)?])?);
+            marks.push(self.db.statement(sql, vec![list(&found.refunded)?])?);
         }
+        self.count_queries(statements.len() + marks.len());
+        if !marks.is_empty() {
+            let shards = self.model.places().await?.into_iter().filter(|db| db.name().is_some()).collect();
+            self.model.each(shards, async |db: Db| db.batch(marks.clone()).await).await?;
+            // Without the mark a payment would seem to be missing there: the list is read again.
+            if let Some(missing) = self.model.missing() {
+                return Err(Error::RustError(missing));
+            }
+        }
+        statements.extend(marks);
         if !statements.is_empty() {
-            self.count_queries(statements.len());
             self.db.batch(statements).await?;
         }
         if !found.compared.is_empty() {
@@ -250,6 +288,14 @@ impl Reconciliation {
         self.breaks.extend(breaks);
         Ok(())
     }
+}
+
+/// Each payment once: while it is moved it may stand in two places.
+pub(super) fn newest(mut rows: Vec<LocalRecord>) -> Vec<LocalRecord> {
+    rows.sort_by_key(|row| Reverse(row.updated_at_ms));
+    let mut known = BTreeSet::new();
+    rows.retain(|row| known.insert(row.resource.clone()));
+    rows
 }
 
 fn id(found: &Break) -> String {

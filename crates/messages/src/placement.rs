@@ -1,0 +1,261 @@
+//! Where the rows of a payment stand in the read model: in D1, or in a shard. Pure: the layouts say it, and whoever asks for the same payment
+//! gets the same place.
+//!
+//! - A payment's place follows from whose it is, when it was made and its object, none of which ever changes.
+//! - A layout begins in the future, so that all isolates know it before it counts.
+//! - What has no payment (a customer, a bound key) stays in D1.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use once::id::digest;
+use payments::timestamp;
+
+/// The most slots of a layout.
+pub const SLOTS_MAX: u32 = 100;
+/// How much later than now a layout, and a move, must begin, in ms: an isolate may go by what it read some seconds ago.
+pub const LEAD_MS: u64 = 60_000;
+/// For how long after a move begins messages may still be written to where they belonged before, in ms: a job takes at most 90 s.
+pub const STRAGGLE_MS: u64 = 120_000;
+
+/// How payments that are made from a moment on are spread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Its number: the first part of the names of its shards.
+    pub layout_id: u64,
+    /// From when on payments that are made are its, in ms since the epoch.
+    pub from_ms: u64,
+    /// Over how many shards a month; 0: they stay in D1.
+    pub slots: u32,
+    /// Over how many of these an owner's payments are spread, where it is not one.
+    #[serde(default)]
+    pub spread: BTreeMap<String, u32>,
+    /// Payments in D1 that were made since then are its, too, in ms since the epoch …
+    #[serde(default)]
+    pub moved_since_ms: Option<u64>,
+    /// … from this moment on, in ms since the epoch.
+    #[serde(default)]
+    pub moved_at_ms: Option<u64>,
+}
+
+/// The name of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardName {
+    /// The month in which its payments were made: `2026-11`. First: so the order of names is that of time.
+    pub month: String,
+    /// Whose layout it is.
+    pub layout_id: u64,
+    /// Which of the slots.
+    pub slot: u32,
+}
+
+impl fmt::Display for ShardName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "g{}-{}-{:03}", self.layout_id, self.month, self.slot)
+    }
+}
+
+impl ShardName {
+    /// Reads a name.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (layout_id, rest) = text.strip_prefix('g')?.split_once('-')?;
+        let (month, slot) = rest.rsplit_once('-')?;
+        let name =
+            Self { month: month.to_owned(), layout_id: layout_id.parse().ok()?, slot: slot.parse().ok()? };
+        (name.to_string() == text).then_some(name)
+    }
+}
+
+/// Where the rows of a payment stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The shard; `None` is D1.
+    pub shard: Option<ShardName>,
+    /// It was made in D1 and is moved: what is not there yet is still here.
+    pub was_in_d1: bool,
+}
+
+/// Where the rows of a payment stand at `now_ms`: of this owner, made at this moment (in ms since the epoch), in this object.
+pub fn home(layouts: &[Layout], owner: &str, made_at_ms: u64, object: &str, now_ms: u64) -> Home {
+    let shard = |layout: &Layout| ShardName {
+        month: month(made_at_ms),
+        layout_id: layout.layout_id,
+        slot: layout.slot(owner, object),
+    };
+    match in_force(layouts, made_at_ms) {
+        Some(layout) if layout.slots > 0 => Home { shard: Some(shard(layout)), was_in_d1: false },
+        _ => {
+            let mover = layouts.iter().filter(|layout| layout.moves(made_at_ms, now_ms));
+            // The first one keeps what it has taken.
+            let first = mover.min_by_key(|layout| (layout.moved_at_ms, layout.layout_id));
+            Home { shard: first.map(shard), was_in_d1: first.is_some() }
+        }
+    }
+}
+
+/// The layout of payments that are made at a moment; `None` before the first.
+pub fn in_force(layouts: &[Layout], made_at_ms: u64) -> Option<&Layout> {
+    let begun = layouts.iter().filter(|layout| layout.from_ms <= made_at_ms);
+    begun.max_by_key(|layout| (layout.from_ms, layout.layout_id))
+}
+
+/// Whether payments of an owner may stand in a shard. Those of an owner whose spread was changed meanwhile are in other slots of another layout.
+pub fn may_have(layouts: &[Layout], owner: &str, shard: &ShardName) -> bool {
+    let layout = layouts.iter().find(|layout| layout.layout_id == shard.layout_id);
+    layout.is_some_and(|layout| layout.slots_of(owner).contains(&shard.slot))
+}
+
+/// The month of a moment (UTC): `2026-11`.
+pub fn month(at_ms: u64) -> String {
+    timestamp(at_ms).chars().take(7).collect()
+}
+
+impl Layout {
+    fn slot(&self, owner: &str, object: &str) -> u32 {
+        let spread = self.spread_of(owner);
+        let (first, offset) = (hash("owner", owner), hash("object", object) % spread);
+        u32::try_from(first.wrapping_add(offset) % u64::from(self.slots.max(1))).unwrap_or(0)
+    }
+
+    /// The slots in which an owner's payments may be.
+    pub fn slots_of(&self, owner: &str) -> BTreeSet<u32> {
+        let first = hash("owner", owner);
+        let slot = |offset: u64| first.wrapping_add(offset) % u64::from(self.slots.max(1));
+        (0..self.spread_of(owner)).filter_map(|offset| u32::try_from(slot(offset)).ok()).collect()
+    }
+
+    fn spread_of(&self, owner: &str) -> u64 {
+        self.spread.get(owner).copied().unwrap_or(1).clamp(1, self.slots.max(1)).into()
+    }
+
+    /// Whether a payment that was made in D1 at a moment counts as moved here.
+    fn moves(&self, made_at_ms: u64, now_ms: u64) -> bool {
+        self.slots > 0
+            && self.moved_since_ms.is_some_and(|since_ms| since_ms <= made_at_ms)
+            && self.moved_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+            && made_at_ms < self.from_ms
+    }
+}
+
+/// A number that stands for a name. Shifted, so that sums stay far from where they would wrap.
+fn hash(what: &str, name: &str) -> u64 {
+    let hash = digest(&[b"shard", what.as_bytes(), name.as_bytes()]);
+    hash.iter().take(7).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOV: u64 = 1_793_491_200_000;
+    const DAY: u64 = 86_400_000;
+
+    fn layout(layout_id: u64, from_ms: u64, slots: u32) -> Layout {
+        Layout { layout_id, from_ms, slots, spread: BTreeMap::new(), moved_since_ms: None, moved_at_ms: None }
+    }
+
+    fn name(layouts: &[Layout], owner: &str, made_at_ms: u64, object: &str, now_ms: u64) -> String {
+        let home = home(layouts, owner, made_at_ms, object, now_ms);
+        home.shard.map_or("D1".to_owned(), |shard| shard.to_string())
+    }
+
+    #[test]
+    fn before_the_first_layout_all_is_in_d1_and_after_it_in_the_shards_of_its_month() {
+        let layouts = [layout(1, NOV, 10)];
+        assert_eq!(name(&[], "account:a", NOV, "o", NOV), "D1");
+        assert_eq!(name(&layouts, "account:a", NOV - 1, "o", NOV), "D1");
+        assert!(name(&layouts, "account:a", NOV, "o", NOV).starts_with("g1-2026-11-00"));
+        assert!(name(&layouts, "account:a", NOV + 31 * DAY, "o", NOV).starts_with("g1-2026-12-00"));
+    }
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let shard = ShardName { month: "2026-11".to_owned(), layout_id: 12, slot: 7 };
+        assert_eq!(ShardName::parse("g12-2026-11-007"), Some(shard));
+        for other in ["", "g1", "g1-2026-11", "x1-2026-11-001", "g1-2026-11-1", "g01-2026-11-001"] {
+            assert_eq!(ShardName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_place_never_changes_by_later_layouts_nor_by_the_clock() {
+        let first = layout(1, NOV, 10);
+        let later = [
+            vec![first.clone()],
+            vec![first.clone(), layout(2, NOV + DAY, 20)],
+            vec![first.clone(), layout(2, NOV + DAY, 0), layout(3, NOV + 2 * DAY, 3)],
+            vec![first, Layout { moved_since_ms: Some(0), moved_at_ms: Some(0), ..layout(2, NOV + DAY, 5) }],
+        ];
+        for number in 0..200 {
+            let (owner, object) = (format!("account:{}", number % 7), format!("{number:064x}"));
+            let at = |layouts: &[Layout], now_ms| name(layouts, &owner, NOV + number, &object, now_ms);
+            let was = at(&later[0], NOV);
+            for layouts in &later {
+                assert_eq!(at(layouts, NOV), was);
+                assert_eq!(at(layouts, NOV + 100 * DAY), was);
+            }
+        }
+    }
+
+    #[test]
+    fn payments_are_spread_evenly_and_an_account_over_no_more_than_its_spread() {
+        let mut layout = layout(1, NOV, 10);
+        layout.spread = BTreeMap::from([("account:large".to_owned(), 4), ("account:all".to_owned(), 99)]);
+        let layouts = [layout.clone()];
+        let shards = |owner: &str, objects: u32| {
+            let mut counts = BTreeMap::<u32, u32>::new();
+            for object in 0..objects {
+                let home = home(&layouts, owner, NOV, &format!("{object:064x}"), NOV);
+                let shard = home.shard.unwrap();
+                assert!(may_have(&layouts, owner, &shard));
+                *counts.entry(shard.slot).or_default() += 1;
+            }
+            counts
+        };
+        assert_eq!(shards("account:small", 500).len(), 1);
+        assert_eq!(shards("account:large", 4000).len(), 4);
+        for (owner, slots) in [("account:large", 4), ("account:all", 10)] {
+            for count in shards(owner, 1000 * slots).values() {
+                assert!((900..1100).contains(count), "{count} of 1000");
+            }
+        }
+        let mut by_owner = BTreeMap::<u32, u32>::new();
+        for owner in 0..5_000 {
+            *by_owner.entry(layout.slot(&format!("account:{owner}"), "o")).or_default() += 1;
+        }
+        assert_eq!(by_owner.len(), 10);
+        assert!(by_owner.values().all(|count| (400..600).contains(count)), "{by_owner:?}");
+        let other = ShardName {
+            slot: (layout.slot("account:small", "o") + 1) % 10,
+            layout_id: 1,
+            month: "2026-11".to_owned(),
+        };
+        assert!(!may_have(&layouts, "account:small", &other));
+    }
+
+    #[test]
+    fn what_was_in_d1_is_moved_from_a_moment_on_and_the_first_layout_keeps_it() {
+        let moving =
+            Layout { moved_since_ms: Some(NOV - 10), moved_at_ms: Some(NOV + 50), ..layout(1, NOV, 4) };
+        let later = Layout { moved_since_ms: Some(0), moved_at_ms: Some(NOV + 90), ..layout(2, NOV + 60, 8) };
+        let layouts = [moving, later];
+        let at = |made_at_ms, now_ms| home(&layouts, "account:a", made_at_ms, "o", now_ms);
+        assert_eq!(at(NOV - 10, NOV + 49), Home { shard: None, was_in_d1: false });
+        let moved = at(NOV - 10, NOV + 50);
+        assert!(moved.was_in_d1);
+        assert_eq!(moved.shard.as_ref().unwrap().layout_id, 1);
+        assert_eq!(at(NOV - 10, NOV + 1000), moved, "the second one leaves it");
+        assert_eq!(at(NOV - 11, NOV + 89).shard, None);
+        assert_eq!(at(NOV - 11, NOV + 90).shard.unwrap().layout_id, 2);
+        assert!(!at(NOV, NOV + 1000).was_in_d1, "it was made there");
+    }
+
+    #[test]
+    fn back_to_d1_is_a_layout_without_slots() {
+        let layouts = [layout(1, NOV, 4), layout(2, NOV + DAY, 0)];
+        assert!(home(&layouts, "account:a", NOV, "o", NOV + 2 * DAY).shard.is_some());
+        assert_eq!(home(&layouts, "account:a", NOV + DAY, "o", NOV + 2 * DAY).shard, None);
+    }
+}

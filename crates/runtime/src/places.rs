@@ -1,0 +1,419 @@
+//! All places of the read model: D1, and the shards that its directory names, where the binding `SHARDS` is. Without the binding there is
+//! D1 alone, and nothing of this asks for anything.
+//!
+//! - A shard is written down in D1 before anything is written into it: none that has rows is unknown.
+//! - D1 must answer. A shard that does not is told of, and what the others have is shown.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use futures_util::stream::{self, StreamExt as _};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use worker::{Env, Error, Result};
+
+use crate::db::{Db, Value};
+use crate::log::log;
+use crate::now_ms;
+use crate::shard::BINDING;
+use messages::placement::{self, Layout, ShardName};
+
+/// For how long an isolate goes by the layouts that it has read, in ms: a layout begins later than that.
+const FRESH_MS: u64 = 10_000;
+/// How many places are asked at once: a Worker has six connections that wait for an answer.
+const AT_ONCE: usize = 6;
+/// How many places one reader asks at most.
+pub const PLACES_MAX: usize = 200;
+
+/// What the directory says.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// The layouts, the oldest first.
+    pub layouts: Vec<Layout>,
+    /// The shards that have rows, or are about to: those of the newest month first.
+    pub shards: Vec<ShardName>,
+}
+
+thread_local! {
+    /// Whether the shards are bound. It does not change while an isolate lives.
+    static IS_BOUND: Cell<Option<bool>> = const { Cell::new(None) };
+    static KNOWN: RefCell<Option<(u64, Rc<Directory>)>> = const { RefCell::new(None) };
+    /// The shards of which this isolate knows that they are written down.
+    static WRITTEN_DOWN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Whether there may be shards.
+pub fn is_bound(env: &Env) -> bool {
+    IS_BOUND.get().unwrap_or_else(|| {
+        let is_bound = env.durable_object(BINDING).is_ok();
+        IS_BOUND.set(Some(is_bound));
+        is_bound
+    })
+}
+
+/// The directory, as an isolate may go by it to write: some seconds old, and older while D1 does not answer.
+pub async fn known(env: &Env) -> Result<Rc<Directory>> {
+    if !is_bound(env) {
+        return Ok(Rc::default());
+    }
+    let known = KNOWN.with_borrow(Clone::clone);
+    match known {
+        Some((read_at_ms, directory)) if now_ms().saturating_sub(read_at_ms) < FRESH_MS => Ok(directory),
+        _ => fresh(env).await,
+    }
+}
+
+/// The directory as it is now; while D1 does not answer, as it was.
+pub async fn fresh(env: &Env) -> Result<Rc<Directory>> {
+    if !is_bound(env) {
+        return Ok(Rc::default());
+    }
+    let read_at_ms = now_ms();
+    match read(env).await {
+        Ok(directory) => {
+            let directory = Rc::new(directory);
+            KNOWN.set(Some((read_at_ms, Rc::clone(&directory))));
+            Ok(directory)
+        }
+        Err(error) => match KNOWN.with_borrow(Clone::clone) {
+            Some((_, directory)) => {
+                log("error", &[("event", "shards_unreadable".into()), ("error", error.to_string().into())]);
+                Ok(directory)
+            }
+            None => Err(error),
+        },
+    }
+}
+
+/// All of it in one statement. The columns of a layout have the names of its fields.
+const READ: &str = "SELECT
+        (SELECT json_group_array(json_object('layout_id', layout_id, 'from_ms', from_ms, 'slots', slots, 'spread', json(spread),
+            'moved_since_ms', moved_since_ms, 'moved_at_ms', moved_at_ms)) FROM shard_layouts) AS layouts,
+        (SELECT json_group_array(name) FROM shards) AS shards";
+
+async fn read(env: &Env) -> Result<Directory> {
+    #[derive(Deserialize)]
+    struct Row {
+        layouts: String,
+        shards: String,
+    }
+    let Some(row) = Db::of(env)?.first::<Row>(READ, Vec::new()).await? else {
+        return Ok(Directory::default());
+    };
+    let mut layouts: Vec<Layout> = serde_json::from_str(&row.layouts)?;
+    layouts.sort_by_key(|layout| layout.layout_id);
+    let names: Vec<String> = serde_json::from_str(&row.shards)?;
+    let mut shards: Vec<ShardName> = names.iter().filter_map(|name| ShardName::parse(name)).collect();
+    shards.sort_by(|one, other| other.cmp(one));
+    Ok(Directory { layouts, shards })
+}
+
+/// Where the rows of one payment stand.
+#[derive(Clone)]
+pub struct Home {
+    /// Where they are written.
+    pub db: Db,
+    /// Where they were made, while they are moved from there: what is not in `db` may be here.
+    pub before: Option<Db>,
+}
+
+impl Home {
+    /// Both, the newer one first.
+    pub fn each(&self) -> impl Iterator<Item = &Db> {
+        std::iter::once(&self.db).chain(&self.before)
+    }
+
+    /// The first row that is found.
+    pub async fn first<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Option<T>> {
+        for db in self.each() {
+            if let Some(row) = db.first(sql, values.clone()).await? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Of a payment by its owner, when it was made (in ms since the epoch) and its object; without these, and for what has no payment, D1.
+pub async fn home(env: &Env, owner: Option<&str>, made_at_ms: Option<u64>, object: &str) -> Result<Home> {
+    let d1 = Db::of(env)?;
+    let (Some(owner), Some(made_at_ms), true) = (owner, made_at_ms, is_bound(env)) else {
+        return Ok(Home { db: d1, before: None });
+    };
+    let directory = known(env).await?;
+    let home = placement::home(&directory.layouts, owner, made_at_ms, object, now_ms());
+    let Some(shard) = home.shard else { return Ok(Home { db: d1, before: None }) };
+    let db = shard_to_write(env, &d1, &shard).await?;
+    Ok(Home { db, before: home.was_in_d1.then_some(d1) })
+}
+
+/// A shard that is written down.
+pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db> {
+    let name = shard.to_string();
+    if !WRITTEN_DOWN.with_borrow(|names| names.contains(&name)) {
+        let sql = "INSERT INTO shards (name, made_at_ms) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+        d1.run(sql, vec![name.as_str().into(), now_ms().into()]).await?;
+        WRITTEN_DOWN.with_borrow_mut(|names| names.insert(name.clone()));
+    }
+    Ok(Db::shard(env, &name))
+}
+
+/// The whole read model, for one reader: a request or the run of a task.
+pub struct ReadModel {
+    env: Env,
+    directory: OnceCell<Rc<Directory>>,
+    /// The shards that did not answer.
+    silent: RefCell<BTreeSet<String>>,
+    /// Whether there are more than are asked.
+    is_cut: Cell<bool>,
+}
+
+/// A row of a list that is in many places.
+pub trait Listed {
+    /// What the list is ordered by: the first one comes first.
+    type Order: Ord;
+    /// Its place in the list.
+    fn order(&self) -> Self::Order;
+    /// What it is: rows with the same id are one.
+    fn id(&self) -> String;
+    /// Of two rows that are one, the greater counts.
+    fn version(&self) -> u64;
+}
+
+impl ReadModel {
+    /// Reads nothing yet.
+    pub fn of(env: &Env) -> Self {
+        let (directory, silent) = (OnceCell::new(), RefCell::default());
+        Self { env: env.clone(), directory, silent, is_cut: Cell::new(false) }
+    }
+
+    /// D1.
+    pub fn d1(&self) -> Result<Db> {
+        Db::of(&self.env)
+    }
+
+    /// What the directory says.
+    pub async fn directory(&self) -> Result<Rc<Directory>> {
+        if let Some(known) = self.directory.get() {
+            return Ok(Rc::clone(known));
+        }
+        let read = fresh(&self.env).await?;
+        Ok(Rc::clone(self.directory.get_or_init(|| read)))
+    }
+
+    /// Whether there is more than D1.
+    pub async fn is_many(&self) -> Result<bool> {
+        Ok(!self.directory().await?.shards.is_empty())
+    }
+
+    /// All places: D1 first, then the shards, those of the newest month first.
+    pub async fn places(&self) -> Result<Vec<Db>> {
+        let directory = self.directory().await?;
+        if directory.shards.len() >= PLACES_MAX {
+            self.is_cut.set(true);
+        }
+        let shards = directory.shards.iter().take(PLACES_MAX - 1);
+        let shards = shards.map(|name| Db::shard(&self.env, &name.to_string()));
+        Ok(std::iter::once(self.d1()?).chain(shards).collect())
+    }
+
+    /// Asks places, some at once. The answers are in their order; a shard that gives none is told of. D1 must answer.
+    pub async fn each<T>(&self, places: Vec<Db>, ask: impl AsyncFn(Db) -> Result<T>) -> Result<Vec<(Db, T)>> {
+        let ask = &ask;
+        let asked = places.into_iter().map(|db| async move { (db.clone(), ask(db).await) });
+        let answers: Vec<(Db, Result<T>)> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+        let mut found = Vec::new();
+        for (db, answer) in answers {
+            match (answer, db.name()) {
+                (Ok(answer), _) => found.push((db, answer)),
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(name)) => {
+                    let error = error.to_string().into();
+                    log(
+                        "error",
+                        &[("event", "shard_silent".into()), ("shard", name.into()), ("error", error)],
+                    );
+                    self.silent.borrow_mut().insert(name.to_owned());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The rows that a statement has in all places.
+    pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
+        let found =
+            self.each(self.places().await?, async |db: Db| db.rows(sql, values.clone()).await).await?;
+        Ok(found.into_iter().flat_map(|(_, rows)| rows).collect())
+    }
+
+    /// The first row that a statement has in any place, where there is one.
+    pub async fn first<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Option<T>> {
+        Ok(self.rows(sql, values).await?.into_iter().next())
+    }
+
+    /// The same in D1 and in these shards, one month after the other until it is found.
+    pub async fn first_of<T: DeserializeOwned>(
+        &self,
+        shards: &[ShardName],
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<T>> {
+        if let Some(row) = self.d1()?.first(sql, values.clone()).await? {
+            return Ok(Some(row));
+        }
+        for month in shards.chunk_by(|one, other| one.month == other.month) {
+            let places = month.iter().map(|name| Db::shard(&self.env, &name.to_string())).collect();
+            let found = self.each(places, async |db: Db| db.first(sql, values.clone()).await).await?;
+            if let Some(row) = found.into_iter().find_map(|(_, row)| row) {
+                return Ok(Some(row));
+            }
+        }
+        match self.missing() {
+            Some(missing) => Err(Error::RustError(missing)),
+            None => Ok(None),
+        }
+    }
+
+    /// Runs a statement in all places: it changes only rows that it names. Gives how many it has changed; an error if it has changed none
+    /// and a shard did not answer.
+    pub async fn run(&self, sql: &str, values: Vec<Value>) -> Result<usize> {
+        let found = self.each(self.places().await?, async |db: Db| db.run(sql, values.clone()).await).await?;
+        let changed = found.into_iter().map(|(_, changed)| changed).sum();
+        match (changed, self.missing()) {
+            (0, Some(missing)) => Err(Error::RustError(missing)),
+            _ => Ok(changed),
+        }
+    }
+
+    /// A part of a list. `sql` gives the statement for so many rows after so many: where there is D1 alone it is asked as it is.
+    pub async fn page<T: DeserializeOwned + Listed>(
+        &self,
+        sql: impl Fn(usize, usize) -> String,
+        values: Vec<Value>,
+        limit: usize,
+        offset: usize,
+    ) -> Result<Vec<T>> {
+        if !self.is_many().await? {
+            return self.d1()?.rows(&sql(limit, offset), values).await;
+        }
+        let rows = self.rows(&sql(limit.saturating_add(offset), 0), values).await?;
+        Ok(merged(rows).into_iter().skip(offset).take(limit).collect())
+    }
+
+    /// The same of a list whose newest come first by when they were made, in ms since the epoch: month by month, until there are enough.
+    pub async fn page_by_month<T: DeserializeOwned + Listed>(
+        &self,
+        sql: impl Fn(usize, usize) -> String,
+        values: Vec<Value>,
+        (limit, offset): (usize, usize),
+        made_at_ms: impl Fn(&T) -> u64,
+    ) -> Result<Vec<T>> {
+        if !self.is_many().await? {
+            return self.d1()?.rows(&sql(limit, offset), values).await;
+        }
+        let shards = self.directory().await?.shards.clone();
+        self.newest(
+            &shards,
+            &sql(limit.saturating_add(offset), 0),
+            values,
+            limit.saturating_add(offset),
+            made_at_ms,
+        )
+        .await
+        .map(|rows| rows.into_iter().skip(offset).take(limit).collect())
+    }
+
+    /// The newest rows that D1 and these shards have, whose newest month comes first.
+    pub async fn newest<T: DeserializeOwned + Listed>(
+        &self,
+        shards: &[ShardName],
+        sql: &str,
+        values: Vec<Value>,
+        most: usize,
+        made_at_ms: impl Fn(&T) -> u64,
+    ) -> Result<Vec<T>> {
+        let mut rows: Vec<T> = self.d1()?.rows(sql, values.clone()).await?;
+        if shards.is_empty() {
+            return Ok(rows);
+        }
+        let mut asked = 1;
+        for month in shards.chunk_by(|one, other| one.month == other.month) {
+            let left = PLACES_MAX.saturating_sub(asked);
+            self.is_cut.set(self.is_cut.get() || month.len() > left);
+            let places: Vec<Db> =
+                month.iter().take(left).map(|name| Db::shard(&self.env, &name.to_string())).collect();
+            asked += places.len();
+            let found = self.each(places, async |db: Db| db.rows(sql, values.clone()).await).await?;
+            rows.extend(found.into_iter().flat_map(|(_, rows)| rows));
+            rows = merged(rows);
+            // All that are older stand in the months before, or in D1.
+            let since = month.first().map(|name| name.month.as_str()).unwrap_or_default();
+            let enough =
+                rows.iter().filter(|row| placement::month(made_at_ms(row)).as_str() >= since).count();
+            if enough >= most || asked >= PLACES_MAX {
+                break;
+            }
+        }
+        rows = merged(rows);
+        rows.truncate(most);
+        Ok(rows)
+    }
+
+    /// What a person is told of what is missing here.
+    pub fn missing(&self) -> Option<String> {
+        let all = self.directory.get().map_or(0, |directory| directory.shards.len());
+        let silent = self.silent.borrow().len();
+        let shards = if all == 1 { "shard" } else { "shards" };
+        match (silent, self.is_cut.get()) {
+            (0, false) => None,
+            (0, true) => Some(format!("Of {all} {shards} only the newest were asked: search for less.")),
+            (1, _) => Some(format!("1 of {all} {shards} did not answer: what it has is missing here.")),
+            (many, _) => {
+                Some(format!("{many} of {all} {shards} did not answer: what they have is missing here."))
+            }
+        }
+    }
+}
+
+/// In their order, each once: while a payment is moved it may stand in two places.
+pub fn merged<T: Listed>(mut rows: Vec<T>) -> Vec<T> {
+    rows.sort_by_cached_key(|row| (row.id(), Reverse(row.version())));
+    rows.dedup_by(|later, first| later.id() == first.id());
+    rows.sort_by_cached_key(T::order);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_many_places_are_in_order_and_of_two_that_are_one_the_newer_counts() {
+        #[derive(Debug, PartialEq)]
+        struct Row(&'static str, u64, u64);
+        impl Listed for Row {
+            type Order = Reverse<u64>;
+            fn order(&self) -> Self::Order {
+                Reverse(self.1)
+            }
+            fn id(&self) -> String {
+                self.0.to_owned()
+            }
+            fn version(&self) -> u64 {
+                self.2
+            }
+        }
+        let rows = vec![
+            Row("a", 1, 1),
+            Row("c", 3, 1),
+            Row("b", 2, 1),
+            Row("c", 9, 2),
+            Row("b", 2, 1),
+            Row("c", 3, 1),
+        ];
+        assert_eq!(merged(rows), [Row("c", 9, 2), Row("b", 2, 1), Row("a", 1, 1)]);
+    }
+}

@@ -1,0 +1,74 @@
+//! A shard of the read model: an object of the payments Worker, whose class (`src/shard.mjs`) runs the statements that it is given and
+//! decides nothing.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use worker::{Env, Error, Result};
+
+use crate::client;
+use crate::http_client::within;
+use crate::metrics;
+use crate::statement::{Statement, Value};
+
+/// The binding of the shards.
+pub const BINDING: &str = "SHARDS";
+/// How long a shard may take. What it was told may be done all the same, as with D1.
+const ANSWERS: Duration = Duration::from_secs(5);
+
+/// A shard.
+#[derive(Clone)]
+pub(crate) struct Shard {
+    env: Env,
+    name: String,
+}
+
+/// What came of a statement.
+#[derive(Deserialize)]
+pub(crate) struct Outcome {
+    /// Its rows, as objects.
+    pub(crate) rows: Vec<serde_json::Value>,
+    /// How many rows it changed.
+    pub(crate) changes: usize,
+    /// How many it wrote, with those of indexes.
+    written: usize,
+}
+
+impl Shard {
+    pub(crate) fn new(env: &Env, name: &str) -> Self {
+        Self { env: env.clone(), name: name.to_owned() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs all of these, or none.
+    pub(crate) async fn ask(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            results: Vec<Outcome>,
+        }
+        let stub = self.env.durable_object(BINDING)?.id_from_name(&self.name)?.get_stub()?;
+        let number = statements.len();
+        let statements: Vec<_> = statements.into_iter().map(|one| (one.sql, one.values)).collect();
+        let question = json!({ "statements": statements }).to_string();
+        let answer = within(ANSWERS, "the shard", client::ask_text(stub, &question)).await;
+        let answer = answer.map_err(|error| Error::RustError(format!("{}: {error}", self.name)))?;
+        let Answer { results } = serde_json::from_str(&answer)?;
+        if results.len() != number {
+            return Err(Error::RustError(format!("{}: not as many results as statements", self.name)));
+        }
+        let written = results.iter().map(|result| result.written).sum();
+        if written > 0 {
+            metrics::rows_written("read_model", written);
+        }
+        Ok(results)
+    }
+
+    pub(crate) async fn one(&self, sql: &str, values: Vec<Value>) -> Result<Outcome> {
+        let results = self.ask(vec![Statement { sql: sql.to_owned(), values }]).await?;
+        results.into_iter().next().ok_or_else(|| Error::RustError("a shard gave no result".to_owned()))
+    }
+}
