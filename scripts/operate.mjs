@@ -1,15 +1,12 @@
 // What an operator does to what is kept: `npm run erase -- pay_…` or `-- cust_…` drops the personal data of a payment or a customer,
 // `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew, `npm run report -- FILE.csv` imports a settlement
 // details report of Adyen's.
-//
-// PAID_ONCE_URL says where (by default the demo of this machine). ADMIN_TOKEN is the operator's secret there; behind Cloudflare
-// Access, CF_ACCESS_CLIENT_ID and CF_ACCESS_CLIENT_SECRET are a service token's.
+// scripts/lib/operator.mjs says where, and with which secret.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
+import { post } from './lib/operator.mjs';
 import { Stop, say, script } from './lib/say.mjs';
-
-const base = process.env.PAID_ONCE_URL ?? 'http://localhost:8787';
 
 const commands = {
   erase: async (id) => {
@@ -55,34 +52,3 @@ await script(async () => {
     );
   for (const id of ids) await commands[command](id);
 });
-
-/** Access takes its headers off and adds a token that the Worker checks. */
-function credentials() {
-  const { ADMIN_TOKEN, CF_ACCESS_CLIENT_ID, CF_ACCESS_CLIENT_SECRET } = process.env;
-  if (CF_ACCESS_CLIENT_ID && CF_ACCESS_CLIENT_SECRET)
-    return {
-      'cf-access-client-id': CF_ACCESS_CLIENT_ID,
-      'cf-access-client-secret': CF_ACCESS_CLIENT_SECRET,
-    };
-  return ADMIN_TOKEN ? { authorization: `Bearer ${ADMIN_TOKEN}` } : {};
-}
-
-async function post(path, { body, headers } = {}) {
-  const answer = await fetch(new URL(path, base), {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { ...credentials(), ...headers },
-    body,
-    signal: AbortSignal.timeout(60_000),
-  }).catch((error) => {
-    throw new Stop(`${base} does not answer (${error.cause?.code ?? error.message}). Set PAID_ONCE_URL.`);
-  });
-  if (answer.status >= 300 && answer.status < 400)
-    throw new Stop(
-      `${base} leads elsewhere, as Cloudflare Access does with whom it does not know. ` +
-        'Set CF_ACCESS_CLIENT_ID and CF_ACCESS_CLIENT_SECRET to a service token.',
-    );
-  const told = await answer.json().catch(() => ({}));
-  if (answer.ok) return told;
-  throw new Stop(`${path}: ${answer.status} ${told.errors?.[0]?.message ?? told.detail ?? told.title ?? ''}`);
-}

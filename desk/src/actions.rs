@@ -321,7 +321,7 @@ impl Press<'_> {
                 apart: Some(Apart::default()),
                 payment: about.get(&row.object).cloned(),
             };
-            let queue = queue::binding(env, Queue::of(kind), &row.object);
+            let queue = queue::binding(&self.desk.app.env, Queue::of(kind), &row.object);
             messages.entry(queue).or_default().push((row.job_id.as_str(), serde_json::to_string(&job)?));
         }
         if messages.is_empty() && events > 0 {

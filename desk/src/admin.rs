@@ -54,7 +54,7 @@ pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Proble
 
 /// How many keys are open, by the read model: the sum of sampled changes would say nothing of so few.
 async fn keys_open(app: &App, now_ms: u64) -> Option<u64> {
-    match queries::open_keys(&app.env, now_ms).await {
+    match queries::open_keys(&app.model, now_ms).await {
         Ok(keys) => Some(keys.open.into()),
         Err(error) => {
             drop(unreadable(error));

@@ -56,6 +56,7 @@ mod queries;
 mod reports;
 mod retention;
 mod settlement;
+mod shards;
 mod sign_in;
 
 /// Every HTTP request enters here.

@@ -11,7 +11,7 @@ use crate::route::{
 };
 use crate::{
     accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
-    overview, pages, payments_csv, reports, retention, settlement, sign_in,
+    overview, pages, payments_csv, reports, retention, settlement, shards, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -125,6 +125,10 @@ routes! {
     Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  accounts::api::revoke_token(id: Decoded, token: Text);
     Put    "/admin/api/accounts/{id}/credentials/{kind}"    Operator  accounts::api::put_credential(id: Decoded, kind: Text);
     Delete "/admin/api/accounts/{id}/credentials/{kind}"    Operator  accounts::api::remove_credential(id: Decoded, kind: Text);
+
+    Get  "/admin/api/shards"                                Operator  shards::show();
+    Post "/admin/api/shards"                                Operator  shards::set();
+    Post "/admin/api/shards/move"                           Operator  shards::take();
 
     Get  "/admin"                                           Desk      overview::page();
     Get  "/admin/login"                                     Desk      sign_in::logged_in();

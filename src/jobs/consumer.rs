@@ -108,8 +108,13 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
     let ends = match &known {
         Ok(known) => Work { env, config, known, is_dead }.on_all(&jobs).await,
         Err(error) => {
-            let without = &Work { env, config, known: &KnownJobs::none(), is_dead };
-            join_all(jobs.iter().map(|job| async move { (job, without.unasked(job, error).await) })).await
+            let known = &KnownJobs::none(env);
+            let unasked = async |job| match known {
+                Ok(known) => Work { env, config, known, is_dead }.unasked(job, error).await,
+                Err(error) => unfinished(job, error),
+            };
+            let unasked = &unasked;
+            join_all(jobs.iter().map(|job| async move { (job, unasked(job).await) })).await
         }
     };
     let next: Vec<Next<'_>> = ends.into_iter().filter_map(|(job, end)| end.next(job)).collect();

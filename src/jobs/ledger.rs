@@ -82,6 +82,8 @@ pub(super) struct KnownJobs {
     /// By place: a row in a shard goes before one in D1, from where it is moved.
     rows: Vec<Vec<KnownJob>>,
     homes: Vec<(String, Home)>,
+    /// Stands for the place of all jobs where it was not asked for: nothing is written there.
+    unasked: Option<Home>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,8 +95,9 @@ struct KnownJob {
 
 impl KnownJobs {
     /// None: the read model was not asked, or did not answer.
-    pub(super) const fn none() -> Self {
-        Self { rows: Vec::new(), homes: Vec::new() }
+    pub(super) fn none(env: &Env) -> Result<Self> {
+        let unasked = Some(Home { db: Db::of(env)?, before: None });
+        Ok(Self { rows: Vec::new(), homes: Vec::new(), unasked })
     }
 
     /// Reads them, in one statement for each place: those of one object stand in one.
@@ -113,11 +116,12 @@ impl KnownJobs {
         for db in places.into_values() {
             rows.push(db.rows(KNOWN, values.clone()).await?);
         }
-        Ok(Self { rows, homes })
+        Ok(Self { rows, homes, unasked: None })
     }
 
     fn home(&self, job: &Job) -> Result<Home> {
-        let home = self.homes.iter().find(|(job_id, _)| *job_id == job.job_id).map(|(_, home)| home.clone());
+        let home = self.homes.iter().find(|(job_id, _)| *job_id == job.job_id).map(|(_, home)| home);
+        let home = home.or(self.unasked.as_ref()).cloned();
         home.ok_or_else(|| Error::RustError("a job that is not of this message".to_owned()))
     }
 

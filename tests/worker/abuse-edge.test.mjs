@@ -101,6 +101,8 @@ const refusals = {
   '/admin/payments/{id}/project': [401, STRANGER],
   '/admin/settlement/answers': [401, STRANGER],
   '/admin/settlement/reports': [401, STRANGER],
+  '/admin/api/shards': [401, STRANGER],
+  '/admin/api/shards/move': [401, STRANGER],
   '/admin/reports': [401, STRANGER],
   '/admin/login': [403, ELSEWHERE],
   '/admin/logout': [403, ELSEWHERE],

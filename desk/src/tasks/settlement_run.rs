@@ -1,7 +1,7 @@
 //! One run of the settlement: what it works with, and what it has used.
 
 use serde::de::DeserializeOwned;
-use worker::{Bucket, D1PreparedStatement, Date, Result};
+use worker::{Bucket, Date, Result};
 
 use super::settlement_closing::Statement;
 use super::settlement_pace::Used;
@@ -46,8 +46,7 @@ impl Run {
     pub(super) async fn batch<const N: usize>(&mut self, statements: [Statement; N]) -> Result<bool> {
         self.uses(u32::try_from(N).unwrap_or(u32::MAX));
         let prepare = |(sql, values): Statement| self.db.statement(&sql, values);
-        let statements: Vec<D1PreparedStatement> =
-            statements.into_iter().map(prepare).collect::<Result<_>>()?;
+        let statements = statements.into_iter().map(prepare).collect::<Result<_>>()?;
         let changed = self.db.batch_changes(statements).await?;
         Ok(changed.last().is_some_and(|rows| *rows > 0))
     }

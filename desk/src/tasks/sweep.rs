@@ -22,9 +22,13 @@ use payments::transitions::by_hand::RECAPTURES_END_MS;
 use runtime::client;
 use runtime::db::Db;
 use runtime::log::log;
+use runtime::places::ReadModel;
 
 /// How many objects of each kind one sweep wakes: an invocation may make 1000 calls.
 const OBJECTS_MAX: u32 = 100;
+
+/// How many steps of a move one sweep makes.
+const MOVES_MAX: usize = 5;
 
 #[derive(Deserialize)]
 struct Late {
@@ -32,8 +36,32 @@ struct Late {
 }
 
 pub(super) async fn sweep(env: &Env) -> Result<Value> {
-    let db = Db::of(env)?;
+    let model = ReadModel::of(env);
     let now_ms = Date::now().as_millis();
+    let swept = model.each(model.places().await?, async |db: Db| sweep_place(env, &db, now_ms).await).await?;
+    let sum = |of: fn(&Swept) -> usize| swept.iter().map(|(_, swept)| of(swept)).sum::<usize>();
+    let (late, failed) = (sum(|swept| swept.late), sum(|swept| swept.failed));
+    let mut result = json!({ "late": late, "woken": late - failed, "failed": failed });
+    if let Some(result) = result.as_object_mut() {
+        if let Some(missing) = model.missing() {
+            result.insert("missing".to_owned(), missing.into());
+        }
+        // A move that was begun goes on, and what was written to D1 late is taken along.
+        if model.directory().await?.layouts.iter().any(|layout| layout.moved_at_ms.is_some()) {
+            result.insert("moved".to_owned(), super::shards::part(env, now_ms, MOVES_MAX).await?);
+        }
+    }
+    Ok(result)
+}
+
+/// What came of one place.
+struct Swept {
+    late: usize,
+    failed: usize,
+}
+
+/// Wakes what one place of the read model knows to be late.
+async fn sweep_place(env: &Env, db: &Db, now_ms: u64) -> Result<Swept> {
     let most = || OBJECTS_MAX.into();
     let due = now_ms.saturating_sub(GRACE_MS);
     let open: Vec<Late> = db.rows(OPEN, vec![due.into(), most()]).await?;
@@ -42,7 +70,7 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
     let waiting: Vec<Late> = db.rows(WAITING, bounds).await?;
     let late: BTreeSet<String> =
         open.into_iter().chain(watched).chain(waiting).map(|late| late.object).collect();
-    let woken = join_all(late.iter().map(|object| wake(env, &db, object, now_ms))).await;
+    let woken = join_all(late.iter().map(|object| wake(env, db, object, now_ms))).await;
     let failed = woken.iter().filter(|woken| woken.is_err()).count();
     if let Some(Err(error)) = woken.iter().find(|woken| woken.is_err()) {
         log("error", &[("event", "sweep_failed".into()), ("error", error.to_string().into())]);
@@ -53,7 +81,7 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
         db.statement(CAPTURE_ENDED, vec![now_ms.into()])?,
     ])
     .await?;
-    Ok(json!({ "late": late.len(), "woken": late.len() - failed, "failed": failed }))
+    Ok(Swept { late: late.len(), failed })
 }
 
 async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {
