@@ -7,7 +7,7 @@ use worker::wasm_bindgen::JsValue;
 use worker::{D1Database, D1PreparedStatement, D1Result, Env, Result};
 
 use crate::metrics;
-use crate::shard::Shard;
+use crate::shard::{Outcome, Shard};
 pub use crate::statement::{Statement, Value};
 
 /// A place of the read model: D1, or one shard of it. Both have the same tables and take the same statements.
@@ -58,16 +58,18 @@ impl Db {
 
     /// Runs one and gives its rows.
     pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
+        self.ask(sql, values).await?.read()
+    }
+
+    /// The same, before the rows are read: this is in the WebAssembly once, however many kinds of rows there are.
+    pub(crate) async fn ask(&self, sql: &str, values: Vec<Value>) -> Result<RawRows> {
         match &self.0 {
             Place::D1(d1) => {
                 let result = prepared(d1, sql, values)?.all().await?;
                 counted(&result)?;
-                result.results()
+                Ok(RawRows::D1(result))
             }
-            Place::Shard(shard) => {
-                let rows = shard.one(sql, values).await?.rows;
-                rows.into_iter().map(|row| Ok(serde_json::from_value(row)?)).collect()
-            }
+            Place::Shard(shard) => shard.one(sql, values).await.map(RawRows::Shard),
         }
     }
 
@@ -95,6 +97,21 @@ impl Db {
             Place::Shard(shard) => {
                 Ok(shard.ask(statements).await?.into_iter().map(|one| one.changes).collect())
             }
+        }
+    }
+}
+
+/// What a statement has given.
+pub(crate) enum RawRows {
+    D1(D1Result),
+    Shard(Outcome),
+}
+
+impl RawRows {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+        match self {
+            Self::D1(result) => result.results(),
+            Self::Shard(outcome) => outcome.rows(),
         }
     }
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use worker::{Env, Error, Result};
 
-use crate::db::{Db, Value};
+use crate::db::{Db, RawRows, Value};
 use crate::log::log;
 use crate::now_ms;
 use crate::shard::BINDING;
@@ -87,11 +87,12 @@ pub async fn fresh(env: &Env) -> Result<Rc<Directory>> {
     }
 }
 
-/// All of it in one statement. The columns of a layout have the names of its fields.
+/// All of it in one statement: the oldest layout first, and the shards of the newest month. The columns of a layout have the names of its fields.
 const READ: &str = "SELECT
         (SELECT json_group_array(json_object('layout_id', layout_id, 'from_ms', from_ms, 'slots', slots, 'spread', json(spread),
-            'moved_since_ms', moved_since_ms, 'moved_at_ms', moved_at_ms)) FROM shard_layouts) AS layouts,
-        (SELECT json_group_array(name) FROM shards) AS shards";
+            'moved_since_ms', moved_since_ms, 'moved_at_ms', moved_at_ms)) FROM (SELECT * FROM shard_layouts ORDER BY layout_id)) AS layouts,
+        (SELECT json_group_array(name) FROM (SELECT name FROM shards
+            ORDER BY substr(name, instr(name, '-')) DESC, name DESC)) AS shards";
 
 async fn read(env: &Env) -> Result<Directory> {
     #[derive(Deserialize)]
@@ -102,11 +103,9 @@ async fn read(env: &Env) -> Result<Directory> {
     let Some(row) = Db::of(env)?.first::<Row>(READ, Vec::new()).await? else {
         return Ok(Directory::default());
     };
-    let mut layouts: Vec<Layout> = serde_json::from_str(&row.layouts)?;
-    layouts.sort_by_key(|layout| layout.layout_id);
+    let layouts: Vec<Layout> = serde_json::from_str(&row.layouts)?;
     let names: Vec<String> = serde_json::from_str(&row.shards)?;
-    let mut shards: Vec<ShardName> = names.iter().filter_map(|name| ShardName::parse(name)).collect();
-    shards.sort_by(|one, other| other.cmp(one));
+    let shards = names.iter().filter_map(|name| ShardName::parse(name)).collect();
     Ok(Directory { layouts, shards })
 }
 
@@ -244,9 +243,26 @@ impl ReadModel {
 
     /// The rows that a statement has in all places.
     pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
-        let found =
-            self.each(self.places().await?, async |db: Db| db.rows(sql, values.clone()).await).await?;
-        Ok(found.into_iter().flat_map(|(_, rows)| rows).collect())
+        self.rows_in(self.places().await?, sql, &values).await
+    }
+
+    async fn rows_in<T: DeserializeOwned>(
+        &self,
+        places: Vec<Db>,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        for rows in self.ask(places, sql, values).await? {
+            all.extend(rows.read()?);
+        }
+        Ok(all)
+    }
+
+    /// Before the rows are read: see [`Db::ask`].
+    async fn ask(&self, places: Vec<Db>, sql: &str, values: &[Value]) -> Result<Vec<RawRows>> {
+        let found = self.each(places, async |db: Db| db.ask(sql, values.to_vec()).await).await?;
+        Ok(found.into_iter().map(|(_, rows)| rows).collect())
     }
 
     /// The first row that a statement has in any place, where there is one.
@@ -266,8 +282,7 @@ impl ReadModel {
         }
         for month in shards.chunk_by(|one, other| one.month == other.month) {
             let places = month.iter().map(|name| Db::shard(&self.env, &name.to_string())).collect();
-            let found = self.each(places, async |db: Db| db.first(sql, values.clone()).await).await?;
-            if let Some(row) = found.into_iter().find_map(|(_, row)| row) {
+            if let Some(row) = self.rows_in(places, sql, &values).await?.into_iter().next() {
                 return Ok(Some(row));
             }
         }
@@ -346,8 +361,7 @@ impl ReadModel {
             let places: Vec<Db> =
                 month.iter().take(left).map(|name| Db::shard(&self.env, &name.to_string())).collect();
             asked += places.len();
-            let found = self.each(places, async |db: Db| db.rows(sql, values.clone()).await).await?;
-            rows.extend(found.into_iter().flat_map(|(_, rows)| rows));
+            rows.extend(self.rows_in(places, sql, &values).await?);
             rows = merged(rows);
             // All that are older stand in the months before, or in D1.
             let since = month.first().map(|name| name.month.as_str()).unwrap_or_default();

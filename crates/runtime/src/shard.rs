@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
-use worker::{Env, Error, Result};
+use worker::js_sys::{Array, JSON, Reflect};
+use worker::wasm_bindgen::{JsCast, JsValue};
+use worker::{Env, Error, Result, serde_wasm_bindgen};
 
 use crate::client;
 use crate::http_client::within;
@@ -25,14 +27,32 @@ pub(crate) struct Shard {
 }
 
 /// What came of a statement.
-#[derive(Deserialize)]
 pub(crate) struct Outcome {
-    /// Its rows, as objects.
-    pub(crate) rows: Vec<serde_json::Value>,
+    rows: Array,
     /// How many rows it changed.
     pub(crate) changes: usize,
     /// How many it wrote, with those of indexes.
     written: usize,
+}
+
+impl Outcome {
+    fn of(result: &JsValue) -> Result<Self> {
+        let number = |name: &str| -> Result<usize> {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Ok(member(result, name)?.as_f64().unwrap_or(0.0) as usize)
+        };
+        let rows = member(result, "rows")?.dyn_into()?;
+        Ok(Self { rows, changes: number("changes")?, written: number("written")? })
+    }
+
+    /// Its rows. They are read as D1's are: what reads a kind of row is in the WebAssembly once.
+    pub(crate) fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+        self.rows.iter().map(|row| Ok(serde_wasm_bindgen::from_value(row)?)).collect()
+    }
+}
+
+fn member(of: &JsValue, name: &str) -> Result<JsValue> {
+    Ok(Reflect::get(of, &name.into())?)
 }
 
 impl Shard {
@@ -46,17 +66,14 @@ impl Shard {
 
     /// Runs all of these, or none.
     pub(crate) async fn ask(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
-        #[derive(Deserialize)]
-        struct Answer {
-            results: Vec<Outcome>,
-        }
         let stub = self.env.durable_object(BINDING)?.id_from_name(&self.name)?.get_stub()?;
         let number = statements.len();
         let statements: Vec<_> = statements.into_iter().map(|one| (one.sql, one.values)).collect();
         let question = json!({ "statements": statements }).to_string();
         let answer = within(ANSWERS, "the shard", client::ask_text(stub, &question)).await;
         let answer = answer.map_err(|error| Error::RustError(format!("{}: {error}", self.name)))?;
-        let Answer { results } = serde_json::from_str(&answer)?;
+        let results: Array = member(&JSON::parse(&answer)?, "results")?.dyn_into()?;
+        let results = results.iter().map(|result| Outcome::of(&result)).collect::<Result<Vec<_>>>()?;
         if results.len() != number {
             return Err(Error::RustError(format!("{}: not as many results as statements", self.name)));
         }

@@ -129,8 +129,8 @@ const JOBS: Table = Table {
         "staged_at_ms", "updated_at_ms",
     ],
     of_payments: "job_id IN (
-            SELECT of.job_id FROM json_each(?2) AS it JOIN jobs AS of ON of.job_id > it.value || '_' AND of.job_id < it.value || '`'
-            UNION SELECT of.job_id FROM json_each(?1) AS it JOIN jobs AS of ON of.job_id > it.value || '_' AND of.job_id < it.value || '`'
+            SELECT of.job_id FROM json_each(?2) AS it CROSS JOIN jobs AS of ON of.job_id > it.value || '_' AND of.job_id < it.value || '`'
+            UNION SELECT of.job_id FROM json_each(?1) AS it CROSS JOIN jobs AS of ON of.job_id > it.value || '_' AND of.job_id < it.value || '`'
             UNION SELECT refund_id || '_receipt' FROM refunds WHERE payment_id IN (SELECT value FROM json_each(?1))
             UNION SELECT of.job_id FROM jobs AS of WHERE of.object IN (SELECT value FROM json_each(?2)) AND of.state IN ('dead', 'attempted'))",
     guard: "?2 IS NOT NULL",
@@ -147,9 +147,9 @@ const BREAKS: Table = Table {
     ],
     // Those that are made and closed where the payment is.
     of_payments: "break_id IN (
-            SELECT of.break_id FROM json_each(?1) AS it JOIN breaks AS of
+            SELECT of.break_id FROM json_each(?1) AS it CROSS JOIN breaks AS of
                 ON of.break_id >= 'capture_failed:' || it.value || ':' AND of.break_id < 'capture_failed:' || it.value || ';'
-            UNION SELECT of.break_id FROM json_each(?2) AS it JOIN breaks AS of
+            UNION SELECT of.break_id FROM json_each(?2) AS it CROSS JOIN breaks AS of
                 ON of.break_id >= 'asked:' || it.value || ':' AND of.break_id < 'asked:' || it.value || ';'
             UNION SELECT 'silent:adyen:' || value FROM json_each(?1)
             UNION SELECT kind.value || provider_payment FROM json_each('[\"unmoved:stripe:\",\"unsettled:adyen:\"]') AS kind
