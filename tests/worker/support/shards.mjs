@@ -1,0 +1,103 @@
+// The demo with shards of the read model, as docs/operations.md says how they are bound. A shard can be taken down: it is, as long as its
+// storage has a table that says so.
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+
+import { SIGNING_KEY, demoWorkers, root } from './harness.mjs';
+import { folder } from './statements.mjs';
+import { readConfig } from './wrangler.mjs';
+
+const SHARDS = { name: 'SHARDS', class_name: 'ReadModelShard' };
+
+/** The Workers of the demo, with shards. */
+export function workersWithShards({ vars = {}, secrets = {} } = {}) {
+  const read = (folder) =>
+    readConfig({ config: join(root, folder, 'wrangler.toml'), env: 'demo' }, { hideWarnings: true });
+  const [site, desk] = [read('.'), read('desk')];
+  const bound = (config, binding) => [...config.durable_objects.bindings, binding];
+  const all = { vars, secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets } };
+  const [, , ...others] = demoWorkers({ vars, secrets });
+  return [
+    {
+      config: {
+        ...site,
+        build: {},
+        triggers: { crons: [] },
+        main: entry(),
+        durable_objects: { bindings: bound(site, SHARDS) },
+        migrations: [...site.migrations, { tag: 'v3', new_sqlite_classes: [SHARDS.class_name] }],
+      },
+      ...all,
+    },
+    {
+      config: {
+        ...desk,
+        build: {},
+        r2_buckets: [],
+        durable_objects: { bindings: bound(desk, { ...SHARDS, script_name: site.name }) },
+      },
+      ...all,
+    },
+    ...others,
+  ];
+}
+
+/** The payments Worker, whose shards can be taken down. */
+function entry() {
+  const dir = join(root, '.wrangler', `shards-${process.pid}`);
+  mkdirSync(dir, { recursive: true });
+  const file = join(dir, 'entry.mjs');
+  const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
+  // The statements of shards are collected with those of D1.
+  const tells = folder
+    ? "for (const [sql] of JSON.parse(text).statements) console.log('read model: ' + JSON.stringify([sql, 0]));\n    "
+    : '';
+  writeFileSync(
+    file,
+    `import { ReadModelShard as Newest } from ${path};
+export * from ${path};
+export { default } from ${path};
+export class ReadModelShard extends Newest {
+  ask(text) {
+    const down = this.ctx.storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'is_down'").toArray();
+    if (down.length > 0) throw new Error('the shard is down, for a test');
+    ${tells}return super.ask(text);
+  }
+}
+`,
+  );
+  return file;
+}
+
+/** What a test does with the shards of a site. */
+export function shards(site, { now = () => Date.now() } = {}) {
+  const names = async () =>
+    (await site.rows('SELECT name FROM shards ORDER BY name')).map(({ name }) => name);
+  const storage = (name) => site.worker.getDurableObjectStorage('SHARDS', { name });
+  const rowsIn = async (name, sql, ...values) => (await storage(name)).exec(sql, ...values);
+  return {
+    names,
+    rowsIn,
+    /** The rows of all shards, each with the name of its shard. */
+    rows: async (sql, ...values) => {
+      const each = (await names()).map(async (name) =>
+        (await rowsIn(name, sql, ...values)).map((row) => ({ ...row, shard: name })),
+      );
+      return (await Promise.all(each)).flat();
+    },
+    /** A layout as of now. An operator can make one of the future only. */
+    lay: (slots, { from_ms = now() - 60_000, spread = {}, moved_since_ms = null, moved_at_ms = null } = {}) =>
+      site.rows(
+        `INSERT INTO shard_layouts (from_ms, slots, spread, moved_since_ms, moved_at_ms, made_at_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?1)`,
+        from_ms,
+        slots,
+        JSON.stringify(spread),
+        moved_since_ms,
+        moved_at_ms,
+      ),
+    takeDown: (name) => rowsIn(name, 'CREATE TABLE IF NOT EXISTS is_down (it INTEGER)'),
+    putUp: (name) => rowsIn(name, 'DROP TABLE IF EXISTS is_down'),
+  };
+}
