@@ -258,9 +258,10 @@ function literals() {
   for (const folder of ['src', 'desk/src', 'demo/src', 'crates/runtime/src'])
     for (const name of readdirSync(join(root, folder), { recursive: true })) {
       const file = join(folder, name);
-      // The objects have tables of their own.
+      // The objects have tables of their own, and Analytics Engine is another database.
       if (!name.endsWith('.rs') || name.endsWith('/tests.rs')) continue;
       if (file.startsWith('src/object/') || file.startsWith('src/metrics/')) continue;
+      if (file === 'desk/src/analytics/query.rs') continue;
       const [code] = readFileSync(join(root, file), 'utf8').split('#[cfg(test)]');
       for (const [, text] of code.matchAll(/"((?:[^"\\]|\\.)*)"/gs))
         if (/^\s*(SELECT|INSERT|UPDATE|DELETE|WITH) [^]*\b(FROM|INTO|SET)\b/.test(text))
