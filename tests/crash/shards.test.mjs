@@ -217,7 +217,7 @@ class Site {
       .replace('"src/entry.mjs"', `"${back}/src/entry.mjs"`)
       .replaceAll('directory = "build/', `directory = "${back}/build/`)
       .replaceAll('migrations_dir = "', `migrations_dir = "${back}/`)
-      .replace(/\[\[env\.demo\.r2_buckets\]\]\n(?:\w.*\n)+/, '');
+      .replace(/\[\[env\.demo\.r2_buckets\]\]\n(?:\w.*\n)+/g, '');
     const shards = `\n[[env.demo.durable_objects.bindings]]\nname = "SHARDS"\nclass_name = "ReadModelShard"\n${script}${migration}`;
     writeFileSync(join(folder, 'wrangler.toml'), text + shards);
     const lines = ['SIGNING_KEY', 'ADMIN_TOKEN'].map((secret) => `${secret}="${secrets[secret]}"\n`);

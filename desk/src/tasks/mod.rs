@@ -49,10 +49,10 @@ pub async fn run(env: &Env) {
     record_run(env, "sweep", sweep::sweep(env)).await;
     record_run(env, "reconcile", reconcile::reconcile(env)).await;
     record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;
-    record_run(env, "adyen_reports", of_d1_alone(env, adyen_import::go_on(env))).await;
-    record_run(env, "settle", of_d1_alone(env, settlement_job::write_due_files(env))).await;
+    record_run(env, "adyen_reports", of_d1_alone(env, "SETTLEMENT", adyen_import::go_on(env))).await;
+    record_run(env, "settle", of_d1_alone(env, "SETTLEMENT", settlement_job::write_due_files(env))).await;
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
-    record_run(env, "history", history::leave(env)).await;
+    record_run(env, "history", of_d1_alone(env, "HISTORY", history::leave(env))).await;
     record_run(env, "forget", purge::purge(env)).await;
     // Where the settings are wrong every request says so.
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {
@@ -75,12 +75,19 @@ async fn seal_anew(env: &Env) {
     log(level, &[("event", "resealed".into()), (name, what.into())]);
 }
 
-/// A task that reads the payments of D1 alone. It does nothing where payments are in shards: those would be missing in what it makes.
-async fn of_d1_alone(env: &Env, work: impl Future<Output = worker::Result<Value>>) -> worker::Result<Value> {
+/// A task that reads the payments of D1 alone and writes into a bucket. It does nothing where payments are in shards: those would be missing in
+/// what it makes.
+async fn of_d1_alone(
+    env: &Env,
+    bucket: &str,
+    work: impl Future<Output = worker::Result<Value>>,
+) -> worker::Result<Value> {
     let directory = places::fresh(env).await?;
-    if env.bucket("SETTLEMENT").is_ok() && directory.layouts.iter().any(|layout| layout.slots > 0) {
-        let why = "payments are in shards, and this reads D1 alone: nothing was done. Take the bucket SETTLEMENT out of desk/wrangler.toml";
-        return Err(worker::Error::RustError(why.to_owned()));
+    if env.bucket(bucket).is_ok() && directory.layouts.iter().any(|layout| layout.slots > 0) {
+        let why = format!(
+            "payments are in shards, and this reads D1 alone: nothing was done. Take the bucket {bucket} out of desk/wrangler.toml"
+        );
+        return Err(worker::Error::RustError(why));
     }
     work.await
 }
