@@ -1,21 +1,35 @@
-// `npm run scale`: plays a day of a large shop, with the real code over models of the platform's documented limits, and prints what each part
-// has used of them: the reconciliation and the settlement, with 100 payments a second.
+// `npm run scale`: what each part of a deployment has to do against what it may, and from how many payments a second on it may not; then a day of
+// a large shop, with the real code over models of the platform's documented limits: the reconciliation and the settlement, with 100 payments a second.
+//
+//     npm run scale -- --parts                                             the table alone, in a second
+//     npm run scale -- --parts --payments=10000 --shops=400 --queues=8     of another deployment; docs/scale.md says what can be set
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+
 import { inRoot } from './lib/paths.mjs';
 import { endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script } from './lib/say.mjs';
+import { table } from './lib/table.mjs';
+import { ceiling, over, parts, small } from './scale/parts.mjs';
 import { setUp } from './setup.mjs';
 
-const PARTS = [
+const DAYS = [
   { name: 'Reconciliation', test: 'reconcile_day', env: { RECONCILE_HOURS: '24' } },
   { name: 'Settlement', test: 'settlement_day', env: { SETTLEMENT_ROWS: '400000' } },
 ];
 
 endOnSignals({ exitCode: 130, patienceMs: 3_000 });
 await script(async () => {
+  const { onlyParts, payments, deployment } = wanted();
+  const isOver = tell(payments, deployment);
+  if (onlyParts) {
+    if (isOver.length > 0) throw new Stop(`Over a limit: ${isOver.join('; ')}.`);
+    return;
+  }
   say('Setting up');
   await setUp();
-  const failed = [];
-  for (const { name, test, env } of PARTS) {
+  const failed = [...isOver];
+  for (const { name, test, env } of DAYS) {
     say(`${name}: a day with 100 payments a second (the first time it is built for some minutes)`);
     const args = ['test', '--release', '--package', 'paid-once-desk', '--test', test, '--quiet'];
     const { code } = await run('cargo', [...args, '--', '--nocapture', 'a_hundred'], {
@@ -27,3 +41,54 @@ await script(async () => {
   }
   if (failed.length > 0) throw new Stop(`Over a limit, or not done in time: ${failed.join(', ')}.`);
 });
+
+/** The deployment that is asked about, and its payments a second when it is busiest. */
+function wanted() {
+  const names = {
+    shards: 'shards',
+    shops: 'shops',
+    queues: 'queues',
+    'hot-days': 'hotDays',
+    busy: 'busy',
+    'accounts-cache-s': 'accountsCacheS',
+  };
+  const options = { parts: { type: 'boolean' }, payments: { type: 'string' }, metrics: { type: 'string' } };
+  for (const name of Object.keys(names)) options[name] = { type: 'string' };
+  const { values } = parseArgs({ options });
+  const number = (name, least) => {
+    const given = Number(values[name]);
+    if (!(given >= least)) throw new Stop(`--${name} must be a number of at least ${least}.`);
+    return given;
+  };
+  const deployment = { ...small };
+  for (const [name, field] of Object.entries(names))
+    if (values[name] !== undefined) deployment[field] = number(name, { shards: 0, busy: 0.001 }[name] ?? 1);
+  if (values.metrics !== undefined) {
+    if (!['object', 'analytics'].includes(values.metrics))
+      throw new Stop('--metrics must be object or analytics.');
+    deployment.metrics = values.metrics;
+  }
+  const payments = values.payments === undefined ? 0.5 : number('payments', 0.001);
+  return { onlyParts: values.parts === true, payments, deployment };
+}
+
+/** Prints the table, and gives the names of the parts that have more to do than they may. */
+function tell(payments, deployment) {
+  const budget = JSON.parse(readFileSync(inRoot('bench', 'budget.json'), 'utf8')).payment;
+  const all = parts(budget, deployment, payments);
+  const short = (number) =>
+    number === Infinity ? 'any' : number.toLocaleString('en-US', { maximumSignificantDigits: 3 });
+  say(`${short(payments)} payments a second when it is busiest: ${JSON.stringify(deployment)}`);
+  say(
+    table(
+      all.map(({ name, unit, load, limit, remedy }, position) => ({
+        part: name,
+        load: short(load),
+        limit: `${short(limit)} ${unit}`,
+        'within it up to, payments/s': short(ceiling(budget, deployment, position)),
+        '': load > limit ? `OVER: ${remedy}` : '',
+      })),
+    ),
+  );
+  return over(all).map(({ name }) => name);
+}

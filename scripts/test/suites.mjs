@@ -67,6 +67,9 @@ export const suites = () => [
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
   check('check: licences, hashes and bill of materials', ['node', 'scripts/test/supply-chain.mjs']),
   check('check: tidy (modules, lengths, names, documents)', ['node', 'scripts/test/tidy.mjs']),
+  check('check: what each part may do', ['node', '--test-reporter=spec', 'scripts/scale/parts.test.mjs'], {
+    kind: 'node',
+  }),
   check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
     kind: 'node',
   }),

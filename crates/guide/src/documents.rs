@@ -129,6 +129,12 @@ pub(crate) static GROUPS: &[Group] = &[
                 "What a payment takes, measured against the least that a Worker can do.",
             ),
             document(
+                "docs/scale.md",
+                "scale",
+                "Scale",
+                "Up to how many payments a second each part holds, and what to do then.",
+            ),
+            document(
                 "crates/once/README.md",
                 "once",
                 "The engine",

@@ -1,0 +1,154 @@
+// What each part of a deployment has to do for so many payments a second, against what it may. Pure.
+import { assumed, limits } from './limits.mjs';
+
+const DAY_S = 86_400;
+/** Requests that a scheduled run leaves for other tasks: `READS_IN_ALL` in desk/src/tasks/pace.rs. */
+const RECONCILIATION_REQUESTS = 6_000;
+const RUN_S = 300;
+const PAGE = 100;
+/** Lines that a scheduled run writes into settlement files: `LINES_MAX` in desk/src/tasks/settlement_pace.rs. */
+const SETTLEMENT_LINES = 250_000;
+/** Lines that a payment has there: its capture, and a refund or a dispute of one in fifty. */
+const LINES = 1.02;
+/** Places of the read model that a page of the desk or a task asks: `PLACES_MAX` in crates/runtime/src/places.rs. */
+const PLACES = 200;
+/** Entries that a payment makes in Stripe's lists: two events, a balance transaction, a payment. */
+const ENTRIES = 4;
+/** Messages of a batch: `max_batch_size` in wrangler.toml. */
+const BATCH = 20;
+
+/**
+ * What is deployed: `shops` with a Stripe account each, `queues` for jobs, `shards` of the read model that a month has (0: D1 alone), how many
+ * days a payment stays in the read model, and where the counts go. `busy` is how much of its busiest second a mean second of the day has.
+ */
+export const small = {
+  busy: 0.1,
+  shops: 1,
+  queues: 1,
+  shards: 0,
+  hotDays: 400,
+  metrics: 'object',
+  metricsShards: 1,
+  metricsIntervalS: 1,
+  accountsCacheS: 10,
+};
+
+/** The parts, each with its load and its limit in the same unit. `budget` is what a payment was counted to take (bench/budget.json). */
+export function parts(budget, deployment, paymentsPerSecond) {
+  const { busy, shops, queues, shards, hotDays, metrics, metricsShards, metricsIntervalS, accountsCacheS } =
+    deployment;
+  const ofShop = paymentsPerSecond / shops;
+  const messages = (paymentsPerSecond * budget['queue operations']) / 3;
+  const isolates = Math.max(1, paymentsPerSecond * assumed.isolatesPerPaymentPerSecond);
+  const places = Math.max(1, shards);
+  const days = shards > 0 ? Math.min(hotDays, 31) : hotDays;
+  const stored = paymentsPerSecond * busy * DAY_S * days * assumed.readModelBytesPerPayment;
+  const part = (name, unit, load, limit, remedy) => ({ name, unit, load, limit, remedy });
+  return [
+    part(
+      'one payment: requests to its object, in all its life',
+      'requests',
+      budget['requests to objects'],
+      limits.objectRequestsPerSecond.value,
+    ),
+    part(
+      'Stripe, an account: payments',
+      'requests/s',
+      ofShop,
+      limits.stripeEndpointRequestsPerSecond.value,
+      'Stripe raises the limit of an account on request; or more accounts',
+    ),
+    part(
+      'a queue: messages',
+      'messages/s',
+      messages / queues,
+      limits.queueMessagesPerSecond.value,
+      'bind more queues',
+    ),
+    part(
+      'a queue: consumers at once',
+      'invocations',
+      ((messages / BATCH) * assumed.consumerSeconds) / queues,
+      limits.queueConsumersAtOnce.value,
+      'bind more queues',
+    ),
+    part(
+      'the read model: writes of one place',
+      'writes/s',
+      paymentsPerSecond / places,
+      assumed.readModelWritesPerSecond,
+      'shards',
+    ),
+    part(
+      `the read model: ${days} days in ${shards > 0 ? 'a shard' : 'D1'}`,
+      'GB',
+      stored / places / 1e9,
+      limits.databaseBytes.value / 1e9,
+      'shards, or fewer days until history leaves',
+    ),
+    metrics === 'analytics'
+      ? part('metrics: points of an invocation', 'points', 3, limits.pointsPerInvocation.value)
+      : part(
+          'metrics: requests to an object',
+          'requests/s',
+          isolates / metricsIntervalS / metricsShards,
+          limits.objectRequestsPerSecond.value,
+          'METRICS_INTERVAL_MS, METRICS_SHARDS, or Analytics Engine',
+        ),
+    part(
+      'the registry of accounts: reads of D1',
+      'reads/s',
+      Math.min(paymentsPerSecond, (isolates * Math.min(shops, 100)) / accountsCacheS),
+      1_000,
+      'ACCOUNTS_CACHE_MS up to 60 s',
+    ),
+    part(
+      'settlement files, a run',
+      'lines',
+      paymentsPerSecond * busy * LINES * RUN_S,
+      SETTLEMENT_LINES,
+      'more deployments: one run writes the files of all shops',
+    ),
+    part(
+      'places that a page of the desk or a task asks',
+      'places',
+      1 + shards * Math.max(1, Math.ceil(hotDays / 31)),
+      PLACES,
+      'the newest are asked, and it says so: fewer shards a month',
+    ),
+    part(
+      'reconciliation of one shop',
+      'payments/s',
+      ofShop,
+      100,
+      'more Stripe accounts: a day of 100 a second is played below',
+    ),
+    part(
+      'reconciliation of all shops, a run',
+      'requests',
+      (paymentsPerSecond * ENTRIES * RUN_S) / PAGE + shops * ENTRIES,
+      RECONCILIATION_REQUESTS,
+      'more deployments: a run reads the lists of all shops',
+    ),
+  ];
+}
+
+/** Those that have more to do than they may. */
+export const over = (parts) => parts.filter(({ load, limit }) => load > limit);
+
+/** How many payments a second a part takes, where its load grows with them; `Infinity` where it does not. */
+export function ceiling(budget, deployment, position) {
+  const at = (paymentsPerSecond) => parts(budget, deployment, paymentsPerSecond)[position];
+  const fits = (paymentsPerSecond) => at(paymentsPerSecond).load <= at(paymentsPerSecond).limit;
+  let [low, high] = [0, 1];
+  while (fits(high)) {
+    if (high > 1e9) return Infinity;
+    [low, high] = [high, high * 2];
+  }
+  while (high - low > Math.max(0.01, high * 1e-4)) {
+    const middle = (low + high) / 2;
+    if (fits(middle)) low = middle;
+    else high = middle;
+  }
+  return low;
+}

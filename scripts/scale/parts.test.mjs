@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { limits } from './limits.mjs';
+import { ceiling, over, parts, small } from './parts.mjs';
+
+const budget = JSON.parse(readFileSync(new URL('../../bench/budget.json', import.meta.url), 'utf8')).payment;
+const large = {
+  ...small,
+  busy: 1,
+  shops: 400,
+  queues: 8,
+  shards: 2_000,
+  hotDays: 7,
+  metrics: 'analytics',
+};
+
+test('a small shop is within all limits, and ten thousand payments a second are not on what it has deployed', () => {
+  assert.deepEqual(over(parts(budget, small, 0.5)), []);
+  const names = over(parts(budget, small, 10_000)).map(({ name }) => name);
+  for (const part of ['Stripe', 'a queue: messages', 'writes of one place', 'days in D1'])
+    assert.ok(
+      names.some((name) => name.includes(part)),
+      `${part} among ${names}`,
+    );
+});
+
+test('more of what is short helps', () => {
+  const isOver = (deployment, what) =>
+    over(parts(budget, deployment, 10_000)).some(({ name }) => name.includes(what));
+  for (const what of [
+    'Stripe',
+    'a queue: messages',
+    'consumers at once',
+    'writes of one place',
+    'metrics',
+    'days in',
+  ])
+    assert.equal(isOver(large, what), false, what);
+  assert.ok(isOver({ ...large, queues: 1 }, 'consumers at once'));
+  assert.ok(isOver({ ...large, shards: 20 }, 'writes of one place'));
+});
+
+test('at its ceiling a part is just within its limit', () => {
+  for (const [position, { name }] of parts(budget, small, 1).entries()) {
+    const most = ceiling(budget, small, position);
+    if (most === Infinity) continue;
+    const at = (payments) => parts(budget, small, payments)[position];
+    assert.ok(at(most).load <= at(most).limit, name);
+    assert.ok(at(most * 1.01 + 0.02).load > at(most * 1.01 + 0.02).limit, name);
+  }
+});
+
+test('each limit says where it is documented', () => {
+  for (const [name, { value, source }] of Object.entries(limits)) {
+    assert.ok(value > 0, name);
+    assert.match(source, /^https:\/\/(developers\.cloudflare\.com|docs\.stripe\.com)\//, name);
+  }
+});
