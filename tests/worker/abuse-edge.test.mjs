@@ -79,6 +79,7 @@ const example = (route) =>
     '/admin/gate/{key}/{number}/{action}': '/admin/gate/ab/1/done',
     '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
     '/admin/gate/{key}/{number}': '/admin/gate/ab/1',
+    '/admin/history/{batch}/{kind}': '/admin/history/1/payments',
     '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
     '/admin/breaks/{id}/{action}': '/admin/breaks/x/accept',
   })[route] ?? route.replaceAll(/\{\w+\}/g, 'x');
