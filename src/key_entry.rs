@@ -32,6 +32,14 @@ impl From<worker::Error> for Stop {
     }
 }
 
+/// What was to be written may be written.
+fn unknown(error: worker::Error) -> Stop {
+    log("error", &[("event", "own_keys_unknown".into()), ("error", error.to_string().into())]);
+    Stop::Failed(
+        "The registry did not say whether it was written. Look at the list, then try it again.".to_owned(),
+    )
+}
+
 fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Refused(why.into()))
 }
@@ -56,7 +64,7 @@ async fn remove(env: &Env, wanted: &CredentialChange) -> Result<String, Stop> {
         CredentialKind::StripeWebhookSecret => CredentialKind::StripeWebhookSecretBefore,
         kind => kind,
     };
-    Ok(match rows::remove(env, &wanted.account, wanted.kind, with).await? {
+    Ok(match rows::remove(env, &wanted.account, wanted.kind, with).await.map_err(unknown)? {
         0 => "there was none".to_owned(),
         _ => "removed: it is used nowhere any more within a minute".to_owned(),
     })
@@ -101,11 +109,16 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
     {
         new.push(row(config, account, CredentialKind::StripeWebhookSecretBefore, &before, None, None).await?);
     }
+    let unsaid = if kind == CredentialKind::StripeSecretKey && stripe_account.is_none() {
+        "; it may not read its account, so its payments are not compared with Stripe until it may"
+    } else {
+        ""
+    };
     let of = stripe_account.as_ref().map(|id| format!(", of {id}")).unwrap_or_default();
     new.push(row(config, account, kind, value, mode, stripe_account).await?);
     let also = if new.len() > 1 { "; the one before it is believed, too" } else { "" };
-    rows::put(env, new, Date::now().as_millis()).await?;
-    Ok(format!("set: {}{of}{also}", hint(value)))
+    rows::put(env, new, Date::now().as_millis()).await.map_err(unknown)?;
+    Ok(format!("set: {}{of}{also}{unsaid}", hint(value)))
 }
 
 async fn row<'a>(
@@ -175,7 +188,13 @@ async fn checked(
             "It is a key of {id}, and so is that of the account {other}: one of them has it."
         ));
     }
-    let deployments = transport.whose_key(&config.stripe_key).await.ok().as_ref().and_then(named);
+    let deployments = match transport.whose_key(&config.stripe_key).await {
+        Ok(answer) if answer.status == 200 => named(&answer),
+        // A restricted key that may not say it.
+        Ok(answer) if answer.status == 403 => None,
+        Ok(answer) => return Err(unsaid(&format!("Stripe answered {} to STRIPE_SECRET_KEY", answer.status))),
+        Err(reason) => return Err(unsaid(&format!("Stripe did not answer: {reason}"))),
+    };
     if deployments.as_ref() == Some(&id)
         && Some(config.credentials.stripe.live) == mode.map(|mode| mode == Mode::Live)
     {

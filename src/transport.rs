@@ -33,6 +33,9 @@ pub(crate) struct Transport {
     unprotected: bool,
 }
 
+/// Another key was entered while a request was on its way.
+const CHANGED: &str = "the account’s own key was changed at this moment";
+
 /// A way to one provider.
 #[derive(Clone)]
 struct Access {
@@ -101,6 +104,7 @@ impl Transport {
     /// Asks for the next page of the list in which the payment that a call may have made must stand; or cancels what it has
     /// left open.
     pub(crate) async fn look_up(&self, call: &ProviderCall, span: &mut Option<Span>) -> LookUp {
+        let asked_with = self.own_credential();
         let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
             (Some(request), _) => {
                 let key = call.provider.close_key(call, &request);
@@ -109,6 +113,10 @@ impl Transport {
             (None, Some(request)) => self.get(call.provider, &request, span).await,
             (None, None) => return adyen::no_look_up(),
         };
+        if self.was_changed(asked_with, call.provider, &call.request) {
+            let reason = CHANGED.to_owned();
+            return LookUp::Inconclusive { from_the_start: true, reason };
+        }
         match answer {
             Ok(answer) => call.provider.read_look_up(call, &answer),
             Err(reason) => LookUp::Inconclusive { from_the_start: false, reason },
@@ -121,10 +129,20 @@ impl Transport {
         let Some(request) = provider.question_request(question) else {
             return StatusReply::NoAnswer;
         };
-        match self.get(provider, &request, span).await {
+        let asked_with = self.own_credential();
+        let answer = self.get(provider, &request, span).await;
+        if self.was_changed(asked_with, provider, &request) {
+            return StatusReply::NoAnswer;
+        }
+        match answer {
             Ok(answer) => provider.read_truth(question, &answer),
             Err(_) => StatusReply::NoAnswer,
         }
+    }
+
+    /// Whether the account's own key is another one by now: what the key before it was told says nothing about where this one leads.
+    fn was_changed(&self, before: Option<Credential>, provider: Provider, request: &FrozenRequest) -> bool {
+        own_account(provider, request).is_some() && self.own_credential() != before
     }
 
     /// A request that changes nothing. An error is the same as no answer.
@@ -156,7 +174,7 @@ impl Transport {
         if own_account(call.provider, &call.request).is_some() {
             let now = Credential::of(&access.secret, &[&access.base], is_live(&access.secret));
             if call.evidence.sent_to.as_ref().is_none_or(|sent_to| sent_to.credential != now) {
-                return Err("the account’s own key was changed at this moment: it is sent again".to_owned());
+                return Err(format!("{CHANGED}: it is sent again"));
             }
         }
         Ok(access)

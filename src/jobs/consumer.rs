@@ -266,16 +266,22 @@ impl Work<'_> {
         }
         let span = begin(self.env, job);
         let trace = span.as_ref().map(|span| span.context);
+        let frozen = Frozen::default();
         let sent = async {
-            let ledger = Ledger::new(job, self.known)?;
+            let ledger = Ledger::new(job, self.known)?.keeping(&frozen);
             Ok(run(self.env, self.config, job, &ledger, trace).await)
         };
         let end = match within(JOB_TIMEOUT, "the job", sent).await {
             Ok(Ok(Done::Recorded(result))) => unrecorded(job, error, result),
-            // How it failed cannot be judged without what is known of it.
-            Ok(Ok(Done::Already) | Err(_)) | Err(_) => unfinished(job, error),
+            // How it failed cannot be judged without what is known of it. What was sent may have arrived: it goes out again as it was.
+            Ok(Ok(Done::Already) | Err(_)) | Err(_) => match (unfinished(job, error), frozen.get()) {
+                (Disposition::Again(seconds), Some(sent)) => {
+                    Disposition::Left(seconds, Apart { frozen: Some(sent.clone()), result: None })
+                }
+                (end, _) => end,
+            },
         };
-        ended(span, matches!(end, Disposition::Left(..)));
+        ended(span, matches!(&end, Disposition::Left(_, left) if left.result.is_some()));
         end
     }
 

@@ -84,9 +84,9 @@ pub(super) async fn send(env: &Env, jobs: &[Next<'_>]) -> worker::Result<()> {
             texts.push((job.going_on(left.clone().unwrap_or_default())?, *after_s));
         }
         for batch in batches(texts, |(text, _)| text) {
-            metrics::queued(batch.len());
             let texts = batch.iter().map(|(text, after_s)| (text.as_str(), *after_s));
             queue::send(env, &binding, texts, QUEUE_TAKES).await?;
+            metrics::queued(batch.len());
         }
     }
     Ok(())

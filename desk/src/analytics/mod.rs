@@ -20,8 +20,8 @@ use runtime::metrics::{self, reading::Fold};
 
 /// How long points are kept, in seconds: what is asked for when nothing was read before.
 const RETENTION_S: u64 = 92 * 86_400;
-/// How often a window is halved in one reading. What is left is read the next time.
-const HALVES_MAX: usize = 6;
+/// How often a window is halved in one reading: from all that is kept down to a second. What is left is read the next time.
+const HALVES_MAX: usize = 23;
 
 /// Adds what has settled since the last time. An error is for the operator: it says what went wrong, and nothing of the token.
 pub(crate) async fn fold(env: &Env, config: &AnalyticsConfig, now_ms: u64) -> Result<(), String> {
