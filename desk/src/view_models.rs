@@ -64,7 +64,7 @@ impl PageChrome {
             item("/admin/audit", "Audit", 0),
         ];
         if self.has_history {
-            items.insert(7, item("/admin/history", "History", 0));
+            items.insert(8, item("/admin/history", "History", 0));
         }
         if let Some(unknown) = self.gate {
             items.insert(3, item("/admin/gate", "Gate", unknown));
