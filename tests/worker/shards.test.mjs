@@ -285,9 +285,10 @@ describe('what is in D1', async () => {
     const before = [...made.values()].flat();
     for (const id of before) await jobsForgotten(site, id);
     assert.equal((await model.first('SELECT count(*) AS number FROM payments')).number, before.length);
-    // As if the layout had been set, and its move begun, some minutes ago.
+    // As if the layout had been set, and its move begun, some minutes ago: an isolate goes for ten seconds by what it has read.
     const now = Date.now();
     await all.lay(4, { from_ms: now, moved_since_ms: 0, moved_at_ms: now - 300_000 });
+    await new Promise((resolve) => setTimeout(resolve, 10_500));
     let isOver = false;
     const changing = (async () => {
       for (let number = 0; !isOver || number < 12; number += 1) {
