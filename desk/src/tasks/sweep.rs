@@ -24,7 +24,7 @@ use runtime::db::Db;
 use runtime::log::log;
 use runtime::places::ReadModel;
 
-/// How many objects of each kind one sweep wakes: an invocation may make 1000 calls.
+/// How many objects of each kind one sweep wakes, of all places together: an invocation may make 1000 calls.
 const OBJECTS_MAX: u32 = 100;
 
 /// How many steps of a move one sweep makes.
@@ -38,7 +38,9 @@ struct Late {
 pub(super) async fn sweep(env: &Env) -> Result<Value> {
     let model = ReadModel::of(env);
     let now_ms = Date::now().as_millis();
-    let swept = model.each(model.places().await?, async |db: Db| sweep_place(env, &db, now_ms).await).await?;
+    let places = model.places().await?;
+    let most = (OBJECTS_MAX / u32::try_from(places.len()).unwrap_or(u32::MAX).max(1)).max(1);
+    let swept = model.each(places, async |db: Db| sweep_place(env, &db, most, now_ms).await).await?;
     let sum = |of: fn(&Swept) -> usize| swept.iter().map(|(_, swept)| of(swept)).sum::<usize>();
     let (late, failed) = (sum(|swept| swept.late), sum(|swept| swept.failed));
     let mut result = json!({ "late": late, "woken": late - failed, "failed": failed });
@@ -60,9 +62,9 @@ struct Swept {
     failed: usize,
 }
 
-/// Wakes what one place of the read model knows to be late.
-async fn sweep_place(env: &Env, db: &Db, now_ms: u64) -> Result<Swept> {
-    let most = || OBJECTS_MAX.into();
+/// Wakes what one place of the read model knows to be late: at most so many objects of each kind.
+async fn sweep_place(env: &Env, db: &Db, most: u32, now_ms: u64) -> Result<Swept> {
+    let most = || most.into();
     let due = now_ms.saturating_sub(GRACE_MS);
     let open: Vec<Late> = db.rows(OPEN, vec![due.into(), most()]).await?;
     let watched: Vec<Late> = db.rows(WATCHED, vec![due.into(), most()]).await?;

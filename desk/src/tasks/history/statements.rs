@@ -3,10 +3,10 @@
 
 /// The newest `?3` payments after a place that were made before `?4`, in the order in which they were made: whether each may leave at `?6`, if
 /// nothing has changed since `?5`, and which audit records there are of it.
+/// What is disputed stays, also what is lost: a settlement file has to know what was withdrawn before.
 pub(super) const LOOK_THROUGH: &str = "SELECT p.rowid AS place, p.payment_id, p.object, p.version, p.created_at_ms,
         p.updated_at_ms < ?5
-            AND (p.status IN ('succeeded', 'canceled', 'expired', 'declined', 'failed')
-                OR p.status = 'disputed' AND p.shown ->> '$.dispute.status' = 'lost')
+            AND p.status IN ('succeeded', 'canceled', 'expired', 'declined', 'failed')
             AND p.pending_operation IS NULL AND p.wake_at_ms IS NULL AND coalesce(p.key_expires_at_ms, 0) < ?6
             AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.payment_id = p.payment_id AND (r.status = 'pending' OR r.updated_at_ms >= ?5))
             AND NOT EXISTS (SELECT 1 FROM keys k WHERE k.object = p.object AND (k.status = 'open' OR k.updated_at_ms >= ?5

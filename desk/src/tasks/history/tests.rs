@@ -386,6 +386,7 @@ fn what_is_not_over_stays() {
         "UPDATE payments SET status = 'requires_capture'",
         "UPDATE payments SET status = 'capture_failed'",
         "UPDATE payments SET status = 'disputed', shown = '{\"dispute\":{\"status\":\"open\"}}'",
+        "UPDATE payments SET status = 'disputed', shown = '{\"dispute\":{\"status\":\"lost\"}}'",
         "UPDATE payments SET pending_operation = 'capture'",
         "UPDATE payments SET wake_at_ms = 5",
         "UPDATE payments SET key_expires_at_ms = 1900000000001",
@@ -398,7 +399,7 @@ fn what_is_not_over_stays() {
         "INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
             created_at_ms, updated_at_ms) SELECT object, 2, 1, 'k', 'account:a', 'open', 'reserved', 1, 0, 0, 0, 1, 1 FROM payments",
     ];
-    let leaves = "UPDATE payments SET status = 'disputed', shown = '{\"dispute\":{\"status\":\"lost\"}}'";
+    let leaves = "UPDATE payments SET status = 'canceled'";
     for (sql, left) in keeps.map(|sql| (sql, 0)).into_iter().chain([(leaves, PAYMENTS)]) {
         let world = World::new(1, Off::Nothing);
         world.is_calm.set(true);
