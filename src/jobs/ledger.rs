@@ -246,7 +246,7 @@ impl<'a> Ledger<'a> {
         let sql = format!(
             "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
                 updated_at_ms, frozen)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?9, json_array(json(?7)), ?8, ?9, ?10)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?11, json_array(json(?7)), ?8, ?9, ?10)
              ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
                 history = json_insert(CASE WHEN json_array_length(jobs.history) < {HISTORY_MAX} THEN jobs.history
                     ELSE json_remove(jobs.history, '$[0]') END, '$[#]', json(?7)),
@@ -264,7 +264,9 @@ impl<'a> Ledger<'a> {
             json!({ "at_ms": worker::Date::now().as_millis(), "error": error }).to_string().into(),
             job.staged_at_ms.into(),
             self.now_ms.into(),
-            self.frozen.get().map(String::as_str).into(),
+            // While it is moved a job's row may stand where it was before: what it has sent, and since when, goes along.
+            self.frozen.get().or(known.frozen.as_ref()).map(String::as_str).into(),
+            (if known.first_at_ms > 0 { known.first_at_ms } else { self.now_ms }).into(),
         ];
         self.home.db.run(&sql, values).await.map(drop)
     }
