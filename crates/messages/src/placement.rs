@@ -114,16 +114,16 @@ pub fn month(at_ms: u64) -> String {
 
 impl Layout {
     fn slot(&self, owner: &str, object: &str) -> u32 {
-        let spread = self.spread_of(owner);
-        let (first, offset) = (hash("owner", owner), hash("object", object) % spread);
-        u32::try_from(first.wrapping_add(offset) % u64::from(self.slots.max(1))).unwrap_or(0)
+        self.nth_slot(owner, hash("object", object) % self.spread_of(owner))
     }
 
     /// The slots in which an owner's payments may be.
     pub fn slots_of(&self, owner: &str) -> BTreeSet<u32> {
-        let first = hash("owner", owner);
-        let slot = |offset: u64| first.wrapping_add(offset) % u64::from(self.slots.max(1));
-        (0..self.spread_of(owner)).filter_map(|offset| u32::try_from(slot(offset)).ok()).collect()
+        (0..self.spread_of(owner)).map(|offset| self.nth_slot(owner, offset)).collect()
+    }
+
+    fn nth_slot(&self, owner: &str, offset: u64) -> u32 {
+        u32::try_from(hash("owner", owner).wrapping_add(offset) % u64::from(self.slots.max(1))).unwrap_or(0)
     }
 
     fn spread_of(&self, owner: &str) -> u64 {
