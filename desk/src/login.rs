@@ -13,7 +13,7 @@ use super::app::App;
 use crate::config::Config;
 use once::fingerprint::Field;
 use once::id::{Owner, digest};
-use runtime::db::Db;
+use runtime::db::{Db, Statement};
 use runtime::limiter::has_room;
 use runtime::log::log;
 use runtime::random;
@@ -176,12 +176,15 @@ async fn begin(app: &App, request: &Request, session: &FormToken) -> worker::Res
     let db = Db::of(&app.env)?;
     let insert = "INSERT INTO operator_sessions (session, expires_at_ms) VALUES (?1, ?2)";
     db.batch(vec![
-        db.statement(insert, vec![id(session).into(), session.expires_at_ms.into()])?,
-        db.statement("DELETE FROM operator_sessions WHERE expires_at_ms <= ?1", vec![request.now_ms.into()])?,
-        db.statement(
+        Statement::new(insert, vec![id(session).into(), session.expires_at_ms.into()]),
+        Statement::new(
+            "DELETE FROM operator_sessions WHERE expires_at_ms <= ?1",
+            vec![request.now_ms.into()],
+        ),
+        Statement::new(
             "DELETE FROM login_attempts WHERE address = ?1",
             vec![address(&app.config, request).into()],
-        )?,
+        ),
     ])
     .await
 }

@@ -258,8 +258,7 @@ pub(super) async fn jobs_of(env: &Env, object: &Snapshot) -> Result<Vec<JobRow>>
     let refunds: Vec<&str> = object.refunds.iter().map(|refund| refund.refund_id.as_str()).collect();
     let refunds = serde_json::to_string(&refunds)?;
     let about = JobPayment::of_snapshot(object);
-    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
-    let home = places::home(env, owner.as_deref(), made_at_ms, &object.object).await?;
+    let home = places::home(env, about.as_ref(), &object.object).await?;
     let mut rows: Vec<JobRow> = Vec::new();
     for db in home.each() {
         let values = vec![object.object.as_str().into(), payment.into(), refunds.as_str().into()];

@@ -16,6 +16,7 @@ use paid_once_desk::tasks::settlement_closing::{self, Closing, Probed};
 use paid_once_desk::tasks::settlement_file::{Line, Writer, days_due};
 use paid_once_desk::tasks::settlement_parts::{Manifest, Part, part_name};
 use proptest::prelude::*;
+use runtime::db::Statement;
 
 use settlement::{DAY_MS, Kind, Model, Movement, OPENS_MS};
 
@@ -302,8 +303,8 @@ fn a_run_that_has_slept_changes_no_file_that_was_closed_meanwhile() {
         let guard = "AND NOT EXISTS (SELECT 1 FROM settlement_files WHERE name = ?1)";
         let unguarded =
             at(&seen, shop.model.closing(&name).unwrap().version).slice(Probed { until_ms: None }).1;
-        assert!(unguarded[0].0.contains(guard));
-        let unguarded = unguarded.map(|(sql, values)| (sql.replace(guard, ""), values));
+        assert!(unguarded[0].sql.contains(guard));
+        let unguarded = unguarded.map(|one| Statement::new(one.sql.replace(guard, ""), one.values));
         shop.model.transaction(if is_guarded { &asleep } else { &unguarded });
         shop.complaints()
     };

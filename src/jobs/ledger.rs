@@ -14,7 +14,7 @@ use messages::job::{Job, OF_OBJECT};
 use once::id::ObjectId;
 use payments::engine::{ObjectState, StagedJob};
 use payments::payment::id::PaymentId;
-use runtime::db::{self, Db};
+use runtime::db::{self, Db, Statement};
 use runtime::places::{self, Home};
 
 /// For how long after a payment was made the jobs that are done stand in its row, in ms: who looks for them by time looks for it.
@@ -96,7 +96,7 @@ struct KnownJob {
 impl KnownJobs {
     /// None: the read model was not asked, or did not answer.
     pub(super) fn none(env: &Env) -> Result<Self> {
-        let unasked = Some(Home { db: Db::of(env)?, before: None });
+        let unasked = Some(Home::of(Db::of(env)?));
         Ok(Self { rows: Vec::new(), homes: Vec::new(), unasked })
     }
 
@@ -139,8 +139,7 @@ impl KnownJobs {
 async fn home_of(env: &Env, jobs: &[Job], job: &Job) -> Result<Home> {
     let beside = || jobs.iter().filter(|other| other.object == job.object).find_map(Job::about);
     let about = job.about().or_else(beside);
-    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
-    places::home(env, owner.as_deref(), made_at_ms, &job.object).await
+    places::home(env, about.as_ref(), &job.object).await
 }
 
 /// The payment in whose object a job was staged.
@@ -295,25 +294,21 @@ pub(crate) async fn purge(env: &Env, rows: &ObjectState) -> Result<()> {
     let refunds = serde_json::to_string(&refunds)?;
     let values: Vec<db::Value> =
         vec![object.as_str().into(), payment.as_deref().into(), refunds.into(), now_ms.into()];
-    let of_jobs = |db: &Db| -> Result<Vec<db::Statement>> {
-        Ok(vec![
-            db.statement(&kept, values.clone())?,
-            db.statement(coming, vec![object.as_str().into(), now_ms.into(), staged.as_str().into()])?,
-        ])
+    let of_jobs = || {
+        [
+            Statement::new(&kept, values.clone()),
+            Statement::new(coming, vec![object.as_str().into(), now_ms.into(), staged.as_str().into()]),
+        ]
     };
     // What has come of the provider is always in D1.
-    let mut d1 = Db::of(env)?;
-    let mut statements = vec![d1.statement(told, vec![object.as_str().into()])?];
+    let mut in_d1 = vec![Statement::new(told, vec![object.as_str().into()])];
     for db in home.each() {
         match db.name() {
-            None => {
-                d1 = db.clone();
-                statements.extend(of_jobs(db)?);
-            }
-            Some(_) => db.batch(of_jobs(db)?).await?,
+            None => in_d1.extend(of_jobs()),
+            Some(_) => db.batch(of_jobs().into()).await?,
         }
     }
-    d1.batch(statements).await
+    Db::of(env)?.batch(in_d1).await
 }
 
 impl Default for JobRow {

@@ -5,7 +5,7 @@ use worker::{Env, Result};
 
 use crate::config::Sealed;
 use messages::credentials::{CredentialKind, Mode};
-use runtime::db::{Db, Value};
+use runtime::db::{Db, Statement, Value};
 
 /// One of an account's keys.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,7 +65,7 @@ pub(crate) async fn put(env: &Env, rows: Vec<NewRow<'_>>, now_ms: u64) -> Result
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (account, kind) DO UPDATE SET sealed = excluded.sealed, sealed_with = excluded.sealed_with, hint = excluded.hint,
             mode = excluded.mode, stripe_account = excluded.stripe_account, changed_at_ms = excluded.changed_at_ms";
-    let statements: Result<Vec<_>> = rows
+    let statements = rows
         .into_iter()
         .map(|row| {
             let values: Vec<Value> = vec![
@@ -78,10 +78,10 @@ pub(crate) async fn put(env: &Env, rows: Vec<NewRow<'_>>, now_ms: u64) -> Result
                 row.stripe_account.into(),
                 now_ms.into(),
             ];
-            db.statement(sql, values)
+            Statement::new(sql, values)
         })
         .collect();
-    db.batch(statements?).await.map(drop)
+    db.batch(statements).await.map(drop)
 }
 
 /// Removes one, and with it another one that is nothing without it. Gives how many there were.

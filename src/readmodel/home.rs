@@ -15,7 +15,5 @@ pub fn about(state: &ObjectState) -> Option<JobPayment> {
 
 /// Where they stand.
 pub async fn home_of(env: &Env, state: &ObjectState) -> Result<Home> {
-    let about = about(state);
-    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
-    places::home(env, owner.as_deref(), made_at_ms, &state.object.to_hex()).await
+    places::home(env, about(state).as_ref(), &state.object.to_hex()).await
 }

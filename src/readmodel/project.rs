@@ -6,7 +6,8 @@ use worker::{Env, Result};
 
 use messages::job::JobPayment;
 use messages::snapshot::{AuditRow, KeyRow, PaymentRow, Snapshot};
-use runtime::{db, places};
+use runtime::db::{self, Statement};
+use runtime::places;
 
 /// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows. Gives whether the
 /// payment's row is this one: then it says that these jobs are done, too.
@@ -15,17 +16,12 @@ pub async fn project(env: &Env, snapshot: &Snapshot, done_jobs: &Map<String, Val
     if statements.is_empty() {
         return Ok(false);
     }
-    let payments = statements.iter().position(|(sql, _)| sql.starts_with("INSERT INTO payments"));
+    let payments = statements.iter().position(|one| one.sql.starts_with("INSERT INTO payments"));
     let about = JobPayment::of_snapshot(snapshot);
-    let (owner, made_at_ms) = about.map(|about| (about.owner, about.made_at_ms)).unzip();
-    let db = places::home(env, owner.as_deref(), made_at_ms, &snapshot.object).await?.db;
-    let statements = statements.into_iter().map(|(sql, values)| db.statement(&sql, values));
-    let changed = db.batch_changes(statements.collect::<Result<_>>()?).await?;
+    let db = places::home(env, about.as_ref(), &snapshot.object).await?.db;
+    let changed = db.batch_changes(statements).await?;
     Ok(payments.and_then(|position| changed.get(position).copied()).is_some_and(|rows| rows > 0))
 }
-
-/// A statement, and its values.
-type Statement = (String, Vec<db::Value>);
 
 fn statements(snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> serde_json::Result<Vec<Statement>> {
     let (payment, apart) = split(snapshot, done_jobs);
@@ -39,7 +35,8 @@ fn statements(snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> serde_json
     if let Some(payment) = payment {
         if payment.has_key {
             let sql = "DELETE FROM keys WHERE object = ?1 AND key_id = 1 AND version <= ?2";
-            statements.push((sql.to_owned(), vec![snapshot.object.as_str().into(), snapshot.version.into()]));
+            let values = vec![snapshot.object.as_str().into(), snapshot.version.into()];
+            statements.push(Statement::new(sql, values));
         }
         statements.push(upsert(&PAYMENTS, snapshot, &[payment])?);
     }
@@ -52,10 +49,11 @@ fn statements(snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> serde_json
         let rows = serde_json::to_string(&apart.audit)?;
         let payment = snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str());
         let values = vec![snapshot.object.as_str().into(), rows.as_str().into(), payment.into()];
-        statements.push((sql.to_owned(), values));
+        statements.push(Statement::new(sql, values));
         // What the provider tells by itself is a break before this: here is only what was found by asking.
         if apart.audit.iter().any(|record| record.action == ALERT) {
-            statements.push((FOUND_BY_ASKING.to_owned(), vec![snapshot.object.as_str().into(), rows.into()]));
+            let values = vec![snapshot.object.as_str().into(), rows.into()];
+            statements.push(Statement::new(FOUND_BY_ASKING, values));
         }
     }
     Ok(statements)
@@ -279,7 +277,7 @@ fn upsert<T: Serialize>(table: &Table, snapshot: &Snapshot, rows: &[T]) -> serde
         rows.into(),
         snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str()).into(),
     ];
-    Ok((sql, values))
+    Ok(Statement::new(sql, values))
 }
 
 #[cfg(test)]
@@ -306,7 +304,7 @@ mod tests {
     }
 
     fn told_with(model: &Connection, snapshot: &Snapshot, done_jobs: &Map<String, Value>) {
-        for (sql, values) in statements(snapshot, done_jobs).unwrap() {
+        for Statement { sql, values } in statements(snapshot, done_jobs).unwrap() {
             let values = values.into_iter().map(|value| match value {
                 db::Value::Null => Sql::Null,
                 db::Value::Number(number) => Sql::Integer(number.cast_signed()),

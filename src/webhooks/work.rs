@@ -102,12 +102,12 @@ async fn end(env: &Env, db: &Db, claimed: &Claimed) -> Result<Next> {
         claimed.history_with(&next, now_ms).into(),
         now_ms.into(),
     ];
-    let mut statements = vec![db.statement(END, values)?];
+    let mut statements = vec![Statement::new(END, values)];
     let break_id = format!("inbox:{}", claimed.event_key);
     match &next {
         Next::Done(_) if claimed.has_failed() => {
             let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2 WHERE break_id = ?1 AND state = 'open'";
-            statements.push(db.statement(sql, vec![break_id.into(), now_ms.into()])?);
+            statements.push(Statement::new(sql, vec![break_id.into(), now_ms.into()]));
         }
         Next::Done(_) => {}
         Next::Again(_) | Next::Dead(_) => {
@@ -128,7 +128,7 @@ async fn end(env: &Env, db: &Db, claimed: &Claimed) -> Result<Next> {
                 note.into(),
                 now_ms.into(),
             ];
-            statements.push(db.statement(sql, values)?);
+            statements.push(Statement::new(sql, values));
         }
     }
     written(db, statements, claimed, next).await

@@ -39,11 +39,6 @@ impl Db {
         }
     }
 
-    /// A statement.
-    pub fn statement(&self, sql: &str, values: Vec<Value>) -> Result<Statement> {
-        Ok(Statement { sql: sql.to_owned(), values })
-    }
-
     /// Runs one, without its rows. Gives how many rows it changed.
     pub async fn run(&self, sql: &str, values: Vec<Value>) -> Result<usize> {
         match &self.0 {

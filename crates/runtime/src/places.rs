@@ -18,6 +18,7 @@ use crate::db::{Db, RawRows, Value};
 use crate::log::log;
 use crate::now_ms;
 use crate::shard::BINDING;
+use messages::job::JobPayment;
 use messages::placement::{self, Layout, ShardName};
 
 /// For how long an isolate goes by the layouts that it has read, in ms: a layout begins later than that.
@@ -119,6 +120,11 @@ pub struct Home {
 }
 
 impl Home {
+    /// One place.
+    pub const fn of(db: Db) -> Self {
+        Self { db, before: None }
+    }
+
     /// Both, the newer one first.
     pub fn each(&self) -> impl Iterator<Item = &Db> {
         std::iter::once(&self.db).chain(&self.before)
@@ -135,15 +141,15 @@ impl Home {
     }
 }
 
-/// Of a payment by its owner, when it was made (in ms since the epoch) and its object; without these, and for what has no payment, D1.
-pub async fn home(env: &Env, owner: Option<&str>, made_at_ms: Option<u64>, object: &str) -> Result<Home> {
+/// Of a payment by what is told of it, and its object; for what has no payment, D1.
+pub async fn home(env: &Env, about: Option<&JobPayment>, object: &str) -> Result<Home> {
     let d1 = Db::of(env)?;
-    let (Some(owner), Some(made_at_ms), true) = (owner, made_at_ms, is_bound(env)) else {
-        return Ok(Home { db: d1, before: None });
+    let Some(JobPayment { owner, made_at_ms }) = about.filter(|_| is_bound(env)) else {
+        return Ok(Home::of(d1));
     };
     let directory = known(env).await?;
-    let home = placement::home(&directory.layouts, owner, made_at_ms, object, now_ms());
-    let Some(shard) = home.shard else { return Ok(Home { db: d1, before: None }) };
+    let home = placement::home(&directory.layouts, owner, *made_at_ms, object, now_ms());
+    let Some(shard) = home.shard else { return Ok(Home::of(d1)) };
     let db = shard_to_write(env, &d1, &shard).await?;
     Ok(Home { db, before: home.was_in_d1.then_some(d1) })
 }

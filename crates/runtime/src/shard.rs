@@ -85,7 +85,7 @@ impl Shard {
     }
 
     pub(crate) async fn one(&self, sql: &str, values: Vec<Value>) -> Result<Outcome> {
-        let results = self.ask(vec![Statement { sql: sql.to_owned(), values }]).await?;
+        let results = self.ask(vec![Statement::new(sql, values)]).await?;
         results.into_iter().next().ok_or_else(|| Error::RustError("a shard gave no result".to_owned()))
     }
 }

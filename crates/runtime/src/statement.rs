@@ -75,3 +75,10 @@ pub struct Statement {
     /// Its values, in order: the first is `?1`.
     pub values: Vec<Value>,
 }
+
+impl Statement {
+    /// A statement and its values.
+    pub fn new(sql: impl Into<String>, values: Vec<Value>) -> Self {
+        Self { sql: sql.into(), values }
+    }
+}

@@ -11,7 +11,7 @@ use super::adyen_import;
 use crate::operations;
 use messages::operations::{REPORT_PATH, REPORT_REFUSED};
 use messages::settlement::Uploaded;
-use runtime::db::Db;
+use runtime::db::{Db, Statement};
 use runtime::log::log;
 
 /// How often one is asked for: for some two days.
@@ -108,7 +108,7 @@ async fn note(db: &Db, one: &Claimed, end: &Fetched) -> Result<()> {
         error.map(str::to_owned).into(),
         now_ms.into(),
     ];
-    let mut statements = vec![db.statement(sql, values)?];
+    let mut statements = vec![Statement::new(sql, values)];
     if let Fetched::Refused(error) = end {
         let sql = "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
              VALUES ('report:adyen:' || ?1, 'report', 'adyen', ?1, 'open', ?2, ?3, ?3)
@@ -116,7 +116,7 @@ async fn note(db: &Db, one: &Claimed, end: &Fetched) -> Result<()> {
         let note = format!(
             "the report is there: download it in the Customer Area and send it under Reports; {error}"
         );
-        statements.push(db.statement(sql, vec![one.name.as_str().into(), note.into(), now_ms.into()])?);
+        statements.push(Statement::new(sql, vec![one.name.as_str().into(), note.into(), now_ms.into()]));
     }
     db.batch(statements).await
 }

@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use worker::{Bucket, Conditional, Date, Env, Error, Range, Result};
+use worker::{Bucket, Date, Env, Error, Range, Result};
 
 use super::adyen_compare::{Booked, LocalRefund, compare};
 use super::adyen_report::{Head, Line, Lines, Row};
@@ -18,6 +18,7 @@ use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, 
 use super::compare::{Break, LocalRecord, LocalRecords};
 use super::csv::LINE_MAX_BYTES;
 use crate::operations;
+use crate::tasks::bucket::only_new;
 use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use messages::settlement::{Counts, REPORT_COLUMNS, Report, Uploaded};
 use payments::providers::Provider;
@@ -124,8 +125,7 @@ impl Import {
 
     async fn keep(&self, report_id: &str, name: &str, bytes: Vec<u8>) -> Result<()> {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
-        self.bucket.put(format!("reports/{report_id}.csv"), bytes).only_if(only_new).execute().await?;
+        self.bucket.put(format!("reports/{report_id}.csv"), bytes).only_if(only_new()).execute().await?;
         let sql = "INSERT INTO reports (report_id, name, bytes, bytes_done, line, state, counts, received_at_ms, updated_at_ms)
              VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?4, ?4) ON CONFLICT (report_id) DO NOTHING";
         let values = vec![report_id.into(), name.into(), size.into(), self.now_ms.into()];
@@ -190,7 +190,7 @@ impl Import {
             match line {
                 Line::Moved(row) => rows.push(row),
                 Line::Unreadable { line, error } if counts.unreadable <= UNREADABLE_MAX => {
-                    statements.push(self.told(report, Some(*line), error)?);
+                    statements.push(self.told(report, Some(*line), error));
                 }
                 _ => {}
             }
@@ -212,7 +212,7 @@ impl Import {
             if is_last { "done" } else { "waiting" }.into(),
             self.now_ms.into(),
         ];
-        statements.push(self.db.statement(sql, values)?);
+        statements.push(Statement::new(sql, values));
         self.db.batch(statements).await
     }
 
@@ -251,7 +251,7 @@ impl Import {
         if !breaks.is_empty() {
             let values =
                 vec![breaks::rows_json(breaks, Provider::Adyen)?.into(), self.now_ms.into(), db::Value::Null];
-            statements.push(self.db.statement(&breaks::upsert_sql(Provider::Adyen), values)?);
+            statements.push(Statement::new(breaks::upsert_sql(Provider::Adyen), values));
         }
         let ids: Vec<&str> =
             lines.iter().flat_map(|line| [line.payment.as_str(), line.modification.as_str()]).collect();
@@ -265,11 +265,11 @@ impl Import {
             self.now_ms.into(),
             serde_json::to_string(&found)?.into(),
         ];
-        statements.push(self.db.statement(&sql, values)?);
+        statements.push(Statement::new(&sql, values));
         let sql = "UPDATE payments SET listed_payment = provider_payment, moved_payment = provider_payment
              WHERE provider = 'adyen' AND moved_payment IS NOT provider_payment AND provider_payment IN (
                 SELECT payment FROM report_lines WHERE kind = 'Settled' AND payment IN (SELECT value FROM json_each(?1)))";
-        statements.push(self.db.statement(sql, vec![payments.into()])?);
+        statements.push(Statement::new(sql, vec![payments.into()]));
         Ok(statements)
     }
 
@@ -283,12 +283,12 @@ impl Import {
         log("error", &fields);
         let sql = "UPDATE reports SET state = 'refused', error = ?2, updated_at_ms = ?3 WHERE report_id = ?1 AND state = 'waiting'";
         let values = vec![report.report_id.as_str().into(), error.into(), self.now_ms.into()];
-        let refused = self.db.statement(sql, values)?;
-        self.db.batch(vec![refused, self.told(report, None, error)?]).await
+        let refused = Statement::new(sql, values);
+        self.db.batch(vec![refused, self.told(report, None, error)]).await
     }
 
     /// A break for operators: an unreadable line, or a report that could not be read further.
-    fn told(&self, report: &Report, line: Option<u64>, error: &str) -> Result<Statement> {
+    fn told(&self, report: &Report, line: Option<u64>, error: &str) -> Statement {
         let sql =
             "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
              VALUES (?1, 'report', 'adyen', ?2, 'open', ?3, ?4, ?4) ON CONFLICT (break_id) DO NOTHING";
@@ -298,7 +298,7 @@ impl Import {
             None => format!("it is read no further: {error}"),
         };
         let break_id = format!("report:adyen:{}{place}", report.report_id);
-        self.db.statement(
+        Statement::new(
             sql,
             vec![break_id.into(), report.name.as_str().into(), note.into(), self.now_ms.into()],
         )

@@ -7,6 +7,7 @@ pub(crate) mod adyen_import;
 pub mod adyen_report;
 pub(crate) mod bank_acks;
 mod breaks;
+mod bucket;
 pub mod changes;
 pub mod compare;
 pub mod csv;

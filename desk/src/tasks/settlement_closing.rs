@@ -13,13 +13,10 @@ use serde::Deserialize;
 
 use super::settlement_file::Day;
 use super::settlement_movements::{IS_OWN, LATE, Movements, insert, probe};
-use runtime::db::Value;
+use runtime::db::{Statement, Value};
 
 /// How late a movement may reach the read model, in ms.
 const LATE_MS: u64 = 35 * 86_400_000;
-
-/// A statement, and its values.
-pub type Statement = (String, Vec<Value>);
 
 /// The closing of a day, as its row has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -59,13 +56,13 @@ pub fn open(day: &Day, part_lines: u64) -> Statement {
         day.ends_at_ms.saturating_sub(LATE_MS).into(),
         part_lines.into(),
     ];
-    (sql.to_owned(), values)
+    Statement::new(sql, values)
 }
 
 /// The closing of a file.
 pub fn find(name: &str) -> Statement {
     let sql = "SELECT name, day, ends_ms, through_ms, version FROM settlement_closings WHERE name = ?1";
-    (sql.to_owned(), vec![name.into()])
+    Statement::new(sql, vec![name.into()])
 }
 
 impl Closing {
@@ -76,7 +73,7 @@ impl Closing {
 
     /// Asks how far a slice goes that has at most so many movements of each kind.
     pub fn probe(&self, most: u32) -> Statement {
-        (probe(), vec![self.through_ms.into(), self.ends_ms.into(), most.into()])
+        Statement::new(probe(), vec![self.through_ms.into(), self.ends_ms.into(), most.into()])
     }
 
     /// The next slice, which goes until then, and how the closing stands if its last statement has changed a row. What moved in one millisecond
@@ -85,7 +82,7 @@ impl Closing {
         let until_ms = probed.until_ms.unwrap_or(self.ends_ms);
         let until_ms = until_ms.max(self.through_ms.saturating_add(1)).min(self.ends_ms);
         let values = || self.values(vec![self.through_ms.into(), until_ms.into()]);
-        let [captures, others] = insert(Movements::InTime).map(|sql| (sql, values()));
+        let [captures, others] = insert(Movements::InTime).map(|sql| Statement::new(sql, values()));
         let next = Self { through_ms: until_ms, version: self.version.saturating_add(1), ..self.clone() };
         (next, [captures, others, self.moved(until_ms)])
     }
@@ -96,7 +93,7 @@ impl Closing {
         let [captures, others] = insert(Movements::Late).map(|sql| {
             let mut values = self.values(bounds());
             values.push(self.ends_ms.saturating_sub(LATE_MS).into());
-            (sql, values)
+            Statement::new(sql, values)
         });
         let taken = format!(
             "DELETE FROM settlement_late WHERE (at_ms, object, audit_id) IN (SELECT at_ms, object, audit_id FROM ({LATE})) AND {IS_OWN}"
@@ -106,9 +103,9 @@ impl Closing {
         [
             captures,
             others,
-            (taken, self.values(bounds())),
-            (
-                closed.to_owned(),
+            Statement::new(taken, self.values(bounds())),
+            Statement::new(
+                closed,
                 vec![self.name.as_str().into(), self.version.into(), now_ms.into(), self.ends_ms.into()],
             ),
             self.moved(self.ends_ms),
@@ -125,6 +122,6 @@ impl Closing {
 
     fn moved(&self, through_ms: u64) -> Statement {
         let sql = "UPDATE settlement_closings SET through_ms = ?3, version = version + 1 WHERE name = ?1 AND version = ?2";
-        (sql.to_owned(), vec![self.name.as_str().into(), self.version.into(), through_ms.into()])
+        Statement::new(sql, vec![self.name.as_str().into(), self.version.into(), through_ms.into()])
     }
 }

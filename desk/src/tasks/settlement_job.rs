@@ -14,7 +14,7 @@ use super::settlement_run::Run;
 use super::settlement_write::{self, Unwritten};
 use crate::config::Config;
 use payments::timestamp;
-use runtime::db::Db;
+use runtime::db::{Db, Statement};
 
 /// Closes and writes what is due. The result names the files that were finished, and says how far the others are.
 pub(super) async fn write_due_files(env: &Env) -> Result<Value> {
@@ -60,7 +60,7 @@ fn unset(result: &mut Value, name: &str) {
 }
 
 async fn progress(run: &mut Run) -> Result<Progress> {
-    Ok(run.first((PROGRESS.to_owned(), Vec::new())).await?.unwrap_or_default())
+    Ok(run.first(Statement::new(PROGRESS, Vec::new())).await?.unwrap_or_default())
 }
 
 /// Closes a day, as far as this run goes.
@@ -102,7 +102,7 @@ async fn is_closed(run: &mut Run, name: &str) -> Result<bool> {
     #[derive(Deserialize)]
     struct Is {}
     let sql = "SELECT 1 AS is_closed FROM settlement_files WHERE name = ?1";
-    Ok(run.first::<Is>((sql.to_owned(), vec![name.into()])).await?.is_some())
+    Ok(run.first::<Is>(Statement::new(sql, vec![name.into()])).await?.is_some())
 }
 
 /// Writes a file, as far as this run goes. Gives its name if that was all of it.

@@ -3,9 +3,8 @@
 use serde::de::DeserializeOwned;
 use worker::{Bucket, Date, Result};
 
-use super::settlement_closing::Statement;
 use super::settlement_pace::Used;
-use runtime::db::{Db, Value};
+use runtime::db::{Db, Statement, Value};
 
 /// A run, as far as it has come.
 pub(super) struct Run {
@@ -34,8 +33,7 @@ impl Run {
 
     pub(super) async fn rows<T: DeserializeOwned>(&mut self, statement: Statement) -> Result<Vec<T>> {
         self.uses(1);
-        let (sql, values) = statement;
-        self.db.rows(&sql, values).await
+        self.db.rows(&statement.sql, statement.values).await
     }
 
     pub(super) async fn first<T: DeserializeOwned>(&mut self, statement: Statement) -> Result<Option<T>> {
@@ -45,9 +43,7 @@ impl Run {
     /// All of them, or none. Gives whether the last one has changed a row.
     pub(super) async fn batch<const N: usize>(&mut self, statements: [Statement; N]) -> Result<bool> {
         self.uses(u32::try_from(N).unwrap_or(u32::MAX));
-        let prepare = |(sql, values): Statement| self.db.statement(&sql, values);
-        let statements = statements.into_iter().map(prepare).collect::<Result<_>>()?;
-        let changed = self.db.batch_changes(statements).await?;
+        let changed = self.db.batch_changes(statements.into()).await?;
         Ok(changed.last().is_some_and(|rows| *rows > 0))
     }
 

@@ -3,11 +3,13 @@
 use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use worker::{Conditional, Date, Error, Object, Result};
+use worker::{Date, Error, Object, Result};
 
 use super::settlement_file::{File, Line, TooLarge, Writer};
 use super::settlement_parts::{Manifest, PartRow, manifest_name, part_name};
 use super::settlement_run::Run;
+use crate::tasks::bucket::only_new;
+use runtime::db::Statement;
 
 /// How many lines are read at once.
 const LINES_MAX: usize = 5_000;
@@ -33,7 +35,7 @@ pub(super) enum Next {
 pub(super) async fn unwritten(run: &mut Run) -> Result<Option<Unwritten>> {
     let sql = "SELECT name, day, (SELECT part_lines FROM settlement_closings WHERE settlement_closings.name = settlement_files.name) AS part_lines
          FROM settlement_files WHERE written_at_ms IS NULL ORDER BY day LIMIT 1";
-    run.first((sql.to_owned(), Vec::new())).await
+    run.first(Statement::new(sql, Vec::new())).await
 }
 
 /// Writes the next part of a file, or the file if it has but one. What a run that broke off has written is known again by its bytes.
@@ -44,7 +46,7 @@ pub(super) async fn write_next(run: &mut Run, file: &Unwritten) -> Result<Next> 
         last_line_id: String,
     }
     let sql = "SELECT part, last_line_id FROM settlement_parts WHERE file = ?1 ORDER BY part DESC LIMIT 1";
-    let last: Option<Last> = run.first((sql.to_owned(), vec![file.name.as_str().into()])).await?;
+    let last: Option<Last> = run.first(Statement::new(sql, vec![file.name.as_str().into()])).await?;
     let part = last.as_ref().map_or(1, |last| last.part.saturating_add(1));
     let after = last.map(|last| last.last_line_id).unwrap_or_default();
     let read = read_part(run, file, after).await?;
@@ -81,7 +83,7 @@ async fn read_part(run: &mut Run, file: &Unwritten, mut after: String) -> Result
             after.as_str().into(),
             u32::try_from(limit).unwrap_or(u32::MAX).into(),
         ];
-        let page: Vec<Line> = run.rows((sql.to_owned(), values)).await?;
+        let page: Vec<Line> = run.rows(Statement::new(sql, values)).await?;
         let (is_last, has_more) = (page.len() < limit, page.len() > left);
         for line in page.into_iter().take(left) {
             writer.push(&line).map_err(too_large)?;
@@ -130,7 +132,7 @@ async fn write_part(run: &mut Run, file: &Unwritten, part: u32, read: &Read) -> 
 /// All parts are there.
 async fn write_manifest(run: &mut Run, file: &Unwritten) -> Result<String> {
     let sql = "SELECT name, lines, totals, sha256 FROM settlement_parts WHERE file = ?1 ORDER BY part";
-    let rows: Vec<PartRow> = run.rows((sql.to_owned(), vec![file.name.as_str().into()])).await?;
+    let rows: Vec<PartRow> = run.rows(Statement::new(sql, vec![file.name.as_str().into()])).await?;
     let parts = rows.into_iter().map(PartRow::read).collect::<serde_json::Result<_>>()?;
     let manifest = Manifest::of(&file.day, parts).map_err(too_large)?;
     let name = manifest_name(&file.name);
@@ -150,8 +152,7 @@ async fn written(run: &mut Run, name: &str, lines: u64, totals: String, sha256: 
 /// Writes an object. If it exists already, it must be the same. Gives the SHA-256 of its bytes, in hexadecimal.
 async fn put_once(run: &Run, name: &str, text: String) -> Result<String> {
     let own = Sha256::digest(text.as_bytes());
-    let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
-    let made = run.bucket.put(name, text).only_if(only_new).execute().await?;
+    let made = run.bucket.put(name, text).only_if(only_new()).execute().await?;
     if made.is_none() && stored_sha256(run, name).await? != Some(own) {
         return Err(Error::RustError(format!("{name} is there already, and is another one")));
     }

@@ -20,7 +20,7 @@ use once::id::ObjectId;
 use payments::payment::id::PaymentId;
 use payments::transitions::by_hand::RECAPTURES_END_MS;
 use runtime::client;
-use runtime::db::Db;
+use runtime::db::{Db, Statement};
 use runtime::log::log;
 use runtime::places::ReadModel;
 
@@ -79,8 +79,8 @@ async fn sweep_place(env: &Env, db: &Db, most: u32, now_ms: u64) -> Result<Swept
     }
     let tried_until_ms = now_ms.saturating_sub(RECAPTURES_END_MS);
     db.batch(vec![
-        db.statement(NOT_CAPTURED, vec![now_ms.into(), tried_until_ms.into()])?,
-        db.statement(CAPTURE_ENDED, vec![now_ms.into()])?,
+        Statement::new(NOT_CAPTURED, vec![now_ms.into(), tried_until_ms.into()]),
+        Statement::new(CAPTURE_ENDED, vec![now_ms.into()]),
     ])
     .await?;
     Ok(Swept { late: late.len(), failed })
@@ -96,8 +96,8 @@ async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {
     let payments = "UPDATE payments SET woken_at_ms = ?2,
         wake_at_ms = CASE WHEN wake_at_ms < ?2 THEN ?2 + ?3 ELSE wake_at_ms END WHERE payment_id = ?1";
     db.batch(vec![
-        db.statement(keys, vec![object.into(), now_ms.into()])?,
-        db.statement(payments, vec![payment.into(), now_ms.into(), WAIT_MIN_MS.into()])?,
+        Statement::new(keys, vec![object.into(), now_ms.into()]),
+        Statement::new(payments, vec![payment.into(), now_ms.into(), WAIT_MIN_MS.into()]),
     ])
     .await?;
     client::ask::<()>(env, id, &ObjectRequest::Wake).await

@@ -9,9 +9,9 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, params_from_iter};
 
-use paid_once_desk::tasks::settlement_closing::{self, Closing, Probed, Statement};
+use paid_once_desk::tasks::settlement_closing::{self, Closing, Probed};
 use paid_once_desk::tasks::settlement_file::{Day, Line};
-use runtime::db::Value;
+use runtime::db::{Statement, Value};
 
 pub(crate) const DAY_MS: u64 = 86_400_000;
 /// A midnight.
@@ -128,7 +128,7 @@ impl Model {
     /// All of them, or none.
     pub(crate) fn transaction(&self, statements: &[Statement]) {
         self.execute("BEGIN");
-        for (sql, values) in statements {
+        for Statement { sql, values } in statements {
             self.sqlite.prepare_cached(sql).unwrap().execute(params_from_iter(bound(values))).unwrap();
         }
         self.execute("COMMIT");
@@ -147,7 +147,7 @@ impl Model {
         u64::try_from(count).unwrap()
     }
 
-    pub(crate) fn probed(&self, (sql, values): Statement) -> Probed {
+    pub(crate) fn probed(&self, Statement { sql, values }: Statement) -> Probed {
         let mut statement = self.sqlite.prepare_cached(&sql).unwrap();
         let until_ms: Option<i64> =
             statement.query_row(params_from_iter(bound(&values)), |row| row.get(0)).unwrap();
@@ -155,7 +155,7 @@ impl Model {
     }
 
     pub(crate) fn closing(&self, name: &str) -> Option<Closing> {
-        let (sql, values) = settlement_closing::find(name);
+        let Statement { sql, values } = settlement_closing::find(name);
         let mut statement = self.sqlite.prepare_cached(&sql).unwrap();
         let number =
             |row: &rusqlite::Row<'_>, at: usize| row.get::<_, i64>(at).map(|it| u64::try_from(it).unwrap());

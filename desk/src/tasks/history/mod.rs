@@ -13,11 +13,12 @@ mod tests;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use worker::{Bucket, Conditional, Date, Env, Error, Object, Result};
+use worker::{Bucket, Date, Env, Error, Object, Result};
 
 use super::settlement_file;
 use crate::config::Config;
-use runtime::db::{Db, Value};
+use crate::tasks::bucket::only_new;
+use runtime::db::{Db, Statement, Value};
 use steps::{Bounds, Done, Files, Tables};
 
 /// The binding of the bucket.
@@ -81,15 +82,14 @@ impl Tables for Db {
     }
 
     async fn batch(&self, statements: Vec<(&str, Vec<Value>)>) -> Result<Vec<usize>> {
-        let statements = statements.into_iter().map(|(sql, values)| self.statement(sql, values));
-        self.batch_changes(statements.collect::<Result<_>>()?).await
+        let statements = statements.into_iter().map(|(sql, values)| Statement::new(sql, values));
+        self.batch_changes(statements.collect()).await
     }
 }
 
 impl Files for Bucket {
     async fn put_new(&self, name: &str, body: Vec<u8>) -> Result<()> {
-        let only_new = Conditional { etag_does_not_match: Some("*".to_owned()), ..Conditional::default() };
-        self.put(name, body).only_if(only_new).execute().await.map(drop)
+        self.put(name, body).only_if(only_new()).execute().await.map(drop)
     }
 
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {

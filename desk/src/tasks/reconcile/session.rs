@@ -17,7 +17,7 @@ use crate::tasks::pace::{AT_ONCE, REQUEST_MS, Used};
 use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
-use runtime::db::{self, Db};
+use runtime::db::{self, Db, Statement};
 use runtime::places::ReadModel;
 
 /// How many breaks one statement writes: a value of D1 has at most 2 MB.
@@ -227,19 +227,19 @@ impl Reconciliation {
                 self.now_ms.into(),
                 self.account.clone().into(),
             ];
-            statements.push(self.db.statement(&breaks::upsert_sql(Provider::Stripe), values)?);
+            statements.push(Statement::new(breaks::upsert_sql(Provider::Stripe), values));
         }
         if !found.young.is_empty() {
             let sql = "INSERT INTO looks (provider_payment, since_ms, stripe_account) SELECT value, ?2, ?3 FROM json_each(?1) WHERE true
                 ON CONFLICT (provider_payment) DO UPDATE SET since_ms = excluded.since_ms";
-            statements.push(self.db.statement(
+            statements.push(Statement::new(
                 sql,
                 vec![list(&found.young)?, self.now_ms.into(), self.account.clone().into()],
-            )?);
+            ));
         }
         if !found.compared.is_empty() {
             let sql = "DELETE FROM looks WHERE provider_payment IN (SELECT value FROM json_each(?1))";
-            statements.push(self.db.statement(sql, vec![list(&found.compared)?])?);
+            statements.push(Statement::new(sql, vec![list(&found.compared)?]));
         }
         for (ids, mark) in [(&found.listed, "listed_payment"), (&found.moved, "moved_payment")] {
             if ids.is_empty() {
@@ -249,12 +249,12 @@ impl Reconciliation {
                 "UPDATE payments SET {mark} = provider_payment
                  WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
             );
-            marks.push(self.db.statement(&sql, vec![list(ids)?])?);
+            marks.push(Statement::new(&sql, vec![list(ids)?]));
         }
         if !found.refunded.is_empty() {
             let sql = "UPDATE refunds SET moved_refund = provider_refund
                 WHERE provider_refund IN (SELECT value FROM json_each(?1)) AND moved_refund IS NOT provider_refund";
-            marks.push(self.db.statement(sql, vec![list(&found.refunded)?])?);
+            marks.push(Statement::new(sql, vec![list(&found.refunded)?]));
         }
         self.count_queries(statements.len() + marks.len());
         if !marks.is_empty() {

@@ -224,7 +224,7 @@ impl Table {
             columns.join(", "),
             values.join(", "),
         );
-        Statement { sql, values: vec![rows.into(), payments.into()] }
+        Statement::new(sql, vec![rows.into(), payments.into()])
     }
 
     /// Deletes rows that still are what was read.
@@ -236,7 +236,7 @@ impl Table {
                 AND {} IN (SELECT value FROM json_each(?1)) AND {last}",
             self.row()
         );
-        Statement { sql, values: vec![rows.into()] }
+        Statement::new(sql, vec![rows.into()])
     }
 }
 
@@ -265,7 +265,7 @@ pub(super) fn key_is_in_payment(payments: &str, keys: &str) -> Statement {
         AND EXISTS (SELECT 1 FROM json_each(?1) AS it WHERE it.value ->> '$[0][1]' = keys.object
             AND it.value ->> '$[1][8]' IS NOT NULL AND it.value ->> '$[0][2]' >= keys.version)
         AND NOT EXISTS (SELECT 1 FROM json_each(?2) AS it WHERE it.value ->> '$[0][0]' = keys.object AND it.value ->> '$[0][1]' = 1)";
-    Statement { sql: sql.to_owned(), values: vec![payments.into(), keys.into()] }
+    Statement::new(sql, vec![payments.into(), keys.into()])
 }
 
 #[cfg(test)]

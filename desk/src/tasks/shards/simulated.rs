@@ -44,7 +44,7 @@ fn run(connection: &Connection, Statement { sql, values }: &Statement) -> usize 
 }
 
 fn statement(sql: &str, values: Vec<Value>) -> Statement {
-    Statement { sql: sql.to_owned(), values }
+    Statement::new(sql, values)
 }
 
 /// Somebody else's turn.
