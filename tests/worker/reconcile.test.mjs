@@ -5,7 +5,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
-import { LOOKS_SOON } from './support/jobs.mjs';
+import { LOOKS_SOON, jobsForgotten } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, abandoned } from './support/abandoned.mjs';
 import { PAYMENT } from './support/payments.mjs';
@@ -210,6 +210,8 @@ describe('the reconciliation', async () => {
 
   test('mends a read model that says something else than the object', async () => {
     const { id, provider_payment: intent } = await paid();
+    // Before, the object itself would find that its version is not shown, and mend the row.
+    await jobsForgotten(site, id);
     await model.run(
       "UPDATE payments SET provider_payment = 'pi_unknown', version = 0 WHERE payment_id = ?",
       id,
