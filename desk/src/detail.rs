@@ -68,7 +68,8 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
         facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
     }
     facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
-    if let Some(left) = history::of_payment(desk, object, id).await.map_err(unreadable)? {
+    let left = history::of_payment(desk, object, id, &inspection.snapshot).await;
+    if let Some(left) = left.map_err(unreadable)? {
         facts.push(fact("History", left));
     }
     if let Some(move_) = &inspection.under_way {

@@ -2,16 +2,21 @@
 //! payment's page is what it was: it is found by its id, or by what the index of what has left knows of it.
 
 use serde::Deserialize;
-use worker::{Env, Object, Result};
+use worker::{Object, Result};
+
+use std::cmp::Reverse;
 
 use super::context::Desk;
 use super::format;
 use super::queries::PAGE;
 use super::view_models::{Cell, List, Row};
 use crate::tasks::history::{BUCKET, batch};
+use messages::job::JobPayment;
+use messages::snapshot::Snapshot;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, id_prefix, reference};
 use runtime::db::{Db, Value};
+use runtime::places::{self, Listed, ReadModel};
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
@@ -23,13 +28,24 @@ const PATH: &str = "/admin/history";
 /// How many payments a search finds at most.
 const FOUND_MAX: u32 = 50;
 
-/// The payments that have left and are called so: by the provider's id, an order, a refund's id, or a reference.
-pub(super) async fn found(env: &Env, text: &str) -> Result<Vec<PaymentId>> {
+/// The payments that have left and are called so: by the provider's id, an order, a refund's id, or a reference. Of all places, or of those that
+/// have payments of a day (`2026-11-24`).
+pub(super) async fn found(model: &ReadModel, text: &str, day: &str) -> Result<Vec<PaymentId>> {
+    let month = day.get(..7);
+    let places = model.history(month).await?;
+    let mut all: Vec<PaymentId> = Vec::new();
+    for (_, found) in model.each(places, async |db: Db| found_in(&db, text).await).await? {
+        all.extend(found.into_iter().filter(|id| !all.contains(id)).collect::<Vec<_>>());
+    }
+    all.truncate(usize::try_from(FOUND_MAX).unwrap_or(usize::MAX));
+    Ok(all)
+}
+
+async fn found_in(db: &Db, text: &str) -> Result<Vec<PaymentId>> {
     #[derive(Deserialize)]
     struct Found {
         object: String,
     }
-    let db = Db::of(env)?;
     let by_name = "SELECT hex(p.object) AS object FROM history_names n CROSS JOIN history_payments p
             ON p.object >= n.place AND p.object <= unhex(hex(n.place) || ?3) WHERE n.name = ?1 LIMIT ?2";
     let mut found: Vec<Found> =
@@ -65,31 +81,52 @@ fn objects_between(id_prefix: &str) -> Option<(String, String)> {
     Some((end("A")?, PaymentId::parse(&last)?.object().to_hex()))
 }
 
-/// How a payment has left.
+/// How a payment has left from a place.
 #[derive(Clone, Debug, Deserialize)]
 struct Left {
-    batch: u64,
-    version: u64,
-    changed_at_ms: u64,
+    batch: Option<u64>,
+    version: Option<u64>,
+    changed_at_ms: Option<u64>,
     is_listed: u8,
 }
 
-/// What the page of a payment says of its having left; `None` if it never has.
-pub(super) async fn of_payment(desk: &Desk<'_>, object: ObjectId, id: &str) -> Result<Option<Cell>> {
-    let sql = "SELECT h.batch, h.version, b.changed_at_ms,
-            EXISTS (SELECT 1 FROM payments WHERE payment_id = ?2) AS is_listed
-         FROM history_payments h JOIN history_batches b ON b.batch = h.batch WHERE h.object = unhex(?1)";
-    let values = vec![object.to_hex().into(), id.into()];
-    let left: Option<Left> = Db::of(&desk.app.env)?.first(sql, values).await?;
-    Ok(left.map(|left| {
-        let what = match left.is_listed {
-            0 => "from history: the lists no longer show it",
-            _ => "changed since, so the lists show it again",
+/// What the page of a payment says of its having left; `None` if it never has. It may have left from D1, and later from the shard to which it was
+/// moved: the newer one counts.
+pub(super) async fn of_payment(
+    desk: &Desk<'_>,
+    object: ObjectId,
+    id: &str,
+    payment: &Snapshot,
+) -> Result<Option<Cell>> {
+    let (env, model) = (&desk.app.env, &desk.app.model);
+    let sql = "SELECT EXISTS (SELECT 1 FROM payments WHERE payment_id = ?2) AS is_listed, h.batch, h.version, b.changed_at_ms
+         FROM (SELECT 1) LEFT JOIN history_payments h ON h.object = unhex(?1) AND h.batch > 0
+            LEFT JOIN history_batches b ON b.batch = h.batch";
+    let home = places::home(env, JobPayment::of_snapshot(payment).as_ref(), &object.to_hex()).await?;
+    let mut places = vec![model.d1()?];
+    places.extend(home.db.name().is_some().then_some(home.db));
+    let values = || vec![object.to_hex().into(), id.into()];
+    let found = model.each(places, async |db: Db| db.first::<Left>(sql, values()).await).await?;
+    let is_listed = found.iter().any(|(_, left)| left.as_ref().is_some_and(|left| left.is_listed == 1));
+    let left = found.iter().filter_map(|(db, left)| {
+        let left = left.as_ref()?;
+        Some((left.version?, left.batch?, left.changed_at_ms?, db.name()))
+    });
+    Ok(left.max_by_key(|(version, ..)| *version).map(|(version, batch, changed_at_ms, shard)| {
+        let what = match is_listed {
+            false => "from history: the lists no longer show it",
+            true => "changed since, so the lists show it again",
         };
-        let when = format::from_now(left.changed_at_ms, desk.request.now_ms);
-        Cell::link(format!("batch {}", left.batch), format!("{PATH}?batch={}", left.batch))
-            .with(format!("{what}; left {when}, at version {}", left.version))
+        let when = format::from_now(changed_at_ms, desk.request.now_ms);
+        let of_shard = shard.map(|shard| format!("&shard={shard}")).unwrap_or_default();
+        Cell::link(batch_name(shard, batch), format!("{PATH}?batch={batch}{of_shard}"))
+            .with(format!("{what}; left {when}, at version {version}"))
     }))
+}
+
+/// What a batch is called: each place counts its own.
+fn batch_name(shard: Option<&str>, batch: u64) -> String {
+    shard.map_or_else(|| format!("batch {batch}"), |shard| format!("batch {batch} of {shard}"))
 }
 
 /// A file.
@@ -106,19 +143,52 @@ struct FileRow {
     changed_at_ms: u64,
 }
 
+impl FileRow {
+    /// The shard from which its payments have left: its name says it.
+    fn shard(&self) -> Option<&str> {
+        let (shard, _) = self.name.rsplit('/').next()?.rsplit_once('-')?;
+        Some(shard)
+    }
+}
+
+impl Listed for FileRow {
+    type Order = (Reverse<u64>, Option<String>, Reverse<u64>, Reverse<String>);
+
+    /// A place writes one batch after the other, so this is also its order by batches.
+    fn order(&self) -> Self::Order {
+        let shard = self.shard().map(str::to_owned);
+        (Reverse(self.changed_at_ms), shard, Reverse(self.batch), Reverse(self.kind.clone()))
+    }
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+}
+
 /// `GET /admin/history`
 pub(crate) async fn list(desk: &Desk<'_>) -> std::result::Result<Answer, Problem> {
     let batch: Option<u64> = desk.query("batch").parse().ok();
-    let mut files = files(&desk.app.env, batch, desk.page_number()).await.map_err(unreadable)?;
+    let month = desk.query("q");
+    let files = match batch {
+        Some(batch) => of_batch(&desk.app.model, &desk.query("shard"), batch).await,
+        None => newest(&desk.app.model, &month, desk.page_number()).await,
+    };
+    let mut files = files.map_err(unreadable)?;
     let (newer, older) = desk.around(&mut files);
     let rows = files.into_iter().map(|file| {
         let day =
             |at_ms: Option<u64>| at_ms.map(|at_ms| payments::timestamp(at_ms).chars().take(10).collect());
         let [first, last]: [String; 2] =
             [day(file.first_at_ms), day(file.last_at_ms)].map(Option::unwrap_or_default);
+        let place = file.shard().map(|shard| format!("/{shard}")).unwrap_or_default();
+        let named = batch_name(file.shard(), file.batch);
         let cells = vec![
-            Cell::link(file.name, format!("{PATH}/{}/{}", file.batch, file.kind)),
-            Cell::text(file.kind).with(format!("batch {}", file.batch)),
+            Cell::link(file.name, format!("{PATH}{place}/{}/{}", file.batch, file.kind)),
+            Cell::text(file.kind).with(named),
             Cell::number(format::count(file.rows)),
             Cell::text(first).with(format!("to {last}")),
             Cell::number(format::count(file.bytes)),
@@ -130,9 +200,9 @@ pub(crate) async fn list(desk: &Desk<'_>) -> std::result::Result<Answer, Problem
     let page = List {
         title: "History",
         intro: "Payments that are over and old are in these files, and no longer in the lists. Their pages are found as before.",
-        search: None,
+        search: Some(month),
         day: None,
-        hint: "",
+        hint: "Month of the payments, as 2025-10",
         selects: Vec::new(),
         columns: &["File", "Kind", "Rows", "Payments of (UTC)", "Bytes", "SHA-256", "Written (UTC)"],
         rows: rows.collect(),
@@ -149,29 +219,55 @@ pub(crate) async fn list(desk: &Desk<'_>) -> std::result::Result<Answer, Problem
     Ok(reply::html(200, &page, "desk"))
 }
 
-async fn files(env: &Env, batch: Option<u64>, page: usize) -> Result<Vec<FileRow>> {
-    let count = |number: usize| Value::Number(u64::try_from(number).unwrap_or(u64::MAX));
-    let (most, left_out) = (count(PAGE + 1), count(PAGE * page));
-    let db = Db::of(env)?;
-    match batch {
-        Some(batch) => {
-            let sql = "SELECT f.batch, kind, name, rows, bytes, sha256, first_at_ms, last_at_ms, changed_at_ms
-                 FROM history_files f CROSS JOIN history_batches b ON b.batch = f.batch WHERE f.batch = ?1 ORDER BY kind";
-            db.rows(sql, vec![batch.into()]).await
-        }
-        None => {
-            let sql =
-                "SELECT f.batch, kind, name, rows, bytes, sha256, first_at_ms, last_at_ms, changed_at_ms
-                 FROM history_files f CROSS JOIN history_batches b ON b.batch = f.batch
-                 ORDER BY f.batch DESC, kind DESC LIMIT ?1 OFFSET ?2";
-            db.rows(sql, vec![most, left_out]).await
-        }
+const FILES: &str = "SELECT f.batch, kind, name, rows, bytes, sha256, first_at_ms, last_at_ms, changed_at_ms
+     FROM history_files f CROSS JOIN history_batches b ON b.batch = f.batch";
+
+/// The files of a batch of this shard; of D1, where it is empty.
+async fn of_batch(model: &ReadModel, shard: &str, batch: u64) -> Result<Vec<FileRow>> {
+    let db = if shard.is_empty() { Some(model.d1()?) } else { model.shard(shard).await? };
+    let sql = format!("{FILES} WHERE f.batch = ?1 ORDER BY kind");
+    match db {
+        Some(db) => db.rows(&sql, vec![batch.into()]).await,
+        None => Ok(Vec::new()),
     }
 }
 
-/// `GET /admin/history/{batch}/{kind}`: the file itself.
+/// The newest files of all places, or of the payments of a month.
+async fn newest(model: &ReadModel, month: &str, page: usize) -> Result<Vec<FileRow>> {
+    let (of_month, values): (_, Vec<Value>) = match month {
+        "" => ("", Vec::new()),
+        month => ("WHERE b.month = ?1 ", vec![month.into()]),
+    };
+    let sql = |limit, offset| {
+        format!("{FILES} {of_month}ORDER BY f.batch DESC, kind DESC LIMIT {limit} OFFSET {offset}")
+    };
+    let places = model.history(Some(month).filter(|month| !month.is_empty())).await?;
+    model.page_in(places, sql, values, (PAGE + 1, PAGE * page)).await
+}
+
+/// `GET /admin/history/{batch}/{kind}`: the file itself, of payments that have left from D1.
 pub(crate) async fn file(
     desk: &Desk<'_>,
+    batch: &Parameter<'_, u32>,
+    kind: &str,
+) -> std::result::Result<Answer, Problem> {
+    given_out(desk, desk.app.model.d1().map_err(unreadable)?, batch, kind).await
+}
+
+/// `GET /admin/history/{shard}/{batch}/{kind}`: the same of a shard.
+pub(crate) async fn file_of_shard(
+    desk: &Desk<'_>,
+    shard: &str,
+    batch: &Parameter<'_, u32>,
+    kind: &str,
+) -> std::result::Result<Answer, Problem> {
+    let db = desk.app.model.shard(shard).await.map_err(unreadable)?;
+    given_out(desk, db.ok_or_else(|| Problem::new(Kind::NotFound))?, batch, kind).await
+}
+
+async fn given_out(
+    desk: &Desk<'_>,
+    db: Db,
     batch: &Parameter<'_, u32>,
     kind: &str,
 ) -> std::result::Result<Answer, Problem> {
@@ -181,7 +277,6 @@ pub(crate) async fn file(
     }
     let env = &desk.app.env;
     let sql = "SELECT name FROM history_files WHERE batch = ?1 AND kind = ?2";
-    let db = Db::of(env).map_err(unreadable)?;
     let found: Option<Name> =
         db.first(sql, vec![batch.read()?.into(), kind.into()]).await.map_err(unreadable)?;
     let name = found.ok_or_else(|| Problem::new(Kind::NotFound))?.name;

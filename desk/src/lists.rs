@@ -42,7 +42,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         payment_search::payments(&desk.app.model, &search, part, now_ms).await.map_err(unreadable)?;
     let mut left = Vec::new();
     if rows.is_empty() && !search.text.is_empty() {
-        left = history::found(&desk.app.env, &search.text).await.map_err(unreadable)?;
+        left = history::found(&desk.app.model, &search.text, &search.day).await.map_err(unreadable)?;
         if let [id] = left.as_slice() {
             return Ok(Answer::see_other(&format!("/admin/payments/{id}"), "found"));
         }

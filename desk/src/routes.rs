@@ -170,6 +170,7 @@ routes! {
     Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      reports::upload();
     Get  "/admin/history"                                   Desk      history::list();
     Get  "/admin/history/{batch}/{kind}"                    Desk      history::file(batch: u32, kind: Text);
+    Get  "/admin/history/{shard}/{batch}/{kind}"            Desk      history::file_of_shard(shard: Text, batch: u32, kind: Text);
     Get  "/admin/settlement"                                Desk      settlement::files();
     Get  "/admin/settlement/{day}"                          Desk      settlement::parts(day: Text);
     Get  "/admin/audit"                                     Desk      audit_log::audit();

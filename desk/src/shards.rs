@@ -73,12 +73,11 @@ fn must_be_bound(env: &Env) -> Result<(), Problem> {
         return Err(Problem::of_setting(Kind::Misconfigured, detail));
     }
     // The files and the reports are made of D1 alone.
-    let bound: Vec<&str> =
-        ["SETTLEMENT", "HISTORY"].into_iter().filter(|bucket| env.bucket(bucket).is_ok()).collect();
+    let bound: Vec<&str> = ["SETTLEMENT"].into_iter().filter(|bucket| env.bucket(bucket).is_ok()).collect();
     if !bound.is_empty() {
         let buckets = bound.join(" and ");
         let detail = format!(
-            "Settlement files, Adyen's reports and history are made of D1 alone: what is in shards would be missing there. Take {buckets} out of \
+            "Settlement files and Adyen's reports are made of D1 alone: what is in shards would be missing there. Take {buckets} out of \
              desk/wrangler.toml first, or leave all in D1."
         );
         return Err(Problem::of_setting(Kind::Misconfigured, detail));

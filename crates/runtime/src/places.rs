@@ -28,6 +28,9 @@ const AT_ONCE: usize = 6;
 /// How many places one reader asks at most.
 pub const PLACES_MAX: usize = 200;
 
+/// How many of those that did not answer are named.
+const NAMED_MAX: usize = 3;
+
 /// What the directory says.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
@@ -224,6 +227,37 @@ impl ReadModel {
         Ok(std::iter::once(self.d1()?).chain(shards).collect())
     }
 
+    /// The shards of which all payments may have been made before a moment, or some, with their layouts: those of the newest month first.
+    pub async fn made_before(&self, before_ms: u64) -> Result<Vec<(Layout, Db)>> {
+        let directory = self.directory().await?;
+        let month = placement::month(before_ms);
+        let layout = |name: &ShardName| {
+            directory.layouts.iter().find(|layout| layout.layout_id == name.layout_id).cloned()
+        };
+        let shards = directory.shards.iter().filter(|name| name.month <= month);
+        Ok(shards.filter_map(|name| Some((layout(name)?, Db::shard(&self.env, &name.to_string())))).collect())
+    }
+
+    /// All places from which payments may have left; of a month, those in which its payments were made.
+    pub async fn history(&self, month: Option<&str>) -> Result<Vec<Db>> {
+        let directory = self.directory().await?;
+        let is_asked = |name: &&ShardName| month.is_none_or(|month| name.month == month);
+        let shards: Vec<&ShardName> = directory.shards.iter().filter(is_asked).collect();
+        if shards.len() >= PLACES_MAX {
+            self.is_cut.set(true);
+        }
+        let shards = shards.into_iter().take(PLACES_MAX - 1);
+        let shards = shards.map(|name| Db::shard(&self.env, &name.to_string()));
+        Ok(std::iter::once(self.d1()?).chain(shards).collect())
+    }
+
+    /// The shard of this name, where there is one.
+    pub async fn shard(&self, name: &str) -> Result<Option<Db>> {
+        let directory = self.directory().await?;
+        let known = ShardName::parse(name).filter(|name| directory.shards.contains(name));
+        Ok(known.map(|name| Db::shard(&self.env, &name.to_string())))
+    }
+
     /// Asks places, some at once. The answers are in their order; a shard that gives none is told of. D1 must answer.
     pub async fn each<T>(&self, places: Vec<Db>, ask: impl AsyncFn(Db) -> Result<T>) -> Result<Vec<(Db, T)>> {
         let ask = &ask;
@@ -317,10 +351,21 @@ impl ReadModel {
         limit: usize,
         offset: usize,
     ) -> Result<Vec<T>> {
-        if !self.is_many().await? {
+        self.page_in(self.places().await?, sql, values, (limit, offset)).await
+    }
+
+    /// The same of these places, of which D1 is the first one.
+    pub async fn page_in<T: DeserializeOwned + Listed>(
+        &self,
+        places: Vec<Db>,
+        sql: impl Fn(usize, usize) -> String,
+        values: Vec<Value>,
+        (limit, offset): (usize, usize),
+    ) -> Result<Vec<T>> {
+        if places.len() == 1 {
             return self.d1()?.rows(&sql(limit, offset), values).await;
         }
-        let rows = self.rows(&sql(limit.saturating_add(offset), 0), values).await?;
+        let rows = self.rows_in(places, &sql(limit.saturating_add(offset), 0), &values).await?;
         Ok(merged(rows).into_iter().skip(offset).take(limit).collect())
     }
 
@@ -385,14 +430,20 @@ impl ReadModel {
     /// What a person is told of what is missing here.
     pub fn missing(&self) -> Option<String> {
         let all = self.directory.get().map_or(0, |directory| directory.shards.len());
-        let silent = self.silent.borrow().len();
+        let silent = self.silent.borrow();
+        let named: Vec<&str> = silent.iter().take(NAMED_MAX).map(String::as_str).collect();
+        let named = named.join(", ");
         let shards = if all == 1 { "shard" } else { "shards" };
-        match (silent, self.is_cut.get()) {
+        match (silent.len(), self.is_cut.get()) {
             (0, false) => None,
             (0, true) => Some(format!("Of {all} {shards} only the newest were asked: search for less.")),
-            (1, _) => Some(format!("1 of {all} {shards} did not answer: what it has is missing here.")),
+            (1, _) => {
+                Some(format!("1 of {all} {shards} did not answer ({named}): what it has is missing here."))
+            }
             (many, _) => {
-                Some(format!("{many} of {all} {shards} did not answer: what they have is missing here."))
+                let more = if many > NAMED_MAX { " and others" } else { "" };
+                let what = "what they have is missing here.";
+                Some(format!("{many} of {all} {shards} did not answer ({named}{more}): {what}"))
             }
         }
     }

@@ -53,7 +53,7 @@ pub async fn run(env: &Env) {
     record_run(env, "adyen_reports", of_d1_alone(env, "SETTLEMENT", adyen_import::go_on(env))).await;
     record_run(env, "settle", of_d1_alone(env, "SETTLEMENT", settlement_job::write_due_files(env))).await;
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
-    record_run(env, "history", of_d1_alone(env, "HISTORY", history::leave(env))).await;
+    record_run(env, "history", history::leave(env)).await;
     record_run(env, "forget", purge::purge(env)).await;
     // Where the settings are wrong every request says so.
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {

@@ -10,8 +10,8 @@ import { readConfig } from './wrangler.mjs';
 
 const SHARDS = { name: 'SHARDS', class_name: 'ReadModelShard' };
 
-/** The Workers of the demo, with shards. */
-export function workersWithShards({ vars = {}, secrets = {} } = {}) {
+/** The Workers of the demo, with shards, and with these of the desk's buckets. */
+export function workersWithShards({ vars = {}, secrets = {}, buckets = [] } = {}) {
   const read = (folder) =>
     readConfig({ config: join(root, folder, 'wrangler.toml'), env: 'demo' }, { hideWarnings: true });
   const [site, desk] = [read('.'), read('desk')];
@@ -34,7 +34,7 @@ export function workersWithShards({ vars = {}, secrets = {} } = {}) {
       config: {
         ...desk,
         build: {},
-        r2_buckets: [],
+        r2_buckets: desk.r2_buckets.filter(({ binding }) => buckets.includes(binding)),
         durable_objects: { bindings: bound(desk, { ...SHARDS, script_name: site.name }) },
       },
       ...all,

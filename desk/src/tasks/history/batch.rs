@@ -25,7 +25,10 @@ pub(super) struct Candidate {
     pub(super) object: String,
     pub(super) version: u64,
     pub(super) created_at_ms: u64,
-    may_leave: u8,
+    pub(super) provider_payment: Option<String>,
+    /// It has left from here before.
+    pub(super) is_known: u8,
+    pub(super) may_leave: u8,
     audit_through: u64,
     audit_newest: u64,
     audit_number: u64,
@@ -84,9 +87,21 @@ pub(super) fn month(at_ms: u64) -> String {
 /// The kinds of files, in the order of the list.
 pub(super) const KINDS: [&str; 4] = ["payments", "refunds", "keys", "audit"];
 
-/// What a file is called in the bucket.
-pub(super) fn file_name(kind: &str, month: &str, batch: u64) -> String {
-    format!("history/{kind}/{month}/{batch:08}.parquet")
+/// What the files of a batch are called in the bucket by. Each place counts its own batches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named<'a> {
+    /// `None` for D1.
+    pub(super) shard: Option<&'a str>,
+    pub(super) month: &'a str,
+    pub(super) batch: u64,
+}
+
+impl Named<'_> {
+    pub(super) fn file(&self, kind: &str) -> String {
+        let Self { shard, month, batch } = self;
+        let place = shard.map(|shard| format!("{shard}-")).unwrap_or_default();
+        format!("history/{kind}/{month}/{place}{batch:08}.parquet")
+    }
 }
 
 /// A file that is to be there.
@@ -164,7 +179,7 @@ impl Read {
 
     /// The files, of the rows that are in none yet. A payment that has left before leaves with what has changed since: a newer version of its
     /// row, of its keys and refunds, and its newer audit records.
-    pub(super) fn files(self, month: &str, batch: u64) -> Vec<File> {
+    pub(super) fn files(self, named: Named<'_>) -> Vec<File> {
         let Self { payments, refunds, mut keys, mut audit } = self;
         let known: BTreeSet<(String, u64)> =
             keys.iter().map(|key| (key.object.clone(), key.key_id)).collect();
@@ -197,30 +212,23 @@ impl Read {
         sorted.sort_by(|a, b| (a.created_at_ms, &a.payment_id).cmp(&(b.created_at_ms, &b.payment_id)));
         let [of_payments, of_refunds, of_keys, of_audit] = KINDS;
         let files = [
-            file(of_payments, month, batch, &sorted, &rows::PAYMENTS),
-            file(of_refunds, month, batch, &refunds, &rows::REFUNDS),
-            file(of_keys, month, batch, &keys, &rows::KEYS),
-            file(of_audit, month, batch, &audit, &rows::AUDIT),
+            file(of_payments, named, &sorted, &rows::PAYMENTS),
+            file(of_refunds, named, &refunds, &rows::REFUNDS),
+            file(of_keys, named, &keys, &rows::KEYS),
+            file(of_audit, named, &audit, &rows::AUDIT),
         ];
         files.into_iter().flatten().collect()
     }
 }
 
 /// `None` without rows.
-fn file<R>(kind: &'static str, month: &str, batch: u64, rows: &[R], columns: &[Column<R>]) -> Option<File> {
+fn file<R>(kind: &'static str, named: Named<'_>, rows: &[R], columns: &[Column<R>]) -> Option<File> {
     if rows.is_empty() {
         return None;
     }
     let body = parquet::file(rows, columns);
     let sha256 = HEXLOWER.encode(&Sha256::digest(&body));
-    Some(File {
-        kind,
-        name: file_name(kind, month, batch),
-        rows: rows.len(),
-        bytes: body.len(),
-        sha256,
-        body,
-    })
+    Some(File { kind, name: named.file(kind), rows: rows.len(), bytes: body.len(), sha256, body })
 }
 
 /// What a text is found by: the first 47 bits of its SHA-256, which SQLite keeps in six bytes. Two texts that share them would lead to two
@@ -241,6 +249,8 @@ mod tests {
             object: format!("{place:064x}"),
             version: 3,
             created_at_ms,
+            provider_payment: None,
+            is_known: 0,
             may_leave: 1,
             audit_through: 0,
             audit_newest: 2,
@@ -282,6 +292,13 @@ mod tests {
         assert_eq!((chosen.leaving.len(), chosen.last.unwrap().place), (2_500, 2_500));
         let long = many.iter().cloned().map(|it| Candidate { audit_newest: 500, audit_number: 500, ..it });
         assert_eq!(choose(&long.collect::<Vec<_>>(), true).leaving.len(), 30);
+    }
+
+    #[test]
+    fn files_of_two_places_are_never_called_alike() {
+        let named = |shard| Named { shard, month: "2026-10", batch: 12 }.file("keys");
+        assert_eq!(named(None), "history/keys/2026-10/00000012.parquet");
+        assert_eq!(named(Some("g1-2026-10-003")), "history/keys/2026-10/g1-2026-10-003-00000012.parquet");
     }
 
     #[test]

@@ -6,10 +6,13 @@
 pub(crate) mod batch;
 pub mod parquet;
 mod rows;
+#[cfg(test)]
+mod simulated;
 mod statements;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -19,7 +22,8 @@ use super::settlement_file;
 use crate::config::Config;
 use crate::tasks::bucket::only_new;
 use runtime::db::{Db, Statement, Value};
-use steps::{Bounds, Done, Files, Tables};
+use runtime::places::ReadModel;
+use steps::{Bounds, Done, Files, OfShard, Place, Tables};
 
 /// The binding of the bucket.
 pub(crate) const BUCKET: &str = "HISTORY";
@@ -27,38 +31,38 @@ pub(crate) const BUCKET: &str = "HISTORY";
 const DAY_MS: u64 = 86_400_000;
 /// How long nothing may have changed, in ms: longer than a movement may be late for its settlement file, and than the queue keeps a snapshot.
 const UNCHANGED_MS: u64 = 40 * DAY_MS;
-/// How many steps a run has: a batch takes two, with some twenty queries.
-const STEPS_MAX: u32 = 24;
 /// How long a run begins further steps, in ms.
 const RUN_MS: u64 = 60_000;
 
-/// Lets leave what is due. The result says how many payments have left.
+/// Lets leave what is due, in D1 and in the shards. The result says how many payments have left, and which places failed.
 pub(super) async fn leave(env: &Env) -> Result<Json> {
     let Ok(bucket) = env.bucket(BUCKET) else {
         return Ok(json!({ "off": "there is no binding HISTORY" }));
     };
     let config = Config::of(env).map_err(Error::RustError)?;
-    let db = Db::of(env)?;
     let began_at_ms = Date::now().as_millis();
     let after_ms = u64::from(config.history_after_days).saturating_mul(DAY_MS);
-    let unchanged_since_ms = began_at_ms.saturating_sub(UNCHANGED_MS).min(settled_until_ms(&db).await?);
-    let bounds = Bounds {
-        made_before_ms: began_at_ms.saturating_sub(after_ms),
-        unchanged_since_ms,
-        now_ms: began_at_ms,
-    };
-    let mut all = Done::default();
-    for _ in 0..STEPS_MAX {
-        let done = steps::step(&db, &bucket, bounds).await?;
-        all.left += done.left;
-        all.files += done.files;
-        all.void += done.void;
-        all.incomplete += done.incomplete;
-        if done.is_through || Date::now().as_millis().saturating_sub(began_at_ms) > RUN_MS {
-            break;
-        }
+    let made_before_ms = began_at_ms.saturating_sub(after_ms);
+    let model = ReadModel::of(env);
+    let d1 = model.d1()?;
+    let unchanged_since_ms = began_at_ms.saturating_sub(UNCHANGED_MS).min(settled_until_ms(&d1).await?);
+    let bounds = Bounds { made_before_ms, unchanged_since_ms, now_ms: began_at_ms };
+    let shards = model.made_before(made_before_ms).await?;
+    let of_shards = shards.iter().map(|(layout, db)| Place {
+        tables: db,
+        shard: db.name().map(|name| OfShard { name, d1: &d1, from_ms: layout.from_ms }),
+    });
+    let places: Vec<Place<'_, Db>> =
+        std::iter::once(Place { tables: &d1, shard: None }).chain(of_shards).collect();
+    let is_over = || Date::now().as_millis().saturating_sub(began_at_ms) > RUN_MS;
+    let run = turns::run(&places, began_at_ms, &bucket, bounds, is_over).await.or_error(places.len())?;
+    let Done { left, files, void, incomplete, .. } = run.done;
+    let mut result = json!({ "left": left, "files": files, "void": void, "incomplete": incomplete });
+    if let (false, Some(result)) = (run.failed.is_empty(), result.as_object_mut()) {
+        let failed = run.failed.iter().map(|(place, error)| ((*place).to_owned(), error.to_string().into()));
+        result.insert("failed".to_owned(), Json::Object(failed.collect()));
     }
-    Ok(json!({ "left": all.left, "files": all.files, "void": all.void, "incomplete": all.incomplete }))
+    Ok(result)
 }
 
 /// Until when what moved stands in a settlement file that is written, in ms since the epoch; no bound without such files.

@@ -3,9 +3,12 @@
 
 /// The newest `?3` payments after a place that were made before `?4`, in the order in which they were made: whether each may leave at `?6`, if
 /// nothing has changed since `?5`, and which audit records there are of it.
-/// What is disputed stays, also what is lost: a settlement file has to know what was withdrawn before.
-pub(super) const LOOK_THROUGH: &str = "SELECT p.rowid AS place, p.payment_id, p.object, p.version, p.created_at_ms,
+/// What is disputed stays, also what is lost: a settlement file has to know what was withdrawn before. What is moved to a shard leaves from there.
+pub(super) const LOOK_THROUGH: &str = "SELECT p.rowid AS place, p.payment_id, p.object, p.version, p.created_at_ms, p.provider_payment,
+        h.object IS NOT NULL AS is_known,
         p.updated_at_ms < ?5
+            AND NOT EXISTS (SELECT 1 FROM shard_layouts WHERE slots > 0 AND moved_since_ms <= p.created_at_ms
+                AND p.created_at_ms < from_ms)
             AND p.status IN ('succeeded', 'canceled', 'expired', 'declined', 'failed')
             AND p.pending_operation IS NULL AND p.wake_at_ms IS NULL AND coalesce(p.key_expires_at_ms, 0) < ?6
             AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.payment_id = p.payment_id AND (r.status = 'pending' OR r.updated_at_ms >= ?5))
@@ -32,6 +35,22 @@ pub(super) const LOOK_THROUGH: &str = "SELECT p.rowid AS place, p.payment_id, p.
 pub(super) const SETTLED: &str =
     "SELECT (SELECT min(day) FROM settlement_files WHERE written_at_ms IS NULL) AS unwritten,
         (SELECT max(day) FROM settlement_files) AS newest";
+
+/// For the look through a shard: which of these ids (`?1`) have an open break in D1, where the reconciliation writes them.
+pub(super) const OPEN_BREAKS: &str = "SELECT value AS id FROM json_each(?1)
+     WHERE value IN (SELECT resource FROM breaks WHERE state = 'open' AND resource IS NOT NULL)
+        OR value IN (SELECT object FROM breaks WHERE state = 'open' AND object IS NOT NULL)
+        OR value IN (SELECT provider_payment FROM breaks WHERE state = 'open' AND provider_payment IS NOT NULL)";
+
+/// What D1 knows of these objects (`?1`), from which payments have left before they were moved: as a text for [`REMEMBER`].
+pub(super) const KNOWN: &str = "SELECT json_array(hex(h.object), h.batch, h.version, h.audit_through, h.is_booked, b.month, b.began_at_ms) AS known
+     FROM json_each(?1) CROSS JOIN history_payments h ON h.object = unhex(value) CROSS JOIN history_batches b ON b.batch = h.batch";
+/// Puts it down in the shard. The batches of D1 have numbers below zero there.
+pub(super) const REMEMBER_BATCHES: &str = "INSERT INTO history_batches (batch, state, month, began_at_ms, changed_at_ms)
+     SELECT -(value ->> 1), 'written', value ->> 5, value ->> 6, value ->> 6 FROM json_each(?1) WHERE true ON CONFLICT (batch) DO NOTHING";
+pub(super) const REMEMBER: &str = "INSERT INTO history_payments (object, batch, version, audit_through, is_booked)
+     SELECT unhex(value ->> 0), -(value ->> 1), value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1) WHERE true
+     ON CONFLICT (object) DO NOTHING";
 
 pub(super) const PASS: &str = "SELECT after_ms, after_row FROM history_pass WHERE id = 1";
 pub(super) const GO_ON: &str = "INSERT INTO history_pass (id, after_ms, after_row) VALUES (1, ?1, ?2)
@@ -71,14 +90,16 @@ pub(super) const AUDIT: &str =
      FROM history_leaving l CROSS JOIN audit_records a ON a.object = l.object WHERE l.batch = ?1 ORDER BY a.object, a.audit_id";
 
 /// The batch `?1` is written, at `?7`, if all that was read of it is still so: the payments are as they were claimed, and there are `?2`
-/// refunds, `?3` keys, `?4` audit records and `?5` characters about jobs. `?6` is what the list of batches shows. The statements below do
-/// something only where it is.
+/// refunds, `?3` keys, `?4` audit records and `?5` characters about jobs; and no move to a shard was begun that takes one of them: the mover
+/// begins later than that stands here. `?6` is what the list of batches shows. The statements below do something only where it is.
 pub(super) const WRITTEN: &str = "UPDATE history_batches SET state = 'written', changed_at_ms = ?7, payments = ?6 ->> 'payments',
         first_payment = ?6 ->> 'first_payment', last_payment = ?6 ->> 'last_payment', first_at_ms = ?6 ->> 'first_at_ms',
         last_at_ms = ?6 ->> 'last_at_ms'
      WHERE batch = ?1 AND state = 'writing'
         AND NOT EXISTS (SELECT 1 FROM history_leaving l LEFT JOIN payments p ON p.payment_id = l.payment_id
             WHERE l.batch = ?1 AND p.version IS NOT l.version)
+        AND NOT EXISTS (SELECT 1 FROM shard_layouts CROSS JOIN history_leaving l CROSS JOIN payments p ON p.payment_id = l.payment_id
+            WHERE l.batch = ?1 AND slots > 0 AND moved_since_ms <= p.created_at_ms AND p.created_at_ms < from_ms)
         AND (SELECT count(*) FROM history_leaving l CROSS JOIN refunds r ON r.payment_id = l.payment_id WHERE l.batch = ?1) = ?2
         AND (SELECT count(*) FROM history_leaving l CROSS JOIN keys k ON k.object = l.object WHERE l.batch = ?1) = ?3
         AND (SELECT count(*) FROM history_leaving l CROSS JOIN audit_records a ON a.object = l.object WHERE l.batch = ?1) = ?4
@@ -135,6 +156,9 @@ mod tests {
         let model = read_model();
         for sql in [
             LOOK_THROUGH,
+            KNOWN,
+            REMEMBER_BATCHES,
+            REMEMBER,
             BEGIN,
             CLAIM,
             PAYMENTS,

@@ -1,6 +1,6 @@
 //! Takes what is in D1 to its shards, where an operator has begun that: a part with each sweep, and with each request of the command.
 
-mod mover;
+pub(super) mod mover;
 mod rows;
 
 use std::collections::BTreeMap;

@@ -17,10 +17,10 @@ use messages::placement::{self, Layout, ShardName};
 use runtime::db::{Statement, Value};
 
 /// How many payments are taken at once.
-pub(super) const AT_ONCE: usize = 20;
+pub(in crate::tasks) const AT_ONCE: usize = 20;
 
 /// The places, as the mover needs them: `None` is D1.
-pub(super) trait Stores {
+pub(in crate::tasks) trait Stores {
     /// The only column of each row.
     async fn texts(
         &self,
@@ -36,20 +36,20 @@ pub(super) trait Stores {
 
 /// How far a pass over D1 has come: after this payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cursor {
+pub(in crate::tasks) struct Cursor {
     made_at_ms: u64,
     payment_id: String,
 }
 
 /// What came of a step.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Step {
+pub(in crate::tasks) struct Step {
     /// How many payments are in their shards, and their rows here deleted but for what was changed meanwhile.
-    pub(super) moved: usize,
+    pub(in crate::tasks) moved: usize,
     /// Where the next step goes on; `None` at the end of a pass.
-    pub(super) next: Option<Cursor>,
+    pub(in crate::tasks) next: Option<Cursor>,
     /// Which shards did not take theirs, and why: they are tried again in the next pass.
-    pub(super) failed: Vec<(String, String)>,
+    pub(in crate::tasks) failed: Vec<(String, String)>,
 }
 
 /// A payment in D1.
@@ -62,14 +62,14 @@ const NEXT: &str = "SELECT json_array(payment_id, object, owner, created_at_ms) 
     ORDER BY created_at_ms, payment_id LIMIT ?4";
 
 /// Whether a payment is left to be moved.
-pub(super) async fn is_done(stores: &impl Stores, layout: &Layout) -> Result<bool, String> {
+pub(in crate::tasks) async fn is_done(stores: &impl Stores, layout: &Layout) -> Result<bool, String> {
     let since_ms = layout.moved_since_ms.unwrap_or(layout.from_ms);
     let values = vec![since_ms.into(), layout.from_ms.into(), "".into(), 1_u32.into()];
     Ok(stores.texts(None, NEXT, values).await?.is_empty())
 }
 
 /// Moves the next payments of a layout whose move has begun.
-pub(super) async fn step(
+pub(in crate::tasks) async fn step(
     stores: &impl Stores,
     layouts: &[Layout],
     layout: &Layout,

@@ -1,0 +1,261 @@
+// History where payments are in shards: each place lets its own payments leave, and the desk finds what has left from any of them.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+
+import { parquetReadObjects } from 'hyparquet';
+
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { LOOKS_SOON, jobsForgotten } from './support/jobs.mjs';
+import { objectId } from './support/objects.mjs';
+import { operator } from './support/operator.mjs';
+import { PAYMENT, client, paid } from './support/payments.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { shards, workersWithShards } from './support/shards.mjs';
+import { until } from './support/until.mjs';
+
+const DAY_MS = 86_400_000;
+/** Payments are made in shards since then, and leave once they are so old. */
+const SHARDS_SINCE_DAYS = 300;
+const AFTER_DAYS = 100;
+const ACCOUNTS = ['one', 'two', 'three'];
+const sha256 = (text) => createHash('sha256').update(text).digest('hex');
+const secrets = {
+  ADMIN_TOKEN,
+  API_ACCOUNTS: JSON.stringify(
+    Object.fromEntries(
+      ACCOUNTS.map((id) => [id, { token_sha256: sha256(`token-of-${id}`), payment_method: 'pm_card_visa' }]),
+    ),
+  ),
+};
+
+describe('history over shards', async () => {
+  const vars = { ...LOOKS_SOON, HISTORY_AFTER_DAYS: `${AFTER_DAYS}` };
+  const site = await startSite({ workers: workersWithShards({ vars, secrets, buckets: ['HISTORY'] }) });
+  const all = shards(site);
+  const model = readModel(site);
+  const desk = operator(site, ADMIN_TOKEN);
+  const user = client(site, 'token-of-one');
+  after(() => site.close());
+  before(() => all.lay(4, { from_ms: Date.now() - SHARDS_SINCE_DAYS * DAY_MS }));
+
+  /** Where a payment stands: the name of a shard, or D1. */
+  const placesOf = async (id) => {
+    const sql = 'SELECT 1 AS one FROM payments WHERE payment_id = ?';
+    const found = (await all.rows(sql, id)).map(({ shard }) => shard);
+    return (await model.first(sql, id)) ? ['D1', ...found] : found;
+  };
+  const run = (place, sql, ...values) =>
+    place === 'D1' ? model.run(sql, ...values) : all.rowsIn(place, sql, ...values);
+
+  const stands = (id) =>
+    until(`${id} stands somewhere`, async () => {
+      const [place] = await placesOf(id);
+      return place;
+    });
+
+  /** A payment as if it had been made so many days ago, where it then stands. */
+  async function old(days, more = {}, of = user) {
+    const { id } = await paid(of, { ...PAYMENT, ...more });
+    const was = await stands(id);
+    await jobsForgotten(site, id);
+    const then = Date.now() - days * DAY_MS;
+    await site.objects.sql(id, "UPDATE payments SET details = json_set(details, '$.created_at_ms', ?)", then);
+    await site.objects.evict(id);
+    for (const table of ['payments', 'refunds'])
+      await run(was, `DELETE FROM ${table} WHERE payment_id = ?`, id);
+    for (const table of ['keys', 'audit_records', 'jobs'])
+      await run(was, `DELETE FROM ${table} WHERE object = ?`, objectId(id));
+    await told(id);
+    const place = await stands(id);
+    await grow(place, id, then);
+    return { id, place };
+  }
+
+  /** Its object tells all that it knows. */
+  async function told(id) {
+    const path = `/admin/payments/${id}/project`;
+    const answer = await site.fetch(path, { method: 'POST', headers: desk.bearer });
+    assert.equal(answer.status, 200, await answer.text());
+    await jobsForgotten(site, id);
+  }
+
+  /** Lets it be as old there as one that may leave. */
+  async function grow(place, id, then) {
+    await run(
+      place,
+      `UPDATE payments SET updated_at_ms = ?2, key_finished_at_ms = ?2, key_expires_at_ms = ?2, wake_at_ms = NULL
+       WHERE payment_id = ?1`,
+      id,
+      then,
+    );
+    await run(place, 'UPDATE refunds SET updated_at_ms = ?2 WHERE payment_id = ?1', id, then);
+    await run(
+      place,
+      'UPDATE keys SET updated_at_ms = ?2, finished_at_ms = ?2, expires_at_ms = ?2 WHERE object = ?1',
+      objectId(id),
+      then,
+    );
+  }
+
+  const tick = async () => (await model.tick()).history;
+  const FILES = 'SELECT * FROM history_files';
+  const files = async () => [...(await model.all(FILES)), ...(await all.rows(FILES))];
+  async function inFiles(kind) {
+    const { HISTORY: bucket } = await site.desk().getEnv();
+    const rows = [];
+    for (const file of (await files()).filter((file) => file.kind === kind)) {
+      const bytes = await (await bucket.get(file.name)).arrayBuffer();
+      assert.equal(sha256(Buffer.from(bytes)), file.sha256);
+      rows.push(...(await parquetReadObjects({ file: bytes })));
+    }
+    return rows;
+  }
+
+  const made = {};
+
+  test('payments leave from each place, into files of its own', async () => {
+    made.inD1 = await old(SHARDS_SINCE_DAYS + 20, { order_id: 'order-of-d1' });
+    made.inShard = await old(150, { order_id: 'order-of-shard' });
+    made.ofTwo = await old(150, {}, client(site, 'token-of-two'));
+    made.later = await old(200, {});
+    made.young = await old(20, {});
+    const places = Object.values(made).map(({ place }) => place);
+    assert.equal(places[0], 'D1');
+    assert.ok(new Set(places).size >= 4, `${places}`);
+    const result = await tick();
+    assert.deepEqual([result.left, result.failed], [4, undefined], JSON.stringify(result));
+    assert.deepEqual(await placesOf(made.young.id), [made.young.place], 'what is young stays');
+    const ids = (await inFiles('payments')).map(({ payment_id }) => payment_id).sort();
+    const left = Object.values(made).filter((it) => it !== made.young);
+    assert.deepEqual(ids, left.map(({ id }) => id).sort());
+    for (const { id, place } of left) {
+      assert.deepEqual(await placesOf(id), []);
+      const [object] = (await inFiles('audit')).filter((row) => row.object === objectId(id));
+      assert.ok(object, `${id} has its audit`);
+      const sql = 'SELECT 1 AS one FROM history_payments WHERE object = unhex(?)';
+      const known =
+        place === 'D1' ? await model.all(sql, objectId(id)) : await all.rowsIn(place, sql, objectId(id));
+      assert.equal(known.length, 1, 'what finds it stands where it left');
+    }
+    const names = (await files()).map(({ name }) => name);
+    assert.equal(new Set(names).size, names.length);
+    assert.ok(names.some((name) => /^history\/payments\/\d{4}-\d\d\/\d{8}\.parquet$/.test(name)));
+    assert.ok(
+      names.some((name) => name.includes(`/${made.inShard.place}-00000001.parquet`)),
+      `${names}`,
+    );
+    assert.equal((await tick()).left, 0);
+  });
+
+  test('the desk finds them, lists the files of all places, and gives them out', async () => {
+    for (const { id } of [made.inD1, made.inShard, made.later]) {
+      const page = await desk.look(`/admin/payments/${id}`);
+      assert.match(page.text, /from history/, id);
+    }
+    for (const [order, { id }] of [
+      ['order-of-d1', made.inD1],
+      ['order-of-shard', made.inShard],
+    ]) {
+      const found = await desk.look(`/admin/payments?q=${order}`);
+      assert.deepEqual([found.status, found.header('location')], [303, `/admin/payments/${id}`], order);
+    }
+    const page = await desk.look('/admin/history');
+    assert.equal(page.status, 200, page.text);
+    const listed = await files();
+    for (const { name, sha256 } of listed)
+      assert.ok(page.text.includes(name) && page.text.includes(sha256), name);
+    const links = [...page.text.matchAll(/href="(\/admin\/history\/[^"?]+)"/g)].map(([, path]) => path);
+    assert.equal(new Set(links).size, listed.length);
+    for (const path of links) {
+      const answer = await site.fetch(path, { headers: desk.bearer });
+      assert.equal(answer.status, 200, path);
+      const given = sha256(Buffer.from(await answer.arrayBuffer()));
+      assert.ok(
+        listed.some((file) => file.sha256 === given),
+        path,
+      );
+    }
+    const of = await desk.look(`/admin/history?q=${made.inShard.place.slice(3, 10)}`);
+    assert.ok(of.text.includes(made.inShard.place) && !of.text.includes(made.later.place), of.text);
+    const [, batch] = /href="(\/admin\/history\?[^"]+)"/.exec(
+      (await desk.look(`/admin/payments/${made.inShard.id}`)).text,
+    );
+    const inBatch = await desk.look(batch.replaceAll('&amp;', '&').replaceAll('&#38;', '&'));
+    assert.ok(inBatch.text.includes(`/${made.inShard.place}-00000001.parquet`), inBatch.text);
+    for (const nothing of [
+      'g1-2026-11-099/1/payments',
+      'else/1/payments',
+      `${made.inShard.place}/9/payments`,
+    ])
+      assert.equal((await desk.look(`/admin/history/${nothing}`)).status, 404, nothing);
+  });
+
+  test('a shard that is down is named, holds up no other, and lets its own leave later', async () => {
+    const one = await old(150, {});
+    const other = await old(200, {});
+    assert.notEqual(one.place, other.place);
+    await all.takeDown(one.place);
+    const result = await tick();
+    assert.equal(result.left, 1, JSON.stringify(result));
+    assert.deepEqual(Object.keys(result.failed), [one.place]);
+    const page = await desk.look('/admin/history');
+    assert.equal(page.status, 200);
+    assert.ok(page.text.includes(`did not answer (${one.place})`), page.text);
+    await all.putUp(one.place);
+    assert.equal((await tick()).left, 1);
+    assert.ok(!(await desk.look('/admin/history')).text.includes('did not answer'));
+  });
+
+  test('one that changes after it has left is listed again, and leaves again as a newer version', async () => {
+    const { id, place } = made.inShard;
+    const answer = await user.post(`/payments/${id}/refunds`, { amount: 500 }, freshKey());
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal(await stands(id), place);
+    await jobsForgotten(site, id);
+    assert.match((await desk.look(`/admin/payments/${id}`)).text, /changed since/);
+    await grow(place, id, Date.now() - 100 * DAY_MS);
+    assert.equal((await tick()).left, 1);
+    const versions = (await inFiles('payments')).filter(({ payment_id }) => payment_id === id);
+    assert.equal(versions.length, 2);
+    const audit = (await inFiles('audit')).filter(({ object }) => object === objectId(id));
+    assert.deepEqual(
+      audit.map(({ audit_id }) => Number(audit_id)).sort((a, b) => a - b),
+      audit.map((_, index) => index + 1),
+      'all records, each once',
+    );
+  });
+
+  test('one that has left from D1 and is moved later leaves from its shard, with nothing twice', async () => {
+    const { id } = made.inD1;
+    const before = (await inFiles('audit')).filter(({ object }) => object === objectId(id)).length;
+    // As if the move had begun some minutes ago: an isolate goes for ten seconds by what it has read.
+    await model.run('UPDATE shard_layouts SET moved_since_ms = 0, moved_at_ms = ?', Date.now() - 300_000);
+    await new Promise((resolve) => setTimeout(resolve, 10_500));
+    const answer = await user.post(`/payments/${id}/refunds`, { amount: 500 }, freshKey());
+    assert.equal(answer.status, 201, answer.text);
+    const place = await stands(id);
+    assert.match(place, /^g1-/);
+    await jobsForgotten(site, id);
+    assert.match((await desk.look(`/admin/payments/${id}`)).text, /changed since/);
+    await grow(place, id, Date.now() - 100 * DAY_MS);
+    const result = await tick();
+    assert.deepEqual([result.left, result.incomplete], [1, 0], JSON.stringify(result));
+    const versions = (await inFiles('payments')).filter(({ payment_id }) => payment_id === id);
+    assert.equal(versions.length, 2);
+    assert.deepEqual(
+      versions.map(({ previous_version }) => previous_version === null || previous_version === undefined),
+      [true, false],
+    );
+    const audit = (await inFiles('audit')).filter(({ object }) => object === objectId(id));
+    assert.ok(audit.length > before);
+    assert.deepEqual(
+      audit.map(({ audit_id }) => Number(audit_id)).sort((a, b) => a - b),
+      audit.map((_, index) => index + 1),
+    );
+    assert.ok((await desk.look(`/admin/payments/${id}`)).text.includes(`batch 1 of ${place}`));
+  });
+});
