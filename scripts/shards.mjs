@@ -42,7 +42,7 @@ const commands = {
   },
 };
 
-function show({ bound, layouts, shards }) {
+function show({ bound, layouts, shards, at_rest: atRest }) {
   if (!bound) say('SHARDS is not bound: all is in D1.');
   for (const { from, slots, spread, moved_since: since, moves_from: at } of layouts) {
     const where = slots === 0 ? 'in D1' : `in ${slots} shards a month`;
@@ -52,6 +52,7 @@ function show({ bound, layouts, shards }) {
   }
   if (layouts.length === 0) say('There is no layout: all is in D1.');
   say(`${shards.length} shards have rows.`);
+  if (atRest > 0) say(`From ${atRest} more all payments have left for history: no list asks them.`);
 }
 
 await script(async () => {

@@ -1,5 +1,5 @@
 // A shard of the read model: the tables of D1 in an object's own SQLite. It runs the statements that it is given, all or none, and decides
-// nothing. Plain JavaScript: no trap of the WebAssembly can take it down.
+// nothing; but one that is marked as at rest takes no change that leaves its mark (crates/runtime/src/rest.rs). Plain JavaScript: no trap of the WebAssembly can take it down.
 import { DurableObject } from 'cloudflare:workers';
 
 import { migrations } from '../build/migrations.mjs';
@@ -10,16 +10,37 @@ export class ReadModelShard extends DurableObject {
     ctx.storage.transactionSync(() => migrate(ctx.storage.sql));
   }
 
-  /** By RPC, a text for a text: `{"statements": [[sql, [value, …]], …]}` for `{"results": [{"rows", "changes", "written"}, …]}`. */
+  /**
+   * By RPC, a text for a text: `{"statements": [[sql, [value, …]], …]}` for `{"results": [{"rows", "changes", "written"}, …]}`, or for
+   * `{"at_rest": mark}`: then nothing was changed.
+   */
   ask(text) {
     const { statements } = JSON.parse(text);
     const { sql } = this.ctx.storage;
-    const results = this.ctx.storage.transactionSync(() =>
-      statements.map(([statement, values]) => run(sql, statement, values)),
-    );
-    return JSON.stringify({ results });
+    try {
+      const results = this.ctx.storage.transactionSync(() => {
+        const [mark, before] = [markOf(sql), changed(sql)];
+        const results = statements.map(([statement, values]) => run(sql, statement, values));
+        if (mark !== undefined && changed(sql) > before && markOf(sql) === mark) throw new AtRest(mark);
+        return results;
+      });
+      return JSON.stringify({ results });
+    } catch (error) {
+      if (error instanceof AtRest) return JSON.stringify({ at_rest: error.mark });
+      throw error;
+    }
   }
 }
+
+class AtRest extends Error {
+  constructor(mark) {
+    super('the shard is at rest');
+    this.mark = mark;
+  }
+}
+
+/** The mark of a shard at rest. */
+const markOf = (sql) => sql.exec('SELECT mark FROM shard_rest').toArray()[0]?.mark;
 
 function run(sql, statement, values) {
   const before = changed(sql);

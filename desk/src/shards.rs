@@ -109,6 +109,7 @@ fn all(env: &Env, directory: &Directory) -> Value {
         "bound": places::is_bound(env),
         "layouts": directory.layouts.iter().map(shown).collect::<Vec<_>>(),
         "shards": directory.shards.iter().map(ShardName::to_string).collect::<Vec<_>>(),
+        "at_rest": directory.all.len().saturating_sub(directory.shards.len()),
     })
 }
 

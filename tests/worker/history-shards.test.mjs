@@ -116,12 +116,14 @@ describe('history over shards', async () => {
   }
 
   const made = {};
+  const rests = async (place) =>
+    (await model.first('SELECT rests_since_ms FROM shards WHERE name = ?', place)).rests_since_ms !== null;
 
   test('payments leave from each place, into files of its own', async () => {
     made.inD1 = await old(SHARDS_SINCE_DAYS + 20, { order_id: 'order-of-d1' });
     made.inShard = await old(150, { order_id: 'order-of-shard' });
     made.ofTwo = await old(150, {}, client(site, 'token-of-two'));
-    made.later = await old(200, {});
+    made.later = await old(200, { order_id: 'order-of-later' });
     made.young = await old(20, {});
     const places = Object.values(made).map(({ place }) => place);
     assert.equal(places[0], 'D1');
@@ -195,8 +197,8 @@ describe('history over shards', async () => {
   });
 
   test('a shard that is down is named, holds up no other, and lets its own leave later', async () => {
-    const one = await old(150, {});
-    const other = await old(200, {});
+    const one = await old(150);
+    const other = await old(250);
     assert.notEqual(one.place, other.place);
     await all.takeDown(one.place);
     const result = await tick();
@@ -227,6 +229,53 @@ describe('history over shards', async () => {
       audit.map((_, index) => index + 1),
       'all records, each once',
     );
+  });
+
+  test('a shard from which all has left rests: it is asked by nobody but who looks for what has left', async () => {
+    const { id, place } = made.later;
+    // Jobs that are done are kept for a while.
+    await all.rowsIn(place, 'DELETE FROM jobs');
+    await until('it rests', async () => {
+      await tick();
+      return rests(place);
+    });
+    assert.equal(await rests(made.young.place), false, 'what may still get payments does not');
+    await all.takeDown(place);
+    for (const path of ['/admin', '/admin/payments', '/admin/keys', '/admin/breaks', '/admin/audit'])
+      assert.ok(!(await desk.look(path)).text.includes('did not answer'), path);
+    const { history, sweep, forget } = await model.tick();
+    assert.deepEqual([history.failed, sweep.missing, forget.missing], [undefined, undefined, undefined]);
+    assert.ok(
+      (await desk.look('/admin/history')).text.includes(`did not answer (${place})`),
+      'this one does ask',
+    );
+    await all.putUp(place);
+    const found = await desk.look('/admin/payments?q=order-of-later');
+    assert.equal(found.header('location'), `/admin/payments/${id}`);
+    const shown = await (await site.fetch('/admin/api/shards', { headers: desk.bearer })).json();
+    assert.ok(shown.at_rest >= 1 && !shown.shards.includes(place), JSON.stringify(shown));
+  });
+
+  test('whoever writes into a shard at rest wakes it, and what is written is listed', async () => {
+    const { id, place } = made.later;
+    const answer = await user.post(`/payments/${id}/refunds`, { amount: 500 }, freshKey());
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal(await stands(id), place);
+    await jobsForgotten(site, id);
+    const { wakes, rests_since_ms } = await model.first('SELECT * FROM shards WHERE name = ?', place);
+    assert.deepEqual([wakes, rests_since_ms], [1, null]);
+    assert.deepEqual(await all.rowsIn(place, 'SELECT * FROM shard_rest'), []);
+    const listed = (await user.ask('/payments?limit=100')).json().data.map((payment) => payment.id);
+    assert.ok(listed.includes(id));
+    assert.ok((await desk.look('/admin/payments')).text.includes(id));
+    // And it leaves and rests again.
+    await grow(place, id, Date.now() - 100 * DAY_MS);
+    assert.equal((await tick()).left, 1);
+    await all.rowsIn(place, 'DELETE FROM jobs');
+    await until('it rests again', async () => {
+      await tick();
+      return rests(place);
+    });
   });
 
   test('one that has left from D1 and is moved later leaves from its shard, with nothing twice', async () => {

@@ -38,6 +38,7 @@ const SMALL = {
   settlement_closings: 'one row a day',
   settlement_files: 'one row a day',
   settlement_late: 'movements that came late, until the next file has them',
+  shard_rest: 'one row',
   shard_layouts: 'one row for each change of the layout',
   shards: 'one row for each shard: a page asks at most 200',
 };
@@ -124,6 +125,16 @@ const EXCEPTIONS = [
     statement: 'FROM history_files f CROSS JOIN history_batches b ON b.batch = f.batch WHERE b.month',
     step: 'SCAN f',
     bound: 'the newest files of a month: one for some 600 payments, in a shard all of them are of it',
+  },
+  {
+    statement: 'INSERT INTO shard_rest',
+    step: 'SCAN',
+    bound: 'whether a shard has any row: the first one is enough',
+  },
+  {
+    statement: "AS row FROM breaks WHERE state != 'open'",
+    step: 'SCAN breaks',
+    bound: 'those of a shard from which all payments have left',
   },
   {
     statement: 'FROM history_payments WHERE object >=',

@@ -15,6 +15,7 @@ pub mod objects;
 pub mod places;
 pub mod queue;
 pub mod random;
+pub mod rest;
 pub mod serve;
 pub mod shard;
 pub mod statement;

@@ -38,6 +38,8 @@ pub struct Directory {
     pub layouts: Vec<Layout>,
     /// The shards that have rows, or are about to: those of the newest month first.
     pub shards: Vec<ShardName>,
+    /// These, and those [at rest](crate::rest), from which all payments have left.
+    pub all: Vec<ShardName>,
 }
 
 thread_local! {
@@ -95,7 +97,7 @@ pub async fn fresh(env: &Env) -> Result<Rc<Directory>> {
 const READ: &str = "SELECT
         (SELECT json_group_array(json_object('layout_id', layout_id, 'from_ms', from_ms, 'slots', slots, 'spread', json(spread),
             'moved_since_ms', moved_since_ms, 'moved_at_ms', moved_at_ms)) FROM (SELECT * FROM shard_layouts ORDER BY layout_id)) AS layouts,
-        (SELECT json_group_array(name) FROM (SELECT name FROM shards
+        (SELECT json_group_array(json_array(name, rests_since_ms IS NOT NULL)) FROM (SELECT name, rests_since_ms FROM shards
             ORDER BY substr(name, instr(name, '-')) DESC, name DESC)) AS shards";
 
 async fn read(env: &Env) -> Result<Directory> {
@@ -108,9 +110,10 @@ async fn read(env: &Env) -> Result<Directory> {
         return Ok(Directory::default());
     };
     let layouts: Vec<Layout> = serde_json::from_str(&row.layouts)?;
-    let names: Vec<String> = serde_json::from_str(&row.shards)?;
-    let shards = names.iter().filter_map(|name| ShardName::parse(name)).collect();
-    Ok(Directory { layouts, shards })
+    let named: Vec<(String, u8)> = serde_json::from_str(&row.shards)?;
+    let named = || named.iter().filter_map(|(name, rests)| Some((ShardName::parse(name)?, *rests == 1)));
+    let shards = named().filter(|(_, rests)| !rests).map(|(name, _)| name).collect();
+    Ok(Directory { layouts, shards, all: named().map(|(name, _)| name).collect() })
 }
 
 /// Where the rows of one payment stand.
@@ -176,6 +179,8 @@ pub struct ReadModel {
     silent: RefCell<BTreeSet<String>>,
     /// Whether there are more than are asked.
     is_cut: Cell<bool>,
+    /// Whether those at rest are asked, too.
+    is_of_all: Cell<bool>,
 }
 
 /// A row of a list that is in many places.
@@ -194,7 +199,7 @@ impl ReadModel {
     /// Reads nothing yet.
     pub fn of(env: &Env) -> Self {
         let (directory, silent) = (OnceCell::new(), RefCell::default());
-        Self { env: env.clone(), directory, silent, is_cut: Cell::new(false) }
+        Self { env: env.clone(), directory, silent, is_cut: Cell::default(), is_of_all: Cell::default() }
     }
 
     /// D1.
@@ -216,7 +221,7 @@ impl ReadModel {
         Ok(!self.directory().await?.shards.is_empty())
     }
 
-    /// All places: D1 first, then the shards, those of the newest month first.
+    /// All places that have rows: D1 first, then the shards, those of the newest month first.
     pub async fn places(&self) -> Result<Vec<Db>> {
         let directory = self.directory().await?;
         if directory.shards.len() >= PLACES_MAX {
@@ -238,11 +243,12 @@ impl ReadModel {
         Ok(shards.filter_map(|name| Some((layout(name)?, Db::shard(&self.env, &name.to_string())))).collect())
     }
 
-    /// All places from which payments may have left; of a month, those in which its payments were made.
+    /// All places from which payments may have left, also those at rest; of a month, those in which its payments were made.
     pub async fn history(&self, month: Option<&str>) -> Result<Vec<Db>> {
         let directory = self.directory().await?;
         let is_asked = |name: &&ShardName| month.is_none_or(|month| name.month == month);
-        let shards: Vec<&ShardName> = directory.shards.iter().filter(is_asked).collect();
+        let shards: Vec<&ShardName> = directory.all.iter().filter(is_asked).collect();
+        self.is_of_all.set(true);
         if shards.len() >= PLACES_MAX {
             self.is_cut.set(true);
         }
@@ -254,7 +260,7 @@ impl ReadModel {
     /// The shard of this name, where there is one.
     pub async fn shard(&self, name: &str) -> Result<Option<Db>> {
         let directory = self.directory().await?;
-        let known = ShardName::parse(name).filter(|name| directory.shards.contains(name));
+        let known = ShardName::parse(name).filter(|name| directory.all.contains(name));
         Ok(known.map(|name| Db::shard(&self.env, &name.to_string())))
     }
 
@@ -429,7 +435,10 @@ impl ReadModel {
 
     /// What a person is told of what is missing here.
     pub fn missing(&self) -> Option<String> {
-        let all = self.directory.get().map_or(0, |directory| directory.shards.len());
+        let all = self.directory.get().map_or(0, |directory| match self.is_of_all.get() {
+            true => directory.all.len(),
+            false => directory.shards.len(),
+        });
         let silent = self.silent.borrow();
         let named: Vec<&str> = silent.iter().take(NAMED_MAX).map(String::as_str).collect();
         let named = named.join(", ");

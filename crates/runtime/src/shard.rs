@@ -11,7 +11,9 @@ use worker::{Env, Error, Result, serde_wasm_bindgen};
 
 use crate::client;
 use crate::http_client::within;
+use crate::log::log;
 use crate::metrics;
+use crate::rest::{self, Asked};
 use crate::statement::{Statement, Value};
 
 /// The binding of the shards.
@@ -64,15 +66,35 @@ impl Shard {
         &self.name
     }
 
-    /// Runs all of these, or none.
+    /// Runs all of these, or none. One at rest is woken if they change something.
     pub(crate) async fn ask(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
+        let done = rest::waking(
+            async |mark| self.ask_once(&statements, mark).await,
+            async || {
+                log("info", &[("event", "shard_woken".into()), ("shard", self.name.as_str().into())]);
+                let woken = self.env.d1("DB")?.prepare(rest::WAKE).bind(&[self.name.as_str().into()])?;
+                woken.run().await.map(drop)
+            },
+        );
+        done.await?
+            .ok_or_else(|| Error::RustError(format!("{}: it was laid to rest again and again", self.name)))
+    }
+
+    /// Runs all of these, after the mark of its rest is gone, or none.
+    async fn ask_once(&self, statements: &[Statement], mark: Option<u64>) -> Result<Asked<Vec<Outcome>>> {
         let stub = self.env.durable_object(BINDING)?.id_from_name(&self.name)?.get_stub()?;
+        let unmark = mark.map(|mark| Statement::new(rest::UNMARK, vec![mark.into()]));
+        let statements: Vec<_> = unmark.iter().chain(statements).map(|one| (&one.sql, &one.values)).collect();
         let number = statements.len();
-        let statements: Vec<_> = statements.into_iter().map(|one| (one.sql, one.values)).collect();
         let question = json!({ "statements": statements }).to_string();
         let answer = within(ANSWERS, "the shard", client::ask_text(stub, &question)).await;
         let answer = answer.map_err(|error| Error::RustError(format!("{}: {error}", self.name)))?;
-        let results: Array = member(&JSON::parse(&answer)?, "results")?.dyn_into()?;
+        let answer = JSON::parse(&answer)?;
+        if let Some(mark) = member(&answer, "at_rest")?.as_f64() {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            return Ok(Asked::AtRest(mark as u64));
+        }
+        let results: Array = member(&answer, "results")?.dyn_into()?;
         let results = results.iter().map(|result| Outcome::of(&result)).collect::<Result<Vec<_>>>()?;
         if results.len() != number {
             return Err(Error::RustError(format!("{}: not as many results as statements", self.name)));
@@ -81,7 +103,7 @@ impl Shard {
         if written > 0 {
             metrics::rows_written("read_model", written);
         }
-        Ok(results)
+        Ok(Asked::Done(results.into_iter().skip(usize::from(mark.is_some())).collect()))
     }
 
     pub(crate) async fn one(&self, sql: &str, values: Vec<Value>) -> Result<Outcome> {

@@ -5,6 +5,7 @@
 
 pub(crate) mod batch;
 pub mod parquet;
+mod rest;
 mod rows;
 #[cfg(test)]
 mod simulated;
@@ -21,6 +22,7 @@ use worker::{Bucket, Date, Env, Error, Object, Result};
 use super::settlement_file;
 use crate::config::Config;
 use crate::tasks::bucket::only_new;
+use messages::placement::{self, ShardName};
 use runtime::db::{Db, Statement, Value};
 use runtime::places::ReadModel;
 use steps::{Bounds, Done, Files, OfShard, Place, Tables};
@@ -55,9 +57,25 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     let places: Vec<Place<'_, Db>> =
         std::iter::once(Place { tables: &d1, shard: None }).chain(of_shards).collect();
     let is_over = || Date::now().as_millis().saturating_sub(began_at_ms) > RUN_MS;
-    let run = turns::run(&places, began_at_ms, &bucket, bounds, is_over).await.or_error(places.len())?;
+    let mut run = turns::run(&places, began_at_ms, &bucket, bounds, is_over).await.or_error(places.len())?;
+    let mut resting = 0;
+    // Of the months before, all payments are old enough.
+    let month = placement::month(made_before_ms);
+    for place in run.empty.iter().filter_map(|position| places.get(*position)) {
+        let Some(shard) = &place.shard else { continue };
+        if ShardName::parse(shard.name).is_none_or(|name| name.month >= month) {
+            continue;
+        }
+        match rest::lay(place.tables, shard, began_at_ms).await {
+            Ok(rests) => resting += usize::from(rests),
+            Err(error) => drop(run.failed.insert(shard.name, error)),
+        }
+    }
     let Done { left, files, void, incomplete, .. } = run.done;
     let mut result = json!({ "left": left, "files": files, "void": void, "incomplete": incomplete });
+    if let (true, Some(result)) = (resting > 0, result.as_object_mut()) {
+        result.insert("resting".to_owned(), resting.into());
+    }
     if let (false, Some(result)) = (run.failed.is_empty(), result.as_object_mut()) {
         let failed = run.failed.iter().map(|(place, error)| ((*place).to_owned(), error.to_string().into()));
         result.insert("failed".to_owned(), Json::Object(failed.collect()));

@@ -29,7 +29,7 @@ use runtime::db::Value;
 /// How many payments one look goes through.
 const LOOK_MAX: u32 = 3_000;
 /// How long the files of a void batch are deleted again, in ms: much longer than a run lasts.
-const VOID_MS: u64 = 86_400_000;
+pub(super) const VOID_MS: u64 = 86_400_000;
 
 /// The read model, as far as it is needed here.
 pub(super) trait Tables {

@@ -1,7 +1,7 @@
 //! Takes what is in D1 to its shards, where an operator has begun that: a part with each sweep, and with each request of the command.
 
 pub(super) mod mover;
-mod rows;
+pub(super) mod rows;
 
 use std::collections::BTreeMap;
 

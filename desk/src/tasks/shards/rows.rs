@@ -188,6 +188,16 @@ fn of_refund(column: &str) -> String {
     }
 }
 
+/// The breaks of a shard that are over, some of them: no payment of theirs needs to be there.
+pub(in crate::tasks) fn closed_breaks() -> String {
+    format!("SELECT {} AS row FROM breaks WHERE state != 'open' LIMIT 100", BREAKS.row())
+}
+
+/// Takes breaks in elsewhere, and deletes them where they were read.
+pub(in crate::tasks) fn take_breaks(rows: &str) -> [Statement; 2] {
+    [BREAKS.write(rows, "{}"), BREAKS.delete(rows)]
+}
+
 impl Table {
     fn row(&self) -> String {
         let parts: Vec<String> =

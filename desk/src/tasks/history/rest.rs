@@ -1,0 +1,331 @@
+//! Lays shards to rest from which all has left: no list and no task asks them any more. How, so that nothing is written there unseen:
+//! `runtime::rest`.
+
+use serde::Deserialize;
+use worker::Result;
+
+use super::steps::{OfShard, Tables, VOID_MS};
+use crate::tasks::shards::rows::{closed_breaks, take_breaks};
+use runtime::db::Statement;
+
+/// D1: how often the shard `?1` was woken.
+const WAKES: &str = "SELECT wakes FROM shards WHERE name = ?1";
+/// The shard: it is marked with `?1` if it has no rows, no batch is being written, and no file of a void one (since `?2`) may still be deleted. A
+/// mark is never replaced by a smaller one.
+const MARK: &str = "INSERT INTO shard_rest (id, mark) SELECT 1, ?1
+     WHERE NOT EXISTS (SELECT 1 FROM payments) AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM refunds)
+        AND NOT EXISTS (SELECT 1 FROM audit_records) AND NOT EXISTS (SELECT 1 FROM jobs) AND NOT EXISTS (SELECT 1 FROM breaks)
+        AND NOT EXISTS (SELECT 1 FROM history_batches WHERE state != 'written' AND (state = 'writing' OR changed_at_ms > ?2))
+     ON CONFLICT (id) DO UPDATE SET mark = excluded.mark WHERE excluded.mark > shard_rest.mark";
+const MARKED: &str = "SELECT mark FROM shard_rest";
+/// D1: the shard `?1` rests since `?3`, if it was woken `?2` times.
+const RESTS: &str =
+    "UPDATE shards SET rests_since_ms = ?3 WHERE name = ?1 AND wakes = ?2 AND rests_since_ms IS NULL";
+
+/// Lays a shard to rest, unless it has rows. Gives whether it rests.
+pub(super) async fn lay<T: Tables>(tables: &T, shard: &OfShard<'_, T>, now_ms: u64) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Wakes {
+        wakes: u64,
+    }
+    #[derive(Deserialize)]
+    struct Marked {
+        mark: u64,
+    }
+    let d1 = shard.d1;
+    give_closed_breaks(tables, d1).await?;
+    let wakes: Vec<Wakes> = d1.rows(WAKES, vec![shard.name.into()]).await?;
+    let Some(Wakes { wakes }) = wakes.into_iter().next() else { return Ok(false) };
+    let void_since_ms = now_ms.saturating_sub(VOID_MS);
+    tables.batch(vec![(MARK, vec![wakes.into(), void_since_ms.into()])]).await?;
+    let marked: Vec<Marked> = tables.rows(MARKED, vec![]).await?;
+    if marked.first().is_none_or(|marked| marked.mark != wakes) {
+        return Ok(false);
+    }
+    let changed = d1.batch(vec![(RESTS, vec![shard.name.into(), wakes.into(), now_ms.into()])]).await?;
+    Ok(changed.first().is_some_and(|rows| *rows > 0))
+}
+
+/// The breaks of a shard that are over go to D1, where the list of breaks goes on showing them. Between, they are in both, and are listed once.
+async fn give_closed_breaks<T: Tables>(tables: &T, d1: &T) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Text {
+        row: String,
+    }
+    let rows: Vec<Text> = tables.rows(&closed_breaks(), vec![]).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<String> = rows.into_iter().map(|text| text.row).collect();
+    let [written, deleted] = take_breaks(&serde_json::to_string(&rows)?);
+    let run = async |tables: &T, Statement { sql, values }: Statement| {
+        tables.batch(vec![(sql.as_str(), values)]).await
+    };
+    run(d1, written).await?;
+    run(tables, deleted).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use rusqlite::Connection;
+    use rusqlite::types::Value as Sql;
+    use serde_json::json;
+    use worker::Error;
+
+    use super::*;
+    use crate::tasks::late::tests::read_model;
+    use runtime::db::Value;
+    use runtime::rest::{Asked, UNMARK, WAKE, waking};
+
+    const NAME: &str = "g1-2025-10-003";
+    const NOW_MS: u64 = 1_900_000_000_000;
+
+    /// What protects what is written, and is switched off to see that this is found.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Off {
+        Nothing,
+        /// D1 does not count who wakes a shard.
+        Count,
+        /// A shard takes what is written though it rests.
+        Refusal,
+        /// Whichever mark there is goes.
+        Mark,
+    }
+
+    struct World {
+        d1: Connection,
+        shard: Connection,
+        dice: Cell<u64>,
+        written: Cell<u64>,
+        off: Off,
+    }
+
+    /// A place of the world.
+    struct At<'a>(&'a World, &'a Connection);
+
+    async fn turn() {
+        let mut is_over = false;
+        poll_fn(|_| match std::mem::replace(&mut is_over, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    fn run(db: &Connection, sql: &str, values: Vec<Value>) -> usize {
+        let values = values.into_iter().map(|value| match value {
+            Value::Null => Sql::Null,
+            Value::Number(number) => Sql::Integer(number.cast_signed()),
+            Value::Text(text) => Sql::Text(text),
+        });
+        db.execute(sql, rusqlite::params_from_iter(values)).unwrap()
+    }
+
+    fn number(db: &Connection, sql: &str) -> Option<u64> {
+        db.query_row(sql, (), |row| row.get::<_, i64>(0)).ok().map(i64::cast_unsigned)
+    }
+
+    impl Tables for At<'_> {
+        async fn rows<T: serde::de::DeserializeOwned>(&self, sql: &str, _: Vec<Value>) -> Result<Vec<T>> {
+            turn().await;
+            let rows: Vec<serde_json::Value> = match sql {
+                WAKES => number(self.1, "SELECT wakes FROM shards")
+                    .map(|wakes| json!({ "wakes": wakes }))
+                    .into_iter()
+                    .collect(),
+                MARKED => number(self.1, sql).map(|mark| json!({ "mark": mark })).into_iter().collect(),
+                breaks => {
+                    let mut statement = self.1.prepare(breaks).unwrap();
+                    let rows = statement.query_map((), |row| row.get::<_, String>(0)).unwrap();
+                    rows.map(|row| json!({ "row": row.unwrap() })).collect()
+                }
+            };
+            rows.into_iter().map(|row| serde_json::from_value(row).map_err(Error::from)).collect()
+        }
+
+        async fn batch(&self, statements: Vec<(&str, Vec<Value>)>) -> Result<Vec<usize>> {
+            turn().await;
+            let run = |(sql, values): (&str, Vec<Value>)| match self.0.off {
+                Off::Count => run(self.1, &sql.replace("wakes = ?2", "?2 IS NOT NULL"), values),
+                _ => run(self.1, sql, values),
+            };
+            let changed = statements.into_iter().map(run).collect();
+            turn().await;
+            Ok(changed)
+        }
+    }
+
+    impl World {
+        fn new(seed: u64, off: Off) -> Self {
+            let world = Self {
+                d1: read_model(),
+                shard: read_model(),
+                dice: Cell::new(seed * 2 + 1),
+                written: Cell::new(0),
+                off,
+            };
+            run(&world.d1, "INSERT INTO shards (name, made_at_ms) VALUES (?1, 1)", vec![NAME.into()]);
+            world
+        }
+
+        fn roll(&self, sides: u64) -> u64 {
+            let mut dice = self.dice.get();
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            self.dice.set(dice);
+            (dice >> 11) % sides
+        }
+
+        /// As `src/shard.mjs`: what leaves the mark as it is and changes something is undone.
+        fn put(&self, mark: Option<u64>) -> Asked<()> {
+            let before = number(&self.shard, MARKED);
+            self.shard.execute_batch("BEGIN").unwrap();
+            if let Some(mark) = mark {
+                let sql = if self.off == Off::Mark {
+                    UNMARK.replace("mark = ?1", "?1 IS NOT NULL")
+                } else {
+                    UNMARK.to_owned()
+                };
+                run(&self.shard, &sql, vec![mark.into()]);
+            }
+            self.written.set(self.written.get() + 1);
+            let sql = "INSERT INTO audit_records VALUES ('o', ?1, 7, 'account:a', 'x', 's', '{}')";
+            run(&self.shard, sql, vec![self.written.get().into()]);
+            match before.filter(|_| self.off != Off::Refusal && number(&self.shard, MARKED) == before) {
+                Some(mark) => {
+                    self.shard.execute_batch("ROLLBACK").unwrap();
+                    Asked::AtRest(mark)
+                }
+                None => {
+                    self.shard.execute_batch("COMMIT").unwrap();
+                    Asked::Done(())
+                }
+            }
+        }
+
+        /// Something is written into the shard.
+        async fn write(&self) {
+            let ask = async |mark| {
+                turn().await;
+                let asked = self.put(mark);
+                turn().await;
+                Ok::<_, String>(asked)
+            };
+            let wake = async || {
+                turn().await;
+                run(&self.d1, WAKE, vec![NAME.into()]);
+                turn().await;
+                Ok(())
+            };
+            waking(ask, wake).await.unwrap();
+        }
+
+        async fn lay(&self) {
+            let (shard, d1) = (At(self, &self.shard), At(self, &self.d1));
+            lay(&shard, &OfShard { name: NAME, d1: &d1, from_ms: 0 }, NOW_MS).await.unwrap();
+        }
+
+        fn rests(&self) -> bool {
+            number(&self.d1, "SELECT 1 FROM shards WHERE rests_since_ms IS NOT NULL").is_some()
+        }
+
+        fn rows(&self) -> u64 {
+            number(&self.shard, "SELECT count(*) FROM audit_records").unwrap()
+        }
+
+        /// Two that lay it to rest and two that write, killed anywhere. No row is ever where no list looks. Gives how often it rested.
+        fn play(&self) -> std::result::Result<usize, String> {
+            let mut rested = 0;
+            let begin = |which: usize| -> Pin<Box<dyn Future<Output = ()> + '_>> {
+                if which < 2 { Box::pin(self.lay()) } else { Box::pin(self.write()) }
+            };
+            let mut works = [0, 1, 2, 3].map(begin);
+            for _ in 0..2_000 {
+                let which = self.roll(4) as usize;
+                match self.roll(30) {
+                    0 => works[which] = begin(which),
+                    // All has left.
+                    1..=3 => drop(run(&self.shard, "DELETE FROM audit_records", vec![])),
+                    // Writers come now and then.
+                    _ if which >= 2 && self.roll(4) > 0 => {}
+                    _ => {
+                        if works[which].as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                            works[which] = begin(which);
+                        }
+                    }
+                }
+                rested += usize::from(self.rests());
+                if self.rests() && self.rows() > 0 {
+                    return Err(format!("{} rows are in a shard that no list asks", self.rows()));
+                }
+            }
+            Ok(rested)
+        }
+    }
+
+    #[test]
+    fn no_row_is_in_a_shard_at_rest_whatever_breaks_off() {
+        let mut rested = 0;
+        for seed in 1..=60 {
+            rested += World::new(seed, Off::Nothing).play().unwrap();
+        }
+        assert!(rested > 1_000, "it rested for {rested} turns");
+    }
+
+    #[test]
+    fn control_without_the_count_the_refusal_or_the_marks_number_rows_are_unseen() {
+        for off in [Off::Count, Off::Refusal, Off::Mark] {
+            assert!((1..=2_000).any(|seed| World::new(seed, off).play().is_err()), "{off:?}");
+        }
+    }
+
+    /// Each thing that may still have to be done there, or seen.
+    #[test]
+    fn a_shard_with_anything_left_does_not_rest() {
+        let left = [
+            "INSERT INTO audit_records VALUES ('o', 1, 7, 'account:a', 'x', 's', '{}')",
+            "INSERT INTO history_batches (batch, state, month, began_at_ms, changed_at_ms) VALUES (1, 'writing', '2025-10', 1, 1)",
+            "INSERT INTO history_batches (batch, state, month, began_at_ms, changed_at_ms)
+                VALUES (1, 'void', '2025-10', 1, 1899999999999)",
+            "INSERT INTO breaks (break_id, kind, provider, state, first_seen_at_ms, last_seen_at_ms)
+                VALUES ('b', 'capture_failed', 'stripe', 'open', 1, 1)",
+            "INSERT INTO refunds VALUES ('r', 'p', 1, 'succeeded', 1, 'usd', '', 'stripe', NULL, 1, 1, NULL)",
+            "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+                VALUES ('j', 'project', 'o', 'done', 1, 1, '[]', 1, 1)",
+        ];
+        let over = "INSERT INTO history_batches (batch, state, month, began_at_ms, changed_at_ms)
+            VALUES (1, 'written', '2025-10', 1, 1), (2, 'void', '2025-10', 1, 1)";
+        for (sql, rests) in left.map(|sql| (sql, false)).into_iter().chain([(over, true)]) {
+            let world = World::new(1, Off::Nothing);
+            world.shard.execute_batch(sql).unwrap();
+            let mut work = Box::pin(world.lay());
+            while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+            assert_eq!(world.rests(), rests, "{sql}");
+        }
+    }
+
+    /// A break that is over goes to D1, as it is.
+    #[test]
+    fn closed_breaks_are_listed_in_d1_afterwards() {
+        let world = World::new(1, Off::Nothing);
+        let sql =
+            "INSERT INTO breaks (break_id, kind, provider, state, note, first_seen_at_ms, last_seen_at_ms)
+            VALUES ('b', 'capture_failed', 'stripe', 'accepted', 'it is known', 1, 2)";
+        world.shard.execute_batch(sql).unwrap();
+        for _ in 0..2 {
+            let mut work = Box::pin(world.lay());
+            while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+        }
+        assert!(world.rests());
+        let shown = "SELECT break_id || ' ' || state || ' ' || note || ' ' || last_seen_at_ms FROM breaks";
+        let shown: String = world.d1.query_row(shown, (), |row| row.get(0)).unwrap();
+        assert_eq!(shown, "b accepted it is known 2");
+        assert_eq!(number(&world.shard, "SELECT count(*) FROM breaks"), Some(0));
+    }
+}
