@@ -7,7 +7,8 @@ use worker::Result;
 
 use super::queries::{LOOKED_THROUGH, Where, late_or_flagged, page_of_all};
 use messages::snapshot::key_status_sql;
-use runtime::places::{Listed, ReadModel};
+use runtime::lists::Listed;
+use runtime::places::ReadModel;
 
 /// A key, in the list.
 #[derive(Clone, Debug, Deserialize)]

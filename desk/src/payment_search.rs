@@ -9,7 +9,8 @@ use worker::Result;
 use payments::payment::id::{PaymentId, id_prefix};
 use payments::payment::money::Currency;
 use runtime::db::Value;
-use runtime::places::{Listed, ReadModel};
+use runtime::lists::Listed;
+use runtime::places::ReadModel;
 
 use super::status;
 

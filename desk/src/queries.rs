@@ -15,7 +15,8 @@ use messages::snapshot::Snapshot;
 use once::id::{ObjectId, digest};
 use payments::payment::id::PaymentId;
 use runtime::db::{Db, Value};
-use runtime::places::{self, Listed, ReadModel};
+use runtime::lists::Listed;
+use runtime::places::{self, ReadModel};
 
 /// How many entries a page has.
 pub(super) const PAGE: usize = 50;

@@ -9,7 +9,8 @@ use super::list::ListQuery;
 use messages::placement::{ShardName, may_have, month};
 use once::id::Owner;
 use runtime::db::Value;
-use runtime::places::{Listed, ReadModel};
+use runtime::lists::Listed;
+use runtime::places::ReadModel;
 
 /// A page: the payments as the API shows them, the newest first, and whether there are more. `None` if the page should begin
 /// after a payment that is not known here.
@@ -23,7 +24,7 @@ pub async fn page(
         created_at_ms: u64,
     }
     let model = ReadModel::of(env);
-    let mut shards = shards_of(&model, owner, query).await?;
+    let (mut shards, others) = shards_of(&model, owner, query).await?;
     let mut conditions = vec!["owner = ?1".to_owned()];
     let mut values: Vec<Value> = vec![owner.to_text().into()];
     conditions.extend(query.status.as_deref().and_then(index_of).map(str::to_owned));
@@ -44,9 +45,13 @@ pub async fn page(
         let id = id.to_string();
         let sql = "SELECT created_at_ms FROM payments WHERE payment_id = ?1 AND owner = ?2";
         let values = vec![id.as_str().into(), owner.to_text().into()];
-        let Some(place) = model.first_of::<Place>(&shards, sql, values).await? else {
-            return Ok(None);
+        let found = model.first_of::<Place>(&shards, sql, values.clone()).await?;
+        // The page before may have been of other times.
+        let found = match found {
+            None if !others.is_empty() => model.first_of(&others, sql, values).await?,
+            found => found,
         };
+        let Some(place) = found else { return Ok(None) };
         let last = month(place.created_at_ms);
         shards.retain(|name| name.month <= last);
         add("created_at_ms <= ?", place.created_at_ms.into());
@@ -56,13 +61,14 @@ pub async fn page(
     let limit = usize::try_from(query.limit).unwrap_or(1);
     // With what merges the rows of several places.
     let merging = if shards.is_empty() { "" } else { ", created_at_ms, payment_id, version" };
-    let sql = format!(
-        "SELECT shown{merging} FROM payments WHERE {} ORDER BY created_at_ms DESC, payment_id DESC LIMIT {}",
-        conditions.join(" AND "),
-        limit + 1
-    );
+    let sql = |most| {
+        let conditions = conditions.join(" AND ");
+        format!(
+            "SELECT shown{merging} FROM payments WHERE {conditions} ORDER BY created_at_ms DESC, payment_id DESC LIMIT {most}"
+        )
+    };
     let mut rows: Vec<Row> =
-        model.newest(&shards, &sql, values, limit + 1, |row: &Row| row.created_at_ms).await?;
+        model.newest(&shards, sql, values, limit + 1, |row: &Row| row.created_at_ms).await?;
     // A page that leaves payments out without a word would be wrong.
     if let Some(missing) = model.missing() {
         return Err(Error::RustError(missing));
@@ -73,17 +79,22 @@ pub async fn page(
     Ok(Some((shown, has_more)))
 }
 
-/// The shards that may have payments of an account, those of the newest month first. Without shards none.
-async fn shards_of(model: &ReadModel, owner: &Owner, query: &ListQuery) -> Result<Vec<ShardName>> {
+/// The shards that may have payments of an account that are asked for, and those that may have others of it; those of the newest month first.
+/// Without shards none.
+async fn shards_of(
+    model: &ReadModel,
+    owner: &Owner,
+    query: &ListQuery,
+) -> Result<(Vec<ShardName>, Vec<ShardName>)> {
     let directory = model.directory().await?;
     let owner = owner.to_text();
     let (from, until) = (query.created_from_ms.map(month), query.created_before_ms.map(month));
-    let is_asked = |name: &&ShardName| {
-        may_have(&directory.layouts, &owner, name)
-            && from.as_ref().is_none_or(|from| name.month >= *from)
+    let is_asked = |name: &ShardName| {
+        from.as_ref().is_none_or(|from| name.month >= *from)
             && until.as_ref().is_none_or(|until| name.month <= *until)
     };
-    Ok(directory.shards.iter().filter(is_asked).cloned().collect())
+    let of_owner = directory.shards.iter().filter(|name| may_have(&directory.layouts, &owner, name));
+    Ok(of_owner.cloned().partition(is_asked))
 }
 
 /// A payment, as the API shows it.

@@ -101,6 +101,12 @@ pub fn in_force(layouts: &[Layout], made_at_ms: u64) -> Option<&Layout> {
     begun.max_by_key(|layout| (layout.from_ms, layout.layout_id))
 }
 
+/// Whether a payment that was made in D1 at a moment is to be moved, or was.
+pub fn is_moved(layouts: &[Layout], made_at_ms: u64) -> bool {
+    in_force(layouts, made_at_ms).is_none_or(|layout| layout.slots == 0)
+        && layouts.iter().any(|layout| layout.moves(made_at_ms, u64::MAX))
+}
+
 /// Whether payments of an owner may stand in a shard. Those of an owner whose spread was changed meanwhile are in other slots of another layout.
 pub fn may_have(layouts: &[Layout], owner: &str, shard: &ShardName) -> bool {
     let layout = layouts.iter().find(|layout| layout.layout_id == shard.layout_id);

@@ -11,6 +11,7 @@ pub mod db;
 pub mod http_client;
 pub mod lag;
 pub mod limiter;
+pub mod lists;
 pub mod objects;
 pub mod places;
 pub mod queue;

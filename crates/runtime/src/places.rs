@@ -5,7 +5,6 @@
 //! - D1 must answer. A shard that does not is told of, and what the others have is shown.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -173,26 +172,14 @@ pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db>
 
 /// The whole read model, for one reader: a request or the run of a task.
 pub struct ReadModel {
-    env: Env,
+    pub(crate) env: Env,
     directory: OnceCell<Rc<Directory>>,
     /// The shards that did not answer.
     silent: RefCell<BTreeSet<String>>,
     /// Whether there are more than are asked.
-    is_cut: Cell<bool>,
+    pub(crate) is_cut: Cell<bool>,
     /// Whether those at rest are asked, too.
     is_of_all: Cell<bool>,
-}
-
-/// A row of a list that is in many places.
-pub trait Listed {
-    /// What the list is ordered by: the first one comes first.
-    type Order: Ord;
-    /// Its place in the list.
-    fn order(&self) -> Self::Order;
-    /// What it is: rows with the same id are one.
-    fn id(&self) -> String;
-    /// Of two rows that are one, the greater counts.
-    fn version(&self) -> u64;
 }
 
 impl ReadModel {
@@ -292,7 +279,7 @@ impl ReadModel {
         self.rows_in(self.places().await?, sql, &values).await
     }
 
-    async fn rows_in<T: DeserializeOwned>(
+    pub(crate) async fn rows_in<T: DeserializeOwned>(
         &self,
         places: Vec<Db>,
         sql: &str,
@@ -349,90 +336,6 @@ impl ReadModel {
         }
     }
 
-    /// A part of a list. `sql` gives the statement for so many rows after so many: where there is D1 alone it is asked as it is.
-    pub async fn page<T: DeserializeOwned + Listed>(
-        &self,
-        sql: impl Fn(usize, usize) -> String,
-        values: Vec<Value>,
-        limit: usize,
-        offset: usize,
-    ) -> Result<Vec<T>> {
-        self.page_in(self.places().await?, sql, values, (limit, offset)).await
-    }
-
-    /// The same of these places, of which D1 is the first one.
-    pub async fn page_in<T: DeserializeOwned + Listed>(
-        &self,
-        places: Vec<Db>,
-        sql: impl Fn(usize, usize) -> String,
-        values: Vec<Value>,
-        (limit, offset): (usize, usize),
-    ) -> Result<Vec<T>> {
-        if places.len() == 1 {
-            return self.d1()?.rows(&sql(limit, offset), values).await;
-        }
-        let rows = self.rows_in(places, &sql(limit.saturating_add(offset), 0), &values).await?;
-        Ok(merged(rows).into_iter().skip(offset).take(limit).collect())
-    }
-
-    /// The same of a list whose newest come first by when they were made, in ms since the epoch: month by month, until there are enough.
-    pub async fn page_by_month<T: DeserializeOwned + Listed>(
-        &self,
-        sql: impl Fn(usize, usize) -> String,
-        values: Vec<Value>,
-        (limit, offset): (usize, usize),
-        made_at_ms: impl Fn(&T) -> u64,
-    ) -> Result<Vec<T>> {
-        if !self.is_many().await? {
-            return self.d1()?.rows(&sql(limit, offset), values).await;
-        }
-        let shards = self.directory().await?.shards.clone();
-        self.newest(
-            &shards,
-            &sql(limit.saturating_add(offset), 0),
-            values,
-            limit.saturating_add(offset),
-            made_at_ms,
-        )
-        .await
-        .map(|rows| rows.into_iter().skip(offset).take(limit).collect())
-    }
-
-    /// The newest rows that D1 and these shards have, whose newest month comes first.
-    pub async fn newest<T: DeserializeOwned + Listed>(
-        &self,
-        shards: &[ShardName],
-        sql: &str,
-        values: Vec<Value>,
-        most: usize,
-        made_at_ms: impl Fn(&T) -> u64,
-    ) -> Result<Vec<T>> {
-        let mut rows: Vec<T> = self.d1()?.rows(sql, values.clone()).await?;
-        if shards.is_empty() {
-            return Ok(rows);
-        }
-        let mut asked = 1;
-        for month in shards.chunk_by(|one, other| one.month == other.month) {
-            let left = PLACES_MAX.saturating_sub(asked);
-            self.is_cut.set(self.is_cut.get() || month.len() > left);
-            let places: Vec<Db> =
-                month.iter().take(left).map(|name| Db::shard(&self.env, &name.to_string())).collect();
-            asked += places.len();
-            rows.extend(self.rows_in(places, sql, &values).await?);
-            rows = merged(rows);
-            // All that are older stand in the months before, or in D1.
-            let since = month.first().map(|name| name.month.as_str()).unwrap_or_default();
-            let enough =
-                rows.iter().filter(|row| placement::month(made_at_ms(row)).as_str() >= since).count();
-            if enough >= most || asked >= PLACES_MAX {
-                break;
-            }
-        }
-        rows = merged(rows);
-        rows.truncate(most);
-        Ok(rows)
-    }
-
     /// What a person is told of what is missing here.
     pub fn missing(&self) -> Option<String> {
         let all = self.directory.get().map_or(0, |directory| match self.is_of_all.get() {
@@ -455,45 +358,5 @@ impl ReadModel {
                 Some(format!("{many} of {all} {shards} did not answer ({named}{more}): {what}"))
             }
         }
-    }
-}
-
-/// In their order, each once: while a payment is moved it may stand in two places.
-pub fn merged<T: Listed>(mut rows: Vec<T>) -> Vec<T> {
-    rows.sort_by_cached_key(|row| (row.id(), Reverse(row.version())));
-    rows.dedup_by(|later, first| later.id() == first.id());
-    rows.sort_by_cached_key(T::order);
-    rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_of_many_places_are_in_order_and_of_two_that_are_one_the_newer_counts() {
-        #[derive(Debug, PartialEq)]
-        struct Row(&'static str, u64, u64);
-        impl Listed for Row {
-            type Order = Reverse<u64>;
-            fn order(&self) -> Self::Order {
-                Reverse(self.1)
-            }
-            fn id(&self) -> String {
-                self.0.to_owned()
-            }
-            fn version(&self) -> u64 {
-                self.2
-            }
-        }
-        let rows = vec![
-            Row("a", 1, 1),
-            Row("c", 3, 1),
-            Row("b", 2, 1),
-            Row("c", 9, 2),
-            Row("b", 2, 1),
-            Row("c", 3, 1),
-        ];
-        assert_eq!(merged(rows), [Row("c", 9, 2), Row("b", 2, 1), Row("a", 1, 1)]);
     }
 }
