@@ -223,7 +223,7 @@ describe('the reconciliation', async () => {
       model.first('SELECT 1 FROM payments WHERE payment_id = ? AND provider_payment = ?', id, intent),
     );
     await model.tick();
-    const states = await model.all('SELECT kind, state FROM breaks WHERE resource = ? ORDER BY kind', id);
+    const states = await model.all('SELECT kind, state FROM breaks WHERE resource = ?', id);
     assert.ok(states.length > 0 && states.every(({ state }) => state === 'repaired'), JSON.stringify(states));
   });
 
@@ -370,17 +370,53 @@ describe('with a window of a second and no webhooks', async () => {
       return (await user.ask(`/payments/${id}`)).json().dispute;
     };
     const open = await inquiry('warning_needs_response');
-    assert.deepEqual(await breaks(intent), [{ kind: 'status' }]);
+    assert.deepEqual(await breaks(intent), [], 'the payment itself agrees');
+    assert.deepEqual(
+      await model.all("SELECT kind FROM breaks WHERE resource = ? AND kind != 'webhook'", id),
+      [{ kind: 'dispute' }],
+    );
     assert.equal(open.status, 'open');
     assert.equal((await inquiry('warning_closed')).status, 'won');
     // Both events are read again: the older one says that it is open.
     const { reconcile } = await model.tick();
     assert.equal(reconcile.error, undefined);
     const left = await model.all(
-      "SELECT * FROM breaks WHERE provider_payment = ? AND state = 'open'",
-      intent,
+      "SELECT * FROM breaks WHERE resource = ? AND kind != 'webhook' AND state = 'open'",
+      id,
     );
     assert.deepEqual(left, []);
+  });
+
+  test('a dispute that we do not know of stays a break while all else of its payment agrees', async () => {
+    const { id, intent } = await old(PAYMENT);
+    const states = () =>
+      model.all("SELECT kind, state FROM breaks WHERE resource = ? AND kind != 'webhook'", id);
+    await site.simulator.befallAtStripe(intent, 'disputes', { status: 'warning_needs_response' });
+    await model.tick();
+    const { shown } = await until('it is known', () =>
+      model.first(
+        "SELECT shown FROM payments WHERE payment_id = ? AND shown ->> '$.dispute.id' IS NOT NULL",
+        id,
+      ),
+    );
+    // As if its news were lost, and the events had left the list: what is left to look at is the break.
+    await model.run("UPDATE payments SET shown = json_remove(shown, '$.dispute') WHERE payment_id = ?", id);
+    await model.run(
+      "UPDATE cursors SET through_ms = ?, until_ms = NULL, slices = NULL WHERE name = 'stripe_events'",
+      Date.now() + 86_400_000,
+    );
+    // A look at the payment is due: it is compared, and both say the same.
+    await model.run('INSERT INTO looks (provider_payment, since_ms) VALUES (?, 0)', intent);
+    await model.tick();
+    assert.equal(await model.first('SELECT 1 FROM looks WHERE provider_payment = ?', intent), undefined);
+    assert.deepEqual(await states(), [{ kind: 'dispute', state: 'open' }]);
+    await model.run('UPDATE payments SET shown = ? WHERE payment_id = ?', shown, id);
+    await model.tick();
+    assert.deepEqual(await states(), [{ kind: 'dispute', state: 'repaired' }], 'once both say the same');
+    await model.run(
+      "UPDATE cursors SET through_ms = ?, until_ms = NULL, slices = NULL WHERE name = 'stripe_events'",
+      Date.now() - 1_000,
+    );
   });
 
   describe('by what has moved the balance', () => {

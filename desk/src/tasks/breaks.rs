@@ -74,7 +74,7 @@ pub(super) async fn ask_objects(env: &Env, db: &Db, provider: Provider, now_ms: 
         object: String,
     }
     let sql = format!(
-        "SELECT break_id, object FROM breaks WHERE state = 'open' AND provider = ?1 AND kind IN ({COMPARED_KINDS}, 'movement')
+        "SELECT break_id, object FROM breaks WHERE state = 'open' AND provider = ?1 AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute')
          AND object IS NOT NULL AND (asked_at_ms IS NULL OR last_seen_at_ms > asked_at_ms)
          ORDER BY coalesce(asked_at_ms, 0), first_seen_at_ms LIMIT {BREAKS_MAX}"
     );

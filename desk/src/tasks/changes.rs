@@ -11,6 +11,7 @@ use super::page::{PageEnd, entry_path};
 use super::provider_ledger::{LedgerStatus, RemoteRecord, read_entry};
 use once::call::FrozenRequest;
 use payments::payment::DisputeStatus;
+use payments::providers::Provider;
 use payments::providers::stripe::dispute_status;
 
 /// The events that can change a payment or its money. Stripe accepts at most 20 types.
@@ -68,13 +69,21 @@ impl DisputeThen {
             return None;
         }
         Some(Break {
-            kind: Kind::Status,
-            provider_payment: ours.provider_payment.clone()?,
+            kind: Kind::Dispute,
+            provider_payment: self.id.clone(),
             resource: Some(ours.resource.clone()),
             object: Some(ours.object.clone()),
             ours: Some(ours.describe()),
             theirs: Some(format!("the dispute {} is {}", self.id, self.status.as_str())),
         })
+    }
+}
+
+impl Break {
+    /// The dispute's id, from the id of its break.
+    pub fn dispute_of(break_id: &str) -> Option<&str> {
+        let prefix = format!("{}:{}:", Kind::Dispute.as_str(), Provider::Stripe.as_str());
+        break_id.strip_prefix(&prefix)
     }
 }
 

@@ -119,6 +119,8 @@ pub enum Kind {
     Status,
     /// Money moved in the provider's balance, and we have no record of it.
     Movement,
+    /// We do not know of a dispute, or it stands otherwise. A comparison of payments says nothing about it.
+    Dispute,
 }
 
 impl Kind {
@@ -130,6 +132,7 @@ impl Kind {
             Self::Amount => "amount",
             Self::Status => "status",
             Self::Movement => "movement",
+            Self::Dispute => "dispute",
         }
     }
 }

@@ -7,6 +7,7 @@ use worker::{Error, Result};
 
 use super::session::{Findings, Reconciliation, newest};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
+use crate::tasks::changes;
 use crate::tasks::compare::{Break, LocalRecord, missing, must_exist};
 use crate::tasks::cursor::Source;
 use crate::tasks::movements::{self, Matched};
@@ -112,12 +113,16 @@ impl Reconciliation {
         }
         let sql = format!(
             "SELECT break_id, provider_payment, resource FROM breaks WHERE state = 'open' AND provider = 'stripe'
-             AND kind IN ({COMPARED_KINDS}, 'movement') AND last_seen_at_ms < ?1 AND stripe_account IS ?3 ORDER BY last_seen_at_ms LIMIT ?2"
+             AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute') AND last_seen_at_ms < ?1 AND stripe_account IS ?3 ORDER BY last_seen_at_ms LIMIT ?2"
         );
         let values = vec![self.now_ms.into(), self.share_of(OLD_MAX).into(), self.account.clone().into()];
         for old in self.rows::<Old>(&sql, values).await? {
             if let Some(movement) = Break::movement_of(&old.break_id) {
                 self.recheck_movement(movement, &old.break_id).await?;
+                continue;
+            }
+            if let Some(dispute) = Break::dispute_of(&old.break_id) {
+                self.recheck_dispute(dispute, &old.break_id, old.resource.as_deref()).await?;
                 continue;
             }
             let absent = self.fetch_and_compare([old.provider_payment.as_str()].into()).await?;
@@ -157,6 +162,23 @@ impl Reconciliation {
                 .write(&Findings { breaks: vec![movement.unknown(&known)], ..Findings::default() })
                 .await;
         }
+        self.close(break_id).await
+    }
+
+    /// Closes the break of a dispute once its payment shows it as it stands. Until then it stays, whatever else of the payment agrees.
+    async fn recheck_dispute(&mut self, id: &str, break_id: &str, resource: Option<&str>) -> Result<()> {
+        let answer = self.get(&changes::dispute_request(id)).await?;
+        let Ok(dispute) = changes::read_dispute(&answer.body) else { return Ok(()) };
+        let resources: Vec<&str> = resource.into_iter().collect();
+        let known = self.local_records(&[], &resources).await?;
+        let Some(ours) = known.all().next() else { return Ok(()) };
+        match dispute.unknown(ours) {
+            Some(found) => self.write(&Findings { breaks: vec![found], ..Findings::default() }).await,
+            None => self.close(break_id).await,
+        }
+    }
+
+    async fn close(&mut self, break_id: &str) -> Result<()> {
         let sql = format!("UPDATE breaks SET {MARK_GONE} WHERE state = 'open' AND break_id = ?1");
         self.resolved += self.run(&sql, vec![break_id.into(), self.now_ms.into()]).await?;
         Ok(())
