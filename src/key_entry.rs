@@ -12,8 +12,8 @@ use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome,
 use payments::providers::HttpAnswer;
 use runtime::log::log;
 
-/// How many are sealed anew at once.
-const RESEALED_MAX: u64 = 100;
+/// How many are read at once to be sealed anew; no more are begun once so many were.
+const RESEALED_MAX: usize = 100;
 
 /// Why nothing was changed.
 enum Stop {
@@ -219,30 +219,39 @@ fn named(answer: &HttpAnswer) -> Option<String> {
     (named.id.starts_with("acct_") && named.id.bytes().all(is_plain)).then_some(named.id)
 }
 
-/// How many were sealed anew, and how many cannot be opened.
+/// How many were sealed anew, and how many of those that were looked at cannot be opened.
 #[derive(Debug, Default, serde::Serialize)]
 pub(crate) struct Resealed {
     resealed: usize,
     unopened: usize,
 }
 
-/// Seals under the first key what is sealed under the other one, while there are two.
+/// Seals under the first key what is sealed under the other one, while there are two. What cannot be opened is passed over: it keeps nothing back
+/// that can.
 pub(crate) async fn reseal(env: &Env, config: &Config) -> worker::Result<Resealed> {
     let (keys, mut done) = (&config.credentials_keys, Resealed::default());
-    let Some(name) = keys.name().filter(|_| keys.is_replaced()) else { return Ok(done) };
-    for old in rows::not_sealed_with(env, name, RESEALED_MAX).await? {
-        let kind = CredentialKind::parse(&old.kind);
-        let opened = match kind {
-            Some(kind) => keys.open(&old.account, kind, &old.sealed).await.map(|value| (kind, value)),
-            None => None,
-        };
-        match opened {
-            Some((kind, value)) => {
-                let sealed = keys.seal(&old.account, kind, &value).await?;
-                done.resealed += rows::resealed(env, &old, sealed).await?;
+    let Some((new, old)) = keys.replaced() else { return Ok(done) };
+    done.unopened = rows::sealed_otherwise(env, new, old).await?;
+    let mut last = None;
+    while done.resealed < RESEALED_MAX {
+        let page = rows::sealed_with(env, old, last.as_ref(), RESEALED_MAX).await?;
+        for row in &page {
+            let Some(kind) = CredentialKind::parse(&row.kind) else {
+                done.unopened += 1;
+                continue;
+            };
+            match keys.open(&row.account, kind, &row.sealed).await {
+                Some(value) => {
+                    let sealed = keys.seal(&row.account, kind, &value).await?;
+                    done.resealed += rows::resealed(env, row, sealed).await?;
+                }
+                None => done.unopened += 1,
             }
-            None => done.unopened += 1,
         }
+        if page.len() < RESEALED_MAX {
+            break;
+        }
+        last = page.into_iter().next_back();
     }
     Ok(done)
 }

@@ -60,14 +60,12 @@ impl CredentialsKeys {
         self.0.is_empty()
     }
 
-    /// Whether one replaces the other.
-    pub fn is_replaced(&self) -> bool {
-        self.0.len() > 1
-    }
-
-    /// The name of the key that seals.
-    pub fn name(&self) -> Option<&str> {
-        self.0.first().map(|key| key.name.as_str())
+    /// The name of the key that seals, and of the one that it replaces, while there are two.
+    pub(crate) fn replaced(&self) -> Option<(&str, &str)> {
+        match &*self.0 {
+            [new, old] => Some((&new.name, &old.name)),
+            _ => None,
+        }
     }
 
     /// Seals a key of an account.
@@ -113,8 +111,11 @@ mod tests {
         let (one, other) = (BASE64.encode(&[1; 32]), BASE64.encode(&[2; 32]));
         assert!(CredentialsKeys::read(None).unwrap().is_empty());
         let keys = read(&format!("{one}\n{other}")).unwrap();
-        assert_eq!(keys.name(), read(&one).unwrap().name(), "the first seals");
-        assert_ne!(keys.name(), read(&other).unwrap().name());
+        let (new, old) = keys.replaced().unwrap();
+        assert_ne!(new, old);
+        assert_eq!(read(&one).unwrap().replaced(), None);
+        let turned = read(&format!("{other} {one}")).unwrap();
+        assert_eq!(turned.replaced(), Some((old, new)), "the first seals");
         assert_eq!(format!("{keys:?}"), "CredentialsKeys(2)");
         for wrong in [&one[..40], "a key", &BASE64.encode(&[1; 31]), &format!("{one} {one} {one}")] {
             assert!(read(wrong).unwrap_err().contains("openssl"), "{wrong}");

@@ -95,7 +95,7 @@ pub(crate) async fn remove(
     Db::of(env)?.run(sql, vec![account.into(), kind.as_str().into(), with.as_str().into()]).await
 }
 
-/// One that is sealed with another key than this.
+/// One that is sealed with a key that is replaced.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Old {
     pub(crate) account: String,
@@ -103,11 +103,26 @@ pub(crate) struct Old {
     pub(crate) sealed: String,
 }
 
-/// Some that are sealed with another key than this.
-pub(crate) async fn not_sealed_with(env: &Env, key: &str, limit: u64) -> Result<Vec<Old>> {
-    let sql = "SELECT account, kind, sealed FROM account_credentials WHERE sealed_with < ?1
-         UNION ALL SELECT account, kind, sealed FROM account_credentials WHERE sealed_with > ?1 LIMIT ?2";
-    Db::of(env)?.rows(sql, vec![key.into(), limit.into()]).await
+/// Some that are sealed with this key, in the order of their accounts and kinds: those after one.
+pub(crate) async fn sealed_with(env: &Env, key: &str, after: Option<&Old>, limit: usize) -> Result<Vec<Old>> {
+    let sql = "SELECT account, kind, sealed FROM account_credentials WHERE sealed_with = ?1 AND (account, kind) > (?2, ?3)
+         ORDER BY account, kind LIMIT ?4";
+    let (account, kind) = after.map_or(("", ""), |after| (after.account.as_str(), after.kind.as_str()));
+    let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+    Db::of(env)?.rows(sql, vec![key.into(), account.into(), kind.into(), limit.into()]).await
+}
+
+/// How many are sealed with neither of these keys.
+pub(crate) async fn sealed_otherwise(env: &Env, one: &str, other: &str) -> Result<usize> {
+    #[derive(Deserialize)]
+    struct Counted {
+        number: usize,
+    }
+    let sql = "SELECT (SELECT count(*) FROM account_credentials WHERE sealed_with < ?1)
+            + (SELECT count(*) FROM account_credentials WHERE sealed_with > ?1 AND sealed_with < ?2)
+            + (SELECT count(*) FROM account_credentials WHERE sealed_with > ?2) AS number";
+    let values = vec![one.min(other).into(), one.max(other).into()];
+    Ok(Db::of(env)?.first::<Counted>(sql, values).await?.map_or(0, |counted| counted.number))
 }
 
 /// Replaces what is sealed, if it is still this.

@@ -300,6 +300,30 @@ describe('a key that cannot be used', () => {
     await site.deploy(workers());
   });
 
+  test('is passed over when the others are sealed anew, however many cannot be opened', async () => {
+    const own = await shop();
+    const { id } = await paid(own.client);
+    // They stand before the shop's own: most under the key that is replaced, and three under one that nobody has.
+    await site.rows(
+      `INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, changed_at_ms)
+       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 233)
+       SELECT 'a-broken-' || i, 'stripe_secret_key', 'AAAA', CASE WHEN i > 3 THEN own.sealed_with ELSE '0' END, '', 0
+       FROM n CROSS JOIN account_credentials own WHERE own.account = ?`,
+      own.id,
+    );
+    await site.deploy(workers({ CREDENTIALS_KEY: `${OTHER_KEY} ${CREDENTIALS_KEY}` }));
+    await site.desk().scheduled({ cron: '*/5 * * * *' });
+    await until('it is said how many', () =>
+      site.logs().some(({ message }) => /"resealed".*unopened\W+233\b/.test(message)),
+    );
+    await site.rows("DELETE FROM account_credentials WHERE account LIKE 'a-broken-%'");
+    await site.deploy(workers({ CREDENTIALS_KEY: OTHER_KEY }));
+    await refunded(own, id);
+    await site.deploy(workers({ CREDENTIALS_KEY: `${CREDENTIALS_KEY} ${OTHER_KEY}` }));
+    await site.desk().scheduled({ cron: '*/5 * * * *' });
+    await site.deploy(workers());
+  });
+
   test('while none is set at the Worker, nothing is stored', async () => {
     await site.deploy(workers({ CREDENTIALS_KEY: '' }));
     const own = await shop({ key: null });
