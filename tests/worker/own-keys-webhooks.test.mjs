@@ -185,6 +185,30 @@ describe('the reconciliation', () => {
       });
   });
 
+  test('takes a shop with live keys of a connected account for none with test keys', async () => {
+    const own = await shop();
+    const [first, connected] = [await paidAt(own), await paidAt(own)];
+    await model.run(
+      `INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, stripe_account, changed_at_ms)
+       VALUES ('a-live-shop', 'stripe_secret_key', 'AAAA', '0', '', 'live', ?, 0)`,
+      own.stripe,
+    );
+    // As one that was made before the shop had keys of its own.
+    await model.run('UPDATE payments SET stripe_account = ? WHERE payment_id = ?', own.stripe, connected.id);
+    await until('the books of the connected account were read', async () => {
+      await model.tick();
+      return (await booked(connected.id)).listed_payment === connected.intent;
+    });
+    const found = await breaks();
+    assert.ok(!found.some(({ break_id: id }) => id.includes(first.intent)), JSON.stringify(found));
+    await model.run("DELETE FROM account_credentials WHERE account = 'a-live-shop'");
+    await model.run(
+      'UPDATE payments SET stripe_account = ? WHERE payment_id = ?',
+      `keys:${own.id}`,
+      connected.id,
+    );
+  });
+
   test('compares nothing with a key of another account, and says so', async () => {
     const own = await shop();
     const { id, intent } = await paidAt(own);

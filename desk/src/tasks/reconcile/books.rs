@@ -5,7 +5,7 @@ use serde::Deserialize;
 use worker::{Error, Result};
 
 use super::session::Reconciliation;
-use messages::credentials::CredentialKind;
+use messages::credentials::{CredentialKind, Mode};
 use once::call::FrozenRequest;
 use payments::payment::own_keys::{account_of, name_of};
 
@@ -37,14 +37,15 @@ impl Reconciliation {
         Ok(true)
     }
 
-    /// The account with a key of its own of a connected account.
+    /// The account with a key of its own of a connected account, in the mode in which that is read: the other mode has other books.
     async fn own_keys_of(&mut self, stripe_account: &str) -> Result<Option<String>> {
         #[derive(Deserialize)]
         struct Own {
             account: String,
         }
-        let sql = "SELECT account FROM account_credentials WHERE stripe_account = ?1 LIMIT 1";
-        let own: Vec<Own> = self.rows(sql, vec![stripe_account.into()]).await?;
+        let sql = "SELECT account FROM account_credentials WHERE stripe_account = ?1 AND mode = ?2";
+        let mode = if self.live { Mode::Live } else { Mode::Test };
+        let own: Vec<Own> = self.rows(sql, vec![stripe_account.into(), mode.as_str().into()]).await?;
         Ok(own.into_iter().next().map(|own| name_of(&own.account)))
     }
 

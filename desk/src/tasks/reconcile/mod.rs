@@ -52,6 +52,7 @@ pub(super) async fn reconcile(env: &Env) -> Result<Value> {
         quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
         now_ms,
         account: None,
+        live: settings.stripe.live,
         same_books: None,
         share: 1,
         used: Used::default(),

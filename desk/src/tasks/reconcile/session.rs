@@ -37,6 +37,8 @@ pub(super) struct Reconciliation {
     pub(super) now_ms: u64,
     /// The connected account that is read, or the one with [keys of its own](payments::payment::own_keys), or `None` for the deployment's key's own.
     pub(super) account: Option<String>,
+    /// Whether the deployment's key moves real money: connected accounts are read with it.
+    pub(super) live: bool,
     /// Another name under which payments were made in the same books.
     pub(super) same_books: Option<String>,
     /// How many accounts share the run's limits.
@@ -275,7 +277,7 @@ impl Reconciliation {
                  AND provider_payment IN (SELECT value FROM json_each(?1))
                  AND break_id NOT IN (SELECT value FROM json_each(?3))"
             );
-            // Keep breaks of these that this run found in other ways: a comparison does not cover disputes.
+            // Keep breaks of these that this run found in other ways.
             let compared: BTreeSet<&str> = found.compared.iter().copied().collect();
             let is_of_these =
                 |id: &&String| id.rsplit(':').next().is_some_and(|payment| compared.contains(payment));
