@@ -5,7 +5,7 @@
 -- spread          over how many of the slots one owner's payments are spread, where it is not one: JSON, by owner
 -- moved_since_ms  those that were made here since then count as this layout's, too, from moved_at_ms on: the mover takes them there
 -- cursor          where the mover goes on
--- done_at_ms      when the mover has last found nothing left to move
+-- done_at_ms      when the mover found nothing left to move for the first time
 CREATE TABLE shard_layouts (
     layout_id INTEGER PRIMARY KEY,
     from_ms INTEGER NOT NULL,
