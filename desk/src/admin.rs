@@ -3,7 +3,7 @@
 use super::analytics;
 use super::app::App;
 use super::operator::admit;
-use super::queries;
+use super::{queries, settlement_queries};
 use messages::operations::LAB_PATH;
 use runtime::log::log;
 use runtime::metrics::{self, reading::Reading, stats, text};
@@ -28,7 +28,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Ok(backlog) => shown.push_str(&backlog.exposition(request.now_ms)),
         Err(error) => drop(unreadable(error)),
     }
-    match queries::settlement_behind_ms(&app.env, request.now_ms).await {
+    match settlement_queries::settlement_behind_ms(&app.env, request.now_ms).await {
         Ok(behind_ms) => shown.push_str(&settlement_lag(behind_ms)),
         Err(error) => drop(unreadable(error)),
     }

@@ -56,6 +56,7 @@ mod queries;
 mod reports;
 mod retention;
 mod settlement;
+mod settlement_queries;
 mod shards;
 mod sign_in;
 

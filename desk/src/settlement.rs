@@ -2,7 +2,7 @@
 
 use super::context::Desk;
 use super::format;
-use super::queries::{self, ClosingDay, SettlementFile, SettlementPart};
+use super::settlement_queries::{self as queries, ClosingDay, SettlementFile, SettlementPart};
 use super::view_models::{Cell, List, Row};
 use crate::tasks::settlement_file::Totals;
 use crate::tasks::settlement_parts::manifest_name;
@@ -27,7 +27,7 @@ pub(crate) async fn files(desk: &Desk<'_>) -> Result<Answer, Problem> {
     rows.extend(files.iter().map(|file| file_row(desk, file)));
     let page = List {
         title: "Settlement",
-        intro: "One file a day for the bank, with each movement of money. A day is closed two hours after its end, in UTC. A file that is written never changes; a large day’s comes in parts, and is complete with its manifest.",
+        intro: "One file a day for the bank, with each movement of money. A day is closed two hours after its end, in UTC. A file that is written never changes; a large day’s, and each where payments are in shards, comes in parts, and is complete with its manifest.",
         columns: &["Day", "State", "Lines", "Totals", "Object", "Written (UTC)"],
         rows,
         empty_text: "No files yet. The first is written two hours after the first day has ended, if a bucket is bound.",
@@ -40,7 +40,8 @@ pub(crate) async fn files(desk: &Desk<'_>) -> Result<Answer, Problem> {
 pub(crate) async fn parts(desk: &Desk<'_>, day: &str) -> Result<Answer, Problem> {
     let env = &desk.app.env;
     let file = queries::settlement_file(env, day).await.map_err(unreadable)?;
-    let file = file.filter(|file| file.parts > 0).ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let file =
+        file.filter(|file| file.parts > 0 || file.places > 0).ok_or_else(|| Problem::new(Kind::NotFound))?;
     let parts = queries::settlement_parts(env, &file.name, PARTS).await.map_err(unreadable)?;
     let mut rows = vec![file_row(desk, &file)];
     rows.extend(parts.iter().map(|part| part_row(desk, part)));
@@ -90,11 +91,16 @@ fn closing_row(closing: &ClosingDay) -> Row {
 }
 
 fn file_row(desk: &Desk<'_>, file: &SettlementFile) -> Row {
-    let in_parts = file.parts > 0;
+    let in_parts = file.parts > 0 || file.places > 0;
     let parts = || format!("{} parts", format::count(file.parts));
     let state = match (file.written_at_ms, in_parts) {
         (Some(_), false) => Cell::chip("written", "good"),
         (Some(_), true) => Cell::chip("written", "good").with(parts()),
+        (None, true) if file.missing > 0 => {
+            let waits_for = file.waits_for.as_deref().unwrap_or_default();
+            let said = format!("{} of {} places are left, such as {waits_for}", file.missing, file.places);
+            Cell::chip("waits", "warn").with(said)
+        }
         (None, false) => Cell::chip("closed", "plain"),
         (None, true) => Cell::chip("being written", "warn").with(format!("{} so far", parts())),
     };

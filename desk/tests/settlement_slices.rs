@@ -344,13 +344,39 @@ fn the_release_before_may_close_a_day_whose_closing_is_under_way() {
     assert_eq!(shop.complaints(), Vec::<String>::new());
 }
 
+/// The only break, if there is one: what it is about.
+fn told(shop: &Shop) -> Option<String> {
+    shop.model.text("SELECT max(ours || ', ' || theirs || ', ' || note) FROM breaks")
+}
+
 #[test]
-fn what_is_older_than_35_days_stands_in_no_file_and_is_forgotten() {
+fn what_comes_after_35_days_stands_in_a_file_where_all_files_since_then_are_known() {
     let mut shop = Shop::new(Protection::Real);
     shop.happen(Event::Moved { kind: Kind::Refund, late_ms: 40 * DAY_MS });
     shop.happen(Event::Moved { kind: Kind::Capture, late_ms: 33 * DAY_MS });
-    let found = shop.complaints();
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with(&shop.all[0].line_id), "{found:?}");
+    assert_eq!(shop.complaints(), Vec::<String>::new());
+    assert_eq!(told(&shop), None);
+    assert_eq!(shop.model.count("SELECT count(*) FROM settlement_late"), 0);
+}
+
+#[test]
+fn what_comes_so_late_that_no_file_is_known_is_a_break() {
+    let mut shop = Shop::new(Protection::Real);
+    // Known now, and moved before the first file that is known here begins.
+    let ended_ms = shop.now_ms;
+    for (number, kind) in [(1_000, Kind::Refund), (1_001, Kind::FirstCapture)] {
+        shop.model.learn(ended_ms, &Movement::new(number, kind, ended_ms - 50 * DAY_MS));
+    }
+    // Another has its line already: it is not told of.
+    let known = Movement::new(1_002, Kind::Capture, ended_ms - 50 * DAY_MS);
+    shop.model.execute(&format!(
+        "INSERT INTO settlement_lines VALUES ('{}', 'settlement/old.csv', 'capture', 'stripe', 'pi', 1, 'usd', {})",
+        known.line_id, known.at_ms
+    ));
+    shop.model.learn(ended_ms, &known);
+    assert_eq!(shop.complaints(), Vec::<String>::new());
+    let told = told(&shop).unwrap();
+    assert!(told.starts_with("2 movements, in no settlement file, moved from 2026-"), "{told}");
+    assert!(told.contains("settle by hand what is in none"), "{told}");
     assert_eq!(shop.model.count("SELECT count(*) FROM settlement_late"), 0);
 }

@@ -19,6 +19,7 @@ const collected = JSON.parse(readFileSync(new URL('support/statements.json', imp
 const OPEN = new Set([
   ...['breaks_open', 'inbox_dead', 'inbox_waiting', 'jobs_dead', 'jobs_unfinished', 'keys_open'],
   'history_batches_unwritten',
+  'settlement_places_unwritten',
   ...[
     'payments_by_wake',
     'payments_pending',
@@ -37,6 +38,7 @@ const SMALL = {
   operator_sessions: 'those who are logged in',
   settlement_closings: 'one row a day',
   settlement_files: 'one row a day',
+  settlement_places: 'one row a day for each place',
   settlement_late: 'movements that came late, until the next file has them',
   shard_rest: 'one row',
   shard_layouts: 'one row for each change of the layout',

@@ -170,6 +170,11 @@ pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db>
     Ok(Db::shard(env, &name))
 }
 
+/// A shard of which D1 has said that there is one.
+pub fn shard(env: &Env, shard: &ShardName) -> Db {
+    Db::shard(env, &shard.to_string())
+}
+
 /// The whole read model, for one reader: a request or the run of a task.
 pub struct ReadModel {
     pub(crate) env: Env,

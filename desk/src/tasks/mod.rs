@@ -27,7 +27,9 @@ mod settlement_job;
 pub mod settlement_movements;
 pub mod settlement_pace;
 pub mod settlement_parts;
+mod settlement_place;
 mod settlement_run;
+mod settlement_shards;
 mod settlement_write;
 pub(crate) mod shards;
 mod sweep;
@@ -42,7 +44,6 @@ use crate::{analytics, operations};
 use messages::operations::{INBOX_PATH, RESEAL_PATH};
 use runtime::db::Db;
 use runtime::log::log;
-use runtime::places;
 
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running.
 pub async fn run(env: &Env) {
@@ -50,8 +51,8 @@ pub async fn run(env: &Env) {
     record_run(env, "sweep", sweep::sweep(env)).await;
     record_run(env, "reconcile", reconcile::reconcile(env)).await;
     record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;
-    record_run(env, "adyen_reports", of_d1_alone(env, "SETTLEMENT", adyen_import::go_on(env))).await;
-    record_run(env, "settle", of_d1_alone(env, "SETTLEMENT", settlement_job::write_due_files(env))).await;
+    record_run(env, "adyen_reports", adyen_import::go_on(env)).await;
+    record_run(env, "settle", settlement_job::write_due_files(env)).await;
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
     record_run(env, "history", history::leave(env)).await;
     record_run(env, "forget", purge::purge(env)).await;
@@ -74,23 +75,6 @@ async fn seal_anew(env: &Env) {
         Err(error) => ("error", "error", error.to_string()),
     };
     log(level, &[("event", "resealed".into()), (name, what.into())]);
-}
-
-/// A task that reads the payments of D1 alone and writes into a bucket. It does nothing where payments are in shards: those would be missing in
-/// what it makes.
-async fn of_d1_alone(
-    env: &Env,
-    bucket: &str,
-    work: impl Future<Output = worker::Result<Value>>,
-) -> worker::Result<Value> {
-    let directory = places::fresh(env).await?;
-    if env.bucket(bucket).is_ok() && directory.layouts.iter().any(|layout| layout.slots > 0) {
-        let why = format!(
-            "payments are in shards, and this reads D1 alone: nothing was done. Take the bucket {bucket} out of desk/wrangler.toml"
-        );
-        return Err(worker::Error::RustError(why));
-    }
-    work.await
 }
 
 /// Runs a task, and records its result and how long it took.

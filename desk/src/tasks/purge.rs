@@ -24,7 +24,7 @@ const OVER_KEPT_MS: u64 = 30 * 86_400_000;
 const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
 /// How long it is shown what the gate has passed on, in ms; what nobody knows the end of stays until an operator has said it.
 const GATE_KEPT_MS: u64 = 90 * 86_400_000;
-/// How long a movement that came late waits for a settlement file, in ms, where none is written: then it would stand in none.
+/// How long a movement that came late waits for a settlement file, in ms, where there is no bucket for one.
 const LATE_KEPT_MS: u64 = 70 * 86_400_000;
 /// How many of each one run deletes.
 const OVER_MAX: u32 = 10_000;
@@ -62,8 +62,11 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
          AND began_at_ms < ?1 AND state != 'unknown'";
     let gate_since_ms = now_ms.saturating_sub(GATE_KEPT_MS);
     let gate = db.run(sql, vec![gate_since_ms.into(), OVER_MAX.into()]).await?;
-    let late_since_ms = now_ms.saturating_sub(LATE_KEPT_MS);
-    db.run("DELETE FROM settlement_late WHERE at_ms < ?1", vec![late_since_ms.into()]).await?;
+    if env.bucket("SETTLEMENT").is_err() {
+        let late_since_ms = now_ms.saturating_sub(LATE_KEPT_MS);
+        let sql = "DELETE FROM settlement_late WHERE at_ms < ?1";
+        model.each(places().await?, async |db: Db| db.run(sql, vec![late_since_ms.into()]).await).await?;
+    }
     let runs_since_ms = now_ms.saturating_sub(RUNS_KEPT_MS);
     let runs = db
         .run(

@@ -12,10 +12,10 @@
 use serde::Deserialize;
 
 use super::settlement_file::Day;
-use super::settlement_movements::{IS_OWN, LATE, Movements, insert, probe};
+use super::settlement_movements::{IS_OWN, KNOWN_SINCE, LATE, Movements, insert, probe};
 use runtime::db::{Statement, Value};
 
-/// How late a movement may reach the read model, in ms.
+/// How far the first file looks back, in ms.
 const LATE_MS: u64 = 35 * 86_400_000;
 
 /// The closing of a day, as its row has it.
@@ -43,13 +43,18 @@ pub struct Probed {
 /// Begins to close a day, if nobody has. The day before must be closed. Where that was done in slices, all that came late since is noted; else
 /// (the first file, or the release before) 35 days are looked through.
 pub fn open(day: &Day, part_lines: u64) -> Statement {
+    open_as(&day.file_name(), day, part_lines)
+}
+
+/// The same under a name of a place's own.
+pub fn open_as(name: &str, day: &Day, part_lines: u64) -> Statement {
     let sql =
         "INSERT INTO settlement_closings (name, day, begins_ms, ends_ms, through_ms, version, part_lines)
          SELECT ?1, ?2, begins_ms, ?3, begins_ms, 0, ?6 FROM (SELECT CASE WHEN EXISTS (SELECT 1 FROM settlement_closings
             WHERE ends_ms = ?4 AND through_ms = ?4) THEN ?4 ELSE ?5 END AS begins_ms)
          WHERE true ON CONFLICT (name) DO NOTHING";
     let values = vec![
-        day.file_name().into(),
+        name.into(),
         day.date.as_str().into(),
         day.ends_at_ms.into(),
         day.begins_at_ms().into(),
@@ -57,6 +62,15 @@ pub fn open(day: &Day, part_lines: u64) -> Statement {
         part_lines.into(),
     ];
     Statement::new(sql, values)
+}
+
+/// Fixes of which places the day consists, where there are shards: before D1 begins to close it. A shard that comes later has only what came late
+/// of this day, and so has one that is woken later: one at rest has no payments.
+pub fn places(day: &Day) -> Statement {
+    let sql = "INSERT INTO settlement_places (file, place, day) SELECT ?1, name, ?2 FROM (SELECT '' AS name UNION ALL SELECT name FROM shards WHERE rests_since_ms IS NULL)
+         WHERE EXISTS (SELECT 1 FROM shards) AND NOT EXISTS (SELECT 1 FROM settlement_closings WHERE name = ?1)
+            AND NOT EXISTS (SELECT 1 FROM settlement_files WHERE name = ?1) ON CONFLICT DO NOTHING";
+    Statement::new(sql, vec![day.file_name().into(), day.date.as_str().into()])
 }
 
 /// The closing of a file.
@@ -88,13 +102,18 @@ impl Closing {
     }
 
     /// At most so many of what came late, after the last slice of time. Closes the file at `now_ms` if nothing of it is left.
-    pub fn late(&self, most: u32, now_ms: u64) -> [Statement; 5] {
+    pub fn late(&self, most: u32, now_ms: u64) -> [Statement; 6] {
         let bounds = || vec![most.into(), self.ends_ms.into()];
         let [captures, others] = insert(Movements::Late).map(|sql| {
             let mut values = self.values(bounds());
             values.push(self.ends_ms.saturating_sub(LATE_MS).into());
             Statement::new(sql, values)
         });
+        let told = {
+            let mut values = self.values(bounds());
+            values.extend([self.ends_ms.saturating_sub(LATE_MS).into(), now_ms.into()]);
+            Statement::new(too_late(), values)
+        };
         let taken = format!(
             "DELETE FROM settlement_late WHERE (at_ms, object, audit_id) IN (SELECT at_ms, object, audit_id FROM ({LATE})) AND {IS_OWN}"
         );
@@ -103,6 +122,7 @@ impl Closing {
         [
             captures,
             others,
+            told,
             Statement::new(taken, self.values(bounds())),
             Statement::new(
                 closed,
@@ -124,4 +144,21 @@ impl Closing {
         let sql = "UPDATE settlement_closings SET through_ms = ?3, version = version + 1 WHERE name = ?1 AND version = ?2";
         Statement::new(sql, vec![self.name.as_str().into(), self.version.into(), through_ms.into()])
     }
+}
+
+/// A break for an operator, at `?6`: what came so late that no file here says whether it had its line. One for all that are taken at once.
+fn too_late() -> String {
+    let day = |at: &str| format!("date({at} / 1000, 'unixepoch')");
+    let (first, last) = (day("min(at_ms)"), day("max(at_ms)"));
+    format!(
+        "INSERT INTO breaks (break_id, kind, provider, resource, ours, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+         SELECT 'settlement:late:' || ?1 || ':' || ?4, 'settlement', 'bank', min(subject), count(*) || ' movements',
+            'in no settlement file', 'open',
+            'moved from ' || {first} || ' to ' || {last} || ', before the first file that is known here, and came now: ' ||
+            'look in the bank''s files of these days, settle by hand what is in none, then accept this', ?6, ?6
+         FROM ({LATE}) late WHERE at_ms < {KNOWN_SINCE} AND {IS_OWN}
+            AND NOT EXISTS (SELECT 1 FROM settlement_lines line WHERE line.line_id > late.subject || ':'
+                AND line.line_id < late.subject || ';' AND line.at_ms = late.at_ms)
+         HAVING count(*) > 0 ON CONFLICT (break_id) DO NOTHING"
+    )
 }

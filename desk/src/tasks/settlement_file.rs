@@ -137,6 +137,11 @@ impl Writer {
     }
 }
 
+/// The name of a day's file.
+pub fn file_of(date: &str) -> String {
+    format!("settlement/{date}.csv")
+}
+
 /// A day in UTC, whose movements one file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
@@ -149,12 +154,17 @@ pub struct Day {
 impl Day {
     /// The file's name.
     pub fn file_name(&self) -> String {
-        format!("settlement/{}.csv", self.date)
+        file_of(&self.date)
     }
 
     /// When it begins, in ms since the epoch.
     pub const fn begins_at_ms(&self) -> u64 {
         self.ends_at_ms.saturating_sub(DAY_MS)
+    }
+
+    /// The day of this date.
+    pub fn of(date: &str) -> Option<Self> {
+        day_number(date).and_then(Self::number)
     }
 
     fn number(number: u64) -> Option<Self> {

@@ -2,15 +2,23 @@
 //!
 //! A movement is an audit record; of most payments the first capture stands in the payment's own row, as audit record 2. Its line depends on
 //! what was recorded before it of the same object, and on no other line: so a day's lines can be made piece by piece.
+//!
+//! Once a move into shards has begun, D1 makes no line any more of a payment that is to be moved: its lines here are final before the mover reads
+//! them, and the shard makes the others.
 
 /// Where lines are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movements {
     /// What moved from `?2` until before `?3`.
     InTime,
-    /// The first `?2` of those that came late and moved before `?3`, without what moved before `?5`.
+    /// The first `?2` of those that came late and moved before `?3`, without what moved before `?5` and before the first file.
     Late,
 }
+
+/// From when on this place knows of each movement in which file it stands, if that is before `?5`: from then on what came late has its line,
+/// however late.
+pub(super) const KNOWN_SINCE: &str =
+    "min(?5, coalesce((SELECT min(begins_ms) FROM settlement_closings), ?5))";
 
 /// The first `?2` movements that came late and moved before `?3`.
 pub(super) const LATE: &str = "SELECT at_ms, object, audit_id, subject FROM settlement_late WHERE at_ms < ?3 ORDER BY at_ms, object, audit_id LIMIT ?2";
@@ -55,7 +63,8 @@ fn lines(movements: Movements) -> [String; 7] {
         let (records, are_meant) = records(movements, action);
         format!(
             "SELECT a.subject || ':{kind}' || {number}, ?1, '{kind}', {values}, a.at_ms FROM {records} {tables}
-             WHERE {are_meant} AND {IS_OWN}"
+             WHERE {are_meant} AND {} AND {IS_OWN}",
+            stays(if kind.starts_with("refund") { "r.payment_id" } else { "a.subject" })
         )
     };
     let plain =
@@ -113,7 +122,7 @@ fn records(movements: Movements, action: &str) -> (String, String) {
             format!(
                 "({LATE}) late CROSS JOIN audit_records a ON a.object = late.object AND a.audit_id = late.audit_id"
             ),
-            format!("+a.action = '{action}' AND a.at_ms >= ?5"),
+            format!("+a.action = '{action}' AND a.at_ms >= {KNOWN_SINCE}"),
         ),
     }
 }
@@ -121,16 +130,28 @@ fn records(movements: Movements, action: &str) -> (String, String) {
 /// Those that stand in the payment's own row.
 fn first_captures(movements: Movements) -> String {
     let (payments, are_meant) = match movements {
-        Movements::InTime => ("payments p".to_owned(), "p.captured_at_ms >= ?2 AND p.captured_at_ms < ?3"),
+        Movements::InTime => {
+            ("payments p".to_owned(), "p.captured_at_ms >= ?2 AND p.captured_at_ms < ?3".to_owned())
+        }
         Movements::Late => (
             format!("({LATE}) late CROSS JOIN payments p ON p.payment_id = late.subject"),
-            "late.audit_id = 2 AND +p.captured_at_ms >= ?5",
+            format!("late.audit_id = 2 AND +p.captured_at_ms >= {KNOWN_SINCE}"),
         ),
     };
     format!(
         "SELECT p.payment_id || ':capture', ?1, 'capture', p.captured_data->>'provider', p.captured_data->>'provider_payment',
             p.captured_data->>'amount_captured', p.captured_data->>'currency', p.captured_at_ms
-         FROM {payments} WHERE {are_meant} AND {IS_OWN}"
+         FROM {payments} WHERE {are_meant} AND {} AND {IS_OWN}",
+        stays("p.payment_id")
+    )
+}
+
+/// Whether a payment is not one that is to be moved into a shard.
+fn stays(payment_id: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM shard_layouts CROSS JOIN payments moving WHERE moving.payment_id = {payment_id}
+            AND shard_layouts.slots > 0 AND shard_layouts.moved_at_ms IS NOT NULL
+            AND moving.created_at_ms >= shard_layouts.moved_since_ms AND moving.created_at_ms < shard_layouts.from_ms)"
     )
 }
 

@@ -11,6 +11,9 @@ const SLOW_MS: u64 = 2_000;
 pub struct Used {
     /// Statements of D1: an invocation has [1,000](https://developers.cloudflare.com/d1/platform/limits/), of which the reconciliation takes up to 600.
     pub queries: u32,
+    /// Requests to shards and to the bucket: an invocation has [10,000](https://developers.cloudflare.com/workers/platform/limits/), of which the
+    /// reconciliation takes up to 6,000.
+    pub requests: u32,
     /// Lines that were written into files: each takes some time of the Worker's own, of which a scheduled run has
     /// [30 seconds](https://developers.cloudflare.com/workers/platform/limits/) for all its tasks.
     pub lines: u64,
@@ -20,13 +23,17 @@ pub struct Used {
 
 /// What may be used before the rest is left to the next run.
 const QUERIES_MAX: u32 = 250;
+const REQUESTS_MAX: u32 = 1_500;
 const LINES_MAX: u64 = 250_000;
 const RAN_MAX_MS: u64 = 90_000;
 
 impl Used {
     /// Whether another slice or part may follow.
     pub const fn may_go_on(self) -> bool {
-        self.queries < QUERIES_MAX && self.lines < LINES_MAX && self.ran_ms < RAN_MAX_MS
+        self.queries < QUERIES_MAX
+            && self.requests < REQUESTS_MAX
+            && self.lines < LINES_MAX
+            && self.ran_ms < RAN_MAX_MS
     }
 }
 
@@ -76,6 +83,7 @@ mod tests {
         assert!(Used::default().may_go_on());
         for over in [
             Used { queries: QUERIES_MAX, ..Used::default() },
+            Used { requests: REQUESTS_MAX, ..Used::default() },
             Used { lines: LINES_MAX, ..Used::default() },
             Used { ran_ms: RAN_MAX_MS, ..Used::default() },
         ] {

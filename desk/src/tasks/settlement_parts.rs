@@ -17,6 +17,9 @@
 //! ```
 //!
 //! `sha256` is of the whole part, as `sha256sum` says it.
+//!
+//! Where the read model is in shards every day has a manifest. It names the parts of D1, as above, and then those of each shard:
+//! `settlement/2026-11-20/g1-2026-11-003/0001.csv`. A place without movements has no part.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +28,7 @@ use super::settlement_file::{TooLarge, Totals};
 pub use crate::config::PART_LINES;
 
 /// A part that is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Its object.
     pub name: String,
@@ -76,6 +79,11 @@ impl Manifest {
 /// The object of a part of a day's file: the first is 1.
 pub fn part_name(file: &str, part: u32) -> String {
     format!("{}/{part:04}.csv", stem(file))
+}
+
+/// The file of a shard's movements of a day. It is the name of no object: its parts have theirs from it.
+pub fn shard_file(day: &str, shard: &str) -> String {
+    format!("settlement/{day}/{shard}.csv")
 }
 
 /// The object of the manifest.
@@ -141,5 +149,7 @@ mod tests {
         assert_eq!(part_name(file, 1), "settlement/2026-11-20/0001.csv");
         assert_eq!(part_name(file, 12_345), "settlement/2026-11-20/12345.csv");
         assert_eq!(manifest_name(file), "settlement/2026-11-20.json");
+        let of_shard = shard_file("2026-11-20", "g1-2026-11-003");
+        assert_eq!(part_name(&of_shard, 2), "settlement/2026-11-20/g1-2026-11-003/0002.csv");
     }
 }

@@ -1,14 +1,13 @@
 //! Writes the file of a closed day to R2: one object, or parts and then their manifest. An object that is there is never written over.
+//!
+//! Where the day consists of several places, each writes parts, and the manifest follows once all of them are noted in D1.
 
-use data_encoding::HEXLOWER;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
-use worker::{Date, Error, Object, Result};
+use worker::{Error, Result};
 
-use super::settlement_file::{File, Line, TooLarge, Writer};
-use super::settlement_parts::{Manifest, PartRow, manifest_name, part_name};
-use super::settlement_run::Run;
-use crate::tasks::bucket::only_new;
+use super::settlement_file::{File, Line, TooLarge, Writer, file_of};
+use super::settlement_parts::{Manifest, Part, PartRow, manifest_name, part_name};
+use super::settlement_run::{D1, Run, Stores};
 use runtime::db::Statement;
 
 /// How many lines are read at once.
@@ -21,6 +20,8 @@ pub(super) struct Unwritten {
     day: String,
     /// As it was set when the day was closed in slices.
     part_lines: Option<u64>,
+    /// Not 0: it is one place's, and its parts are of the manifest of all.
+    is_joined: u32,
 }
 
 /// What was written.
@@ -29,17 +30,29 @@ pub(super) enum Next {
     All(String),
     /// A part; others may follow.
     Part(String),
+    /// All that this place has of the day: the manifest waits for the others.
+    Place,
 }
 
-/// The oldest of them.
-pub(super) async fn unwritten(run: &mut Run) -> Result<Option<Unwritten>> {
-    let sql = "SELECT name, day, (SELECT part_lines FROM settlement_closings WHERE settlement_closings.name = settlement_files.name) AS part_lines
-         FROM settlement_files WHERE written_at_ms IS NULL ORDER BY day LIMIT 1";
+/// The oldest of D1's.
+pub(super) async fn unwritten(run: &mut Run<'_, impl Stores>) -> Result<Option<Unwritten>> {
+    let sql = "SELECT name, day, (SELECT part_lines FROM settlement_closings WHERE settlement_closings.name = settlement_files.name) AS part_lines,
+            EXISTS (SELECT 1 FROM settlement_places WHERE file = name) AS is_joined
+         FROM settlement_files WHERE written_at_ms IS NULL
+            AND NOT EXISTS (SELECT 1 FROM settlement_places WHERE file = name AND place = '' AND written_at_ms IS NOT NULL)
+         ORDER BY day LIMIT 1";
     run.first(Statement::new(sql, Vec::new())).await
 }
 
+/// A shard's file, once it is closed.
+pub(super) async fn closed(run: &mut Run<'_, impl Stores>, name: &str) -> Result<Option<Unwritten>> {
+    let sql = "SELECT name, day, (SELECT part_lines FROM settlement_closings WHERE settlement_closings.name = settlement_files.name) AS part_lines,
+            1 AS is_joined FROM settlement_files WHERE name = ?1";
+    run.first(Statement::new(sql, vec![name.into()])).await
+}
+
 /// Writes the next part of a file, or the file if it has but one. What a run that broke off has written is known again by its bytes.
-pub(super) async fn write_next(run: &mut Run, file: &Unwritten) -> Result<Next> {
+pub(super) async fn write_next(run: &mut Run<'_, impl Stores>, file: &Unwritten) -> Result<Next> {
     #[derive(Deserialize)]
     struct Last {
         part: u32,
@@ -50,7 +63,7 @@ pub(super) async fn write_next(run: &mut Run, file: &Unwritten) -> Result<Next> 
     let part = last.as_ref().map_or(1, |last| last.part.saturating_add(1));
     let after = last.map(|last| last.last_line_id).unwrap_or_default();
     let read = read_part(run, file, after).await?;
-    if part == 1 && !read.has_more {
+    if part == 1 && !read.has_more && file.is_joined == 0 {
         return write_whole(run, file, read.file).await.map(Next::All);
     }
     if read.file.lines > 0 {
@@ -58,6 +71,9 @@ pub(super) async fn write_next(run: &mut Run, file: &Unwritten) -> Result<Next> 
         if read.has_more {
             return Ok(Next::Part(name));
         }
+    }
+    if file.is_joined != 0 {
+        return place_is_written(run, file).await.map(|()| Next::Place);
     }
     write_manifest(run, file).await.map(Next::All)
 }
@@ -69,7 +85,7 @@ struct Read {
     has_more: bool,
 }
 
-async fn read_part(run: &mut Run, file: &Unwritten, mut after: String) -> Result<Read> {
+async fn read_part(run: &mut Run<'_, impl Stores>, file: &Unwritten, mut after: String) -> Result<Read> {
     let most = usize::try_from(file.part_lines.unwrap_or(run.part_lines)).unwrap_or(usize::MAX);
     let mut writer = Writer::default();
     loop {
@@ -101,17 +117,22 @@ fn too_large(error: TooLarge) -> Error {
 }
 
 /// A day whose lines fit into one object.
-async fn write_whole(run: &mut Run, file: &Unwritten, whole: File) -> Result<String> {
+async fn write_whole(run: &mut Run<'_, impl Stores>, file: &Unwritten, whole: File) -> Result<String> {
     let File { text, lines, totals, sha256 } = whole;
-    put_once(run, &file.name, text).await?;
+    run.put_once(&file.name, text).await?;
     let lines = u32::try_from(lines).unwrap_or(u32::MAX);
     written(run, &file.name, lines.into(), serde_json::to_string(&totals)?, sha256).await?;
     Ok(file.name.clone())
 }
 
-async fn write_part(run: &mut Run, file: &Unwritten, part: u32, read: &Read) -> Result<String> {
+async fn write_part(
+    run: &mut Run<'_, impl Stores>,
+    file: &Unwritten,
+    part: u32,
+    read: &Read,
+) -> Result<String> {
     let name = part_name(&file.name, part);
-    let sha256 = put_once(run, &name, read.file.text.clone()).await?;
+    let sha256 = run.put_once(&name, read.file.text.clone()).await?;
     let sql =
         "INSERT INTO settlement_parts (file, part, name, last_line_id, lines, totals, sha256, written_at_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
@@ -123,45 +144,98 @@ async fn write_part(run: &mut Run, file: &Unwritten, part: u32, read: &Read) -> 
         u32::try_from(read.file.lines).unwrap_or(u32::MAX).into(),
         serde_json::to_string(&read.file.totals)?.into(),
         sha256.into(),
-        Date::now().as_millis().into(),
+        run.now_ms().into(),
     ];
     run.run(sql, values).await?;
     Ok(name)
 }
 
-/// All parts are there.
-async fn write_manifest(run: &mut Run, file: &Unwritten) -> Result<String> {
+async fn parts(run: &mut Run<'_, impl Stores>, file: &Unwritten) -> Result<Vec<Part>> {
     let sql = "SELECT name, lines, totals, sha256 FROM settlement_parts WHERE file = ?1 ORDER BY part";
     let rows: Vec<PartRow> = run.rows(Statement::new(sql, vec![file.name.as_str().into()])).await?;
-    let parts = rows.into_iter().map(PartRow::read).collect::<serde_json::Result<_>>()?;
-    let manifest = Manifest::of(&file.day, parts).map_err(too_large)?;
-    let name = manifest_name(&file.name);
-    let sha256 = put_once(run, &name, manifest.text()?).await?;
-    written(run, &file.name, manifest.lines, serde_json::to_string(&manifest.totals)?, sha256).await?;
+    Ok(rows.into_iter().map(PartRow::read).collect::<serde_json::Result<_>>()?)
+}
+
+/// All parts are there.
+async fn write_manifest(run: &mut Run<'_, impl Stores>, file: &Unwritten) -> Result<String> {
+    let parts = parts(run, file).await?;
+    put_manifest(run, &file.name, &file.day, parts).await
+}
+
+async fn put_manifest(
+    run: &mut Run<'_, impl Stores>,
+    file: &str,
+    day: &str,
+    parts: Vec<Part>,
+) -> Result<String> {
+    let manifest = Manifest::of(day, parts).map_err(too_large)?;
+    let name = manifest_name(file);
+    let sha256 = run.put_once(&name, manifest.text()?).await?;
+    written(run, file, manifest.lines, serde_json::to_string(&manifest.totals)?, sha256).await?;
     Ok(name)
 }
 
-async fn written(run: &mut Run, name: &str, lines: u64, totals: String, sha256: String) -> Result<()> {
+/// All parts of this place are there. First it is noted where they are, then in D1: what a run has left in between the next one does.
+async fn place_is_written(run: &mut Run<'_, impl Stores>, file: &Unwritten) -> Result<()> {
+    let parts = parts(run, file).await?;
+    let noted = serde_json::to_string(&parts)?;
+    let now_ms = run.now_ms();
+    if !run.is_in_d1() {
+        let all = Manifest::of(&file.day, parts).map_err(too_large)?;
+        let sql = "UPDATE settlement_files SET lines = ?2, totals = ?3, written_at_ms = ?4
+             WHERE name = ?1 AND written_at_ms IS NULL";
+        let totals = serde_json::to_string(&all.totals)?;
+        let values = vec![file.name.as_str().into(), all.lines.into(), totals.into(), now_ms.into()];
+        run.run(sql, values).await?;
+    }
+    let sql = "UPDATE settlement_places SET parts = ?3, written_at_ms = ?4, failed_at_ms = NULL, error = NULL
+         WHERE file = ?1 AND place = ?2 AND written_at_ms IS NULL";
+    let place = run.place().to_owned();
+    let values = vec![file_of(&file.day).into(), place.into(), noted.into(), now_ms.into()];
+    run.run_in_d1(sql, values).await
+}
+
+/// What a manifest of several places needs.
+#[derive(Deserialize)]
+struct Joined {
+    name: String,
+    day: String,
+    places: u64,
+    missing: u64,
+}
+
+/// Writes the manifest of the oldest day that has none, if it consists of several places and all of them have written theirs.
+pub(super) async fn join(run: &mut Run<'_, impl Stores>) -> Result<Option<String>> {
+    #[derive(Deserialize)]
+    struct Row {
+        parts: String,
+    }
+    run.enter(D1, u64::MAX);
+    let sql = "SELECT name, day, (SELECT count(*) FROM settlement_places WHERE file = name) AS places,
+            (SELECT count(*) FROM settlement_places WHERE file = name AND written_at_ms IS NULL) AS missing
+         FROM settlement_files WHERE written_at_ms IS NULL ORDER BY day LIMIT 1";
+    let Some(day) = run.first::<Joined>(Statement::new(sql, Vec::new())).await? else { return Ok(None) };
+    if day.places == 0 || day.missing > 0 {
+        return Ok(None);
+    }
+    let sql = "SELECT parts FROM settlement_places WHERE file = ?1 ORDER BY place";
+    let rows: Vec<Row> = run.rows(Statement::new(sql, vec![day.name.as_str().into()])).await?;
+    let mut parts = Vec::new();
+    for Row { parts: of_place } in rows {
+        parts.extend(serde_json::from_str::<Vec<Part>>(&of_place)?);
+    }
+    put_manifest(run, &day.name, &day.day, parts).await.map(Some)
+}
+
+async fn written(
+    run: &mut Run<'_, impl Stores>,
+    name: &str,
+    lines: u64,
+    totals: String,
+    sha256: String,
+) -> Result<()> {
     let sql = "UPDATE settlement_files SET lines = ?2, totals = ?3, sha256 = ?4, written_at_ms = ?5
          WHERE name = ?1 AND written_at_ms IS NULL";
-    let values =
-        vec![name.into(), lines.into(), totals.into(), sha256.into(), Date::now().as_millis().into()];
+    let values = vec![name.into(), lines.into(), totals.into(), sha256.into(), run.now_ms().into()];
     run.run(sql, values).await
-}
-
-/// Writes an object. If it exists already, it must be the same. Gives the SHA-256 of its bytes, in hexadecimal.
-async fn put_once(run: &Run, name: &str, text: String) -> Result<String> {
-    let own = Sha256::digest(text.as_bytes());
-    let made = run.bucket.put(name, text).only_if(only_new()).execute().await?;
-    if made.is_none() && stored_sha256(run, name).await? != Some(own) {
-        return Err(Error::RustError(format!("{name} is there already, and is another one")));
-    }
-    Ok(HEXLOWER.encode(&own))
-}
-
-async fn stored_sha256(run: &Run, name: &str) -> Result<Option<sha2::digest::Output<Sha256>>> {
-    match run.bucket.get(name).execute().await?.as_ref().and_then(Object::body) {
-        Some(body) => Ok(Some(Sha256::digest(body.bytes().await?))),
-        None => Ok(None),
-    }
 }

@@ -10,7 +10,7 @@ import { readConfig } from './wrangler.mjs';
 
 const SHARDS = { name: 'SHARDS', class_name: 'ReadModelShard' };
 
-/** The Workers of the demo, with shards, and with these of the desk's buckets. */
+/** The Workers of the demo, with shards, and with the buckets of these bindings. */
 export function workersWithShards({ vars = {}, secrets = {}, buckets = [] } = {}) {
   const read = (folder) =>
     readConfig({ config: join(root, folder, 'wrangler.toml'), env: 'demo' }, { hideWarnings: true });

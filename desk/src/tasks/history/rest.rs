@@ -10,11 +10,12 @@ use runtime::db::Statement;
 
 /// D1: how often the shard `?1` was woken.
 const WAKES: &str = "SELECT wakes FROM shards WHERE name = ?1";
-/// The shard: it is marked with `?1` if it has no rows, no batch is being written, and no file of a void one (since `?2`) may still be deleted. A
+/// The shard: it is marked with `?1` if it has no rows, nothing that came late is to be settled, no batch is being written, and no file of a void one (since `?2`) may still be deleted. A
 /// mark is never replaced by a smaller one.
 const MARK: &str = "INSERT INTO shard_rest (id, mark) SELECT 1, ?1
      WHERE NOT EXISTS (SELECT 1 FROM payments) AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM refunds)
         AND NOT EXISTS (SELECT 1 FROM audit_records) AND NOT EXISTS (SELECT 1 FROM jobs) AND NOT EXISTS (SELECT 1 FROM breaks)
+        AND NOT EXISTS (SELECT 1 FROM settlement_late)
         AND NOT EXISTS (SELECT 1 FROM history_batches WHERE state != 'written' AND (state = 'writing' OR changed_at_ms > ?2))
      ON CONFLICT (id) DO UPDATE SET mark = excluded.mark WHERE excluded.mark > shard_rest.mark";
 const MARKED: &str = "SELECT mark FROM shard_rest";

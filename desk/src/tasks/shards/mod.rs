@@ -113,3 +113,8 @@ impl Stores for Places<'_> {
 
 #[cfg(test)]
 mod simulated;
+
+#[cfg(test)]
+mod settled;
+#[cfg(test)]
+mod settled_payments;

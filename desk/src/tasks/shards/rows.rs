@@ -39,8 +39,9 @@ fn value(place: usize) -> String {
 }
 
 /// All of them, in the order in which they are taken in: a key before the payment in whose row it may stand.
-pub(super) const TABLES: [Table; 6] = [KEYS, PAYMENTS, REFUNDS, AUDIT, JOBS, BREAKS];
-/// The order in which they are deleted, as positions in [`TABLES`]: refunds after their jobs, and the payments last.
+pub(super) const TABLES: [Table; 7] = [KEYS, PAYMENTS, REFUNDS, AUDIT, JOBS, BREAKS, LINES];
+/// The order in which they are deleted, as positions in [`TABLES`]: refunds after their jobs, and the payments last. The lines of settlement files
+/// stay, for the bank's answers.
 pub(super) const DELETED: [usize; 6] = [0, 3, 4, 5, 2, 1];
 
 const KEYS: Table = Table {
@@ -157,6 +158,31 @@ const BREAKS: Table = Table {
             UNION SELECT 'unmoved:stripe:' || provider_refund FROM refunds WHERE payment_id IN (SELECT value FROM json_each(?1)))",
     guard: "?2 IS NOT NULL",
     merge: Merge::Accepted,
+    last: "true",
+};
+
+/// Those that D1's settlement files have: so the shard makes none of them once more. D1 makes no other of a payment that is to be moved.
+const LINES: Table = Table {
+    name: "settlement_lines",
+    key: "line_id",
+    columns: &[
+        "line_id",
+        "file",
+        "kind",
+        "provider",
+        "provider_reference",
+        "amount_minor",
+        "currency",
+        "at_ms",
+    ],
+    of_payments: "line_id IN (
+            SELECT of.line_id FROM json_each(?1) AS it CROSS JOIN settlement_lines AS of
+                ON of.line_id > it.value || ':' AND of.line_id < it.value || ';' WHERE ?2 IS NOT NULL
+            UNION SELECT of.line_id FROM refunds AS it CROSS JOIN settlement_lines AS of
+                ON of.line_id > it.refund_id || ':' AND of.line_id < it.refund_id || ';'
+                WHERE it.payment_id IN (SELECT value FROM json_each(?1)))",
+    guard: "?2 IS NOT NULL",
+    merge: Merge::Keep,
     last: "true",
 };
 

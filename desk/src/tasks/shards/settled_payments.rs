@@ -1,0 +1,133 @@
+//! What the simulation of the settlement over places needs: databases with its clock, and payments that are written into them.
+
+#[cfg(test)]
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{Value as Sql, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+use serde_json::{Map, Value as Json, json};
+
+use crate::tasks::late::tests::read_model;
+use runtime::db::{Statement, Value};
+
+pub(super) struct Payment {
+    pub(super) object: String,
+    pub(super) owner: String,
+    pub(super) made_at_ms: u64,
+    /// When each version of it came to be.
+    pub(super) versions: Vec<u64>,
+    /// How many of them the read model has been told.
+    pub(super) told: usize,
+}
+
+pub(super) fn bound(values: &[Value]) -> Vec<Sql> {
+    let bound = |value: &Value| match value {
+        Value::Null => Sql::Null,
+        Value::Number(number) => Sql::Integer(number.cast_signed()),
+        Value::Text(text) => Sql::Text(text.clone()),
+    };
+    values.iter().map(bound).collect()
+}
+
+pub(super) fn json_rows(connection: &Connection, Statement { sql, values }: &Statement) -> Vec<Json> {
+    let mut statement = connection.prepare_cached(sql).unwrap();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let rows = statement.query_map(params_from_iter(bound(values)), |row| {
+        let mut object = Map::new();
+        for (place, name) in names.iter().enumerate() {
+            let value = match row.get_ref(place)? {
+                ValueRef::Integer(number) => json!(number),
+                ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+                _ => Json::Null,
+            };
+            object.insert(name.clone(), value);
+        }
+        Ok(Json::Object(object))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+/// Somebody else's turn.
+pub(super) async fn turn() {
+    let mut is_over = false;
+    poll_fn(|_| match std::mem::replace(&mut is_over, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+pub(super) fn database(clock: &Arc<AtomicI64>) -> Connection {
+    let connection = read_model();
+    let clock = clock.clone();
+    // The triggers' clock.
+    let now = move |_: &rusqlite::functions::Context<'_>| Ok(clock.load(Ordering::Relaxed));
+    connection.create_scalar_function("unixepoch", 0, FunctionFlags::SQLITE_UTF8, now).unwrap();
+    connection
+}
+
+pub(super) fn block<T>(work: impl Future<Output = T>) -> T {
+    let mut work = Box::pin(work);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return done;
+        }
+    }
+}
+
+pub(super) fn transaction(connection: &Connection, statements: &[Statement]) -> Vec<usize> {
+    connection.execute_batch("BEGIN").unwrap();
+    let run = |Statement { sql, values }: &Statement| {
+        connection.prepare_cached(sql).unwrap().execute(params_from_iter(bound(values))).unwrap()
+    };
+    let changed = statements.iter().map(run).collect();
+    connection.execute_batch("COMMIT").unwrap();
+    changed
+}
+
+/// Its versions that were not told, as the consumer writes them.
+pub(super) fn write(place: &Connection, number: usize, payment: &Payment, version: usize) {
+    let id = format!("pay_{number:03}");
+    let refund = format!("re_{number:03}");
+    for version in payment.told + 1..=version {
+        let at_ms = payment.versions[version - 1].cast_signed();
+        place
+            .execute(
+                "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                    provider, attempt, shown, created_at_ms, updated_at_ms, captured_data, captured_at_ms)
+                 VALUES (?1, ?2, ?3, ?4, 'succeeded', 9, 9, 0, 'usd', 'stripe', 1, '{}', ?5, ?6,
+                    CASE WHEN ?3 = 1 THEN '{\"provider\":\"stripe\",\"provider_payment\":\"pi\",\"amount_captured\":9,\"currency\":\"usd\"}' END,
+                    CASE WHEN ?3 = 1 THEN ?6 END)
+                 ON CONFLICT (payment_id) DO UPDATE SET version = excluded.version, updated_at_ms = excluded.updated_at_ms",
+                (&id, &payment.object, version as i64, &payment.owner, payment.made_at_ms.cast_signed(), at_ms),
+            )
+            .unwrap();
+        let (subject, action, data) = match version {
+            2 => (&refund, "refund.succeeded", "{}"),
+            3 => (&refund, "refund.failed", "{}"),
+            4 => (
+                &id,
+                "payment.disputed",
+                r#"{"dispute":"d","amount":9,"currency":"usd","funds_withdrawn":1}"#,
+            ),
+            5 => (
+                &id,
+                "payment.disputed",
+                r#"{"dispute":"d","amount":9,"currency":"usd","funds_withdrawn":0}"#,
+            ),
+            _ => continue,
+        };
+        if subject == &refund {
+            let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, provider_refund,
+                    created_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, 'v', 9, 'usd', '', 'stripe', 'r', ?4, ?4)
+                 ON CONFLICT (refund_id) DO UPDATE SET version = excluded.version";
+            place.execute(sql, (&refund, &id, version as i64, at_ms)).unwrap();
+        }
+        let sql = "INSERT INTO audit_records VALUES (?1, ?2, ?3, 'a', ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+        place.execute(sql, (&payment.object, version as i64 + 1, at_ms, action, subject, data)).unwrap();
+    }
+}

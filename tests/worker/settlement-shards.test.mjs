@@ -1,0 +1,143 @@
+// The settlement of a read model in shards: each place makes its part of a day, and the manifest joins them. The lines and sums are those of the
+// same payments in D1 alone; a shard that is down is named and holds up no other.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { startSite } from './support/harness.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { shards, workersWithShards } from './support/shards.mjs';
+
+const DAY_MS = 86_400_000;
+/** Of these days the last is due: it ended two hours ago or earlier. */
+const last = Math.floor((Date.now() - 26 * 3_600_000) / DAY_MS) * DAY_MS;
+const day = new Date(last).toISOString().slice(0, 10);
+const MANIFEST = `settlement/${day}.json`;
+const SHARDS = [0, 1, 2].map((slot) => `g1-${day.slice(0, 7)}-00${slot}`);
+const secrets = { ADMIN_TOKEN };
+const sha256 = (text) => createHash('sha256').update(text).digest('hex');
+const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+
+/** Captures, and for some a refund: statements with their values. */
+function movement(number) {
+  const [object, payment, refund] = [`object-${number}`, `pay_${(number * 7) % 97}`, `re_${number}`];
+  const at = last + number * 3_600_000;
+  const data = { provider: 'stripe', provider_payment: `pi_${number}`, amount_captured: 100 + number };
+  const record = 'INSERT INTO audit_records VALUES (?, ?, ?, ?, ?, ?, ?)';
+  const all = [
+    [record, object, 3, at, 'a', 'payment.captured', payment, JSON.stringify({ ...data, currency: 'usd' })],
+  ];
+  if (number % 3 === 0)
+    all.push(
+      [
+        `INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, provider_refund,
+            created_at_ms, updated_at_ms) VALUES (?, ?, 1, 'succeeded', 7, 'usd', '', 'stripe', 're', ?, ?)`,
+        ...[refund, payment, at, at],
+      ],
+      [record, object, 4, at + 1, 'a', 'refund.succeeded', refund, '{}'],
+    );
+  return all;
+}
+
+const linesOf = (file) =>
+  file
+    .split('\n')
+    .slice(1)
+    .filter((line) => line && !/^(total|trailer),/.test(line));
+
+describe('the settlement over shards', async () => {
+  const vars = { SETTLEMENT_PART_LINES: '3' };
+  const alone = await startSite({ secrets });
+  const site = await startSite({ workers: workersWithShards({ vars, secrets, buckets: ['SETTLEMENT'] }) });
+  const all = shards(site);
+  const model = readModel(site);
+  const { SETTLEMENT: bucket } = await site.desk().getEnv();
+  const text = async (name) => (await bucket.get(name))?.text();
+  const page = async (path) => {
+    const answer = await site.fetch(path, { headers });
+    assert.equal(answer.status, 200, path);
+    return answer.text();
+  };
+  const lag = async () => Number(/^paid_once_settlement_lag_seconds (\d+)$/m.exec(await page('/metrics'))[1]);
+  after(() => Promise.all([site.close(), alone.close()]));
+  let whole;
+
+  before(async () => {
+    await all.lay(3, { from_ms: last - 40 * DAY_MS });
+    for (const name of SHARDS) await model.run('INSERT INTO shards VALUES (?, 1)', name);
+    // Whoever asks a shard makes its tables.
+    await page('/admin/payments');
+    const one = readModel(alone);
+    for (let number = 1; number <= 16; number += 1)
+      for (const [sql, ...values] of movement(number)) {
+        await one.run(sql, ...values);
+        const place = [undefined, ...SHARDS.slice(0, 2)][number % 3];
+        await (place ? all.rowsIn(place, sql, ...values) : model.run(sql, ...values));
+      }
+    const { settle } = await one.tick();
+    assert.deepEqual(settle, { written: [`settlement/${day}.csv`] });
+    const { SETTLEMENT } = await alone.desk().getEnv();
+    whole = await (await SETTLEMENT.get(`settlement/${day}.csv`)).text();
+  });
+
+  test('a shard that is down is named, delays the manifest, and holds up no other', async () => {
+    await all.takeDown(SHARDS[0]);
+    const { settle } = await model.tick();
+    assert.deepEqual(settle.written, []);
+    assert.deepEqual(Object.keys(settle.waits_for), [SHARDS[0]]);
+    assert.ok(settle.behind_ms > 0);
+    assert.equal(await bucket.head(MANIFEST), null);
+    assert.ok(await bucket.head(`settlement/${day}/0001.csv`));
+    assert.ok(await bucket.head(`settlement/${day}/${SHARDS[1]}/0001.csv`));
+    assert.ok((await page('/admin/settlement')).includes(`such as ${SHARDS[0]}`));
+    assert.ok((await lag()) > 0);
+    await all.putUp(SHARDS[0]);
+  });
+
+  test('its files have the lines and the sums of the same payments in D1 alone', async () => {
+    const runs = await Promise.all([model.tick(), model.tick()]);
+    for (const { settle } of runs) assert.equal(settle?.error, undefined);
+    const manifest = JSON.parse(await text(MANIFEST));
+    const parts = await Promise.all(manifest.parts.map(({ name }) => text(name)));
+    const lines = parts.flatMap(linesOf);
+    assert.deepEqual(lines.toSorted(), linesOf(whole).toSorted(), 'each once');
+    assert.equal(manifest.lines, lines.length);
+    const totals = Object.entries(manifest.totals).flatMap(([kind, sums]) =>
+      Object.entries(sums).map(([currency, sum]) => {
+        const count = lines.filter((line) => line.split(',')[1] === kind).length;
+        return `total,${kind},${currency},${count},${sum}`;
+      }),
+    );
+    assert.deepEqual(
+      totals,
+      whole.split('\n').filter((line) => line.startsWith('total,')),
+    );
+    for (const [index, file] of parts.entries()) assert.equal(manifest.parts[index].sha256, sha256(file));
+    const places = new Set(manifest.parts.map(({ name }) => name.split('/').slice(2, -1).join()));
+    assert.deepEqual([...places], ['', SHARDS[0], SHARDS[1]], 'and none of a shard without movements');
+    const objects = (await bucket.list({ prefix: 'settlement/' })).objects.map(({ key }) => key);
+    assert.deepEqual(objects.toSorted(), [MANIFEST, ...manifest.parts.map(({ name }) => name)].toSorted());
+    assert.equal(await lag(), 0);
+    assert.deepEqual((await model.tick()).settle, { written: [] });
+    const shown = await page(`/admin/settlement/${day}`);
+    for (const { name } of manifest.parts) assert.ok(shown.includes(name), name);
+  });
+
+  test("the bank's answer is booked for lines of all places, and waits for a shard that is down", async () => {
+    const answers = linesOf(whole).map((line) => {
+      const [id, , , , amount, currency] = line.split(',');
+      return `${id},settled,${amount},${currency}\n`;
+    });
+    const answer = `line_id,outcome,amount_minor,currency\n${answers.join('')}x:capture,settled,1,usd\ntrailer,${answers.length + 1}\n`;
+    await all.takeDown(SHARDS[1]);
+    await bucket.put('answers/all.csv', answer);
+    assert.match((await model.tick()).answers.error, /no line was booked.*1 of 3 shards did not answer/);
+    assert.equal((await model.first('SELECT count(*) AS number FROM settlement_answers')).number, 0);
+    await all.putUp(SHARDS[1]);
+    assert.deepEqual((await model.tick()).answers, {
+      'answers/all.csv': { booked: answers.length, unknown: 1 },
+    });
+  });
+});
