@@ -18,6 +18,9 @@ const DAYS = [
   { name: 'Settlement', test: 'settlement_day', env: { SETTLEMENT_ROWS: '400000' } },
 ];
 
+/** Where the counts go, and who compares the books of a shop. */
+const CHOICES = { metrics: ['object', 'analytics'], tasks: ['object', 'cron'] };
+
 endOnSignals({ exitCode: 130, patienceMs: 3_000 });
 await script(async () => {
   const { onlyParts, payments, deployment } = wanted();
@@ -52,7 +55,8 @@ function wanted() {
     busy: 'busy',
     'accounts-cache-s': 'accountsCacheS',
   };
-  const options = { parts: { type: 'boolean' }, payments: { type: 'string' }, metrics: { type: 'string' } };
+  const options = { parts: { type: 'boolean' }, payments: { type: 'string' } };
+  for (const name of Object.keys(CHOICES)) options[name] = { type: 'string' };
   for (const name of Object.keys(names)) options[name] = { type: 'string' };
   const { values } = parseArgs({ options });
   const number = (name, least) => {
@@ -63,10 +67,10 @@ function wanted() {
   const deployment = { ...small };
   for (const [name, field] of Object.entries(names))
     if (values[name] !== undefined) deployment[field] = number(name, { shards: 0, busy: 0.001 }[name] ?? 1);
-  if (values.metrics !== undefined) {
-    if (!['object', 'analytics'].includes(values.metrics))
-      throw new Stop('--metrics must be object or analytics.');
-    deployment.metrics = values.metrics;
+  for (const [name, [one, other]] of Object.entries(CHOICES)) {
+    if (values[name] === undefined) continue;
+    if (![one, other].includes(values[name])) throw new Stop(`--${name} must be ${one} or ${other}.`);
+    deployment[name] = values[name];
   }
   const payments = values.payments === undefined ? 0.5 : number('payments', 0.001);
   return { onlyParts: values.parts === true, payments, deployment };

@@ -192,8 +192,12 @@ impl Press<'_> {
     async fn outcome(&self, named: Named) -> String {
         let done = match (self.act, self.subject) {
             (OperatorAction::Run, _) => {
-                crate::tasks::run(&self.desk.app.env).await;
-                Ok("done: their results stand below".to_owned())
+                crate::tasks::run(&self.desk.app.env, true).await;
+                let done = "done: their results stand below";
+                Ok(match crate::tasks::have_objects(&self.desk.app.env) {
+                    true => format!("{done}. Each account is compared in a run of its own, which begins now"),
+                    false => done.to_owned(),
+                })
             }
             (OperatorAction::Resume, subject) => self.go_on(subject, ObjectRequest::Resume).await,
             (OperatorAction::Settle, subject) => self.go_on(subject, ObjectRequest::Settle).await,

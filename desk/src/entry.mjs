@@ -1,10 +1,10 @@
-// What the runtime loads: the desk's handlers, which are written in Rust, guarded so that a panic cannot leave anybody waiting.
+// What the runtime loads: the desk's handlers and its objects, which are written in Rust, guarded so that a panic cannot leave anybody waiting.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
 import { guard, log } from '../../crates/once-object/guard.mjs';
 import { interrupted } from '../../crates/runtime/interrupted.mjs';
 
-const { guarded } = guard(wasm);
+const { guarded, objectOf } = guard(wasm);
 
 export default class extends WorkerEntrypoint {
   async fetch(request) {
@@ -20,3 +20,5 @@ export default class extends WorkerEntrypoint {
     return guarded(() => wasm.scheduled(controller, this.env, this.ctx));
   }
 }
+
+export class TaskObject extends objectOf('TaskObject') {}

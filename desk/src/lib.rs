@@ -73,7 +73,7 @@ async fn fetch(
 /// The clock enters here, every few minutes.
 #[worker::event(scheduled)]
 async fn scheduled(_event: worker::ScheduledEvent, env: worker::Env, ctx: worker::ScheduleContext) {
-    tasks::run(&env).await;
+    tasks::run(&env, false).await;
     if let Some(flush) = runtime::metrics::flush(&env) {
         ctx.wait_until(flush);
     }

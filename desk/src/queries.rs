@@ -7,7 +7,7 @@ use serde::Deserialize;
 use worker::{Env, Error, Result};
 
 use super::timeline::JobRow;
-use crate::tasks::names::TASKS;
+use crate::tasks::names::{FAILING, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};
 use messages::snapshot::Snapshot;
@@ -81,7 +81,14 @@ pub(super) struct Run {
 pub(super) async fn runs(env: &Env) -> Result<Vec<Run>> {
     let sql = "SELECT task, at_ms, took_ms, result FROM json_each(?1) AS name JOIN runs ON run_id =
             (SELECT run_id FROM runs WHERE task = name.value ORDER BY at_ms DESC LIMIT 1) ORDER BY task";
-    Db::of(env)?.rows(sql, vec![serde_json::to_string(&TASKS)?.into()]).await
+    let db = Db::of(env)?;
+    let mut runs: Vec<Run> = db.rows(sql, vec![serde_json::to_string(&TASKS)?.into()]).await?;
+    // Of those that have runs of their own only some that have failed.
+    let sql = format!(
+        "SELECT task, at_ms, took_ms, result FROM runs INDEXED BY runs_failing WHERE {FAILING} ORDER BY at_ms DESC LIMIT 10"
+    );
+    runs.extend(db.rows::<Run>(&sql, Vec::new()).await?);
+    Ok(runs)
 }
 
 /// Conditions and their values, as they are added.

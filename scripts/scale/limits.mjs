@@ -22,10 +22,12 @@ export const limits = {
 
 /**
  * What nobody documents, and what the table takes instead. The read model's writes: D1 says that one database does one thing at a time, so
- * what it does in a second is how often its mean statement fits into one; a write of ours took 2 to 5 ms where it was measured.
+ * what it does in a second is how often its mean statement fits into one; a write of ours took 2 to 5 ms where it was measured, a look by an
+ * index 1 ms.
  */
 export const assumed = {
   readModelWritesPerSecond: 300,
+  readModelReadsPerSecond: 1_000,
   readModelBytesPerPayment: 3_090,
   isolatesPerPaymentPerSecond: 0.1,
   consumerSeconds: 2,

@@ -14,12 +14,20 @@ const LINES = 1.02;
 const PLACES = 200;
 /** Entries that a payment makes in Stripe's lists: two events, a balance transaction, a payment. */
 const ENTRIES = 4;
+/** Accounts beside the deployment's own that a run of the cron compares: `CONNECTED_MAX` in desk/src/tasks/reconcile/mod.rs. */
+const SHOPS_A_RUN = 4;
+/** After how long a shop that had no turn is told of: `PaidOnceReconciliationLags`. */
+const LAG_MAX_MIN = 30;
+/** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
+export const RUN_STATEMENTS = 30;
+const PAGE_STATEMENTS = 2;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
 const BATCH = 20;
 
 /**
  * What is deployed: `shops` with a Stripe account each, `queues` for jobs, `shards` of the read model that a month has (0: D1 alone), how many
- * days a payment stays in the read model, and where the counts go. `busy` is how much of its busiest second a mean second of the day has.
+ * days a payment stays in the read model, where the counts go, and who compares the books of a shop: an `object` of its own, or the `cron`
+ * those of all. `busy` is how much of its busiest second a mean second of the day has.
  */
 export const small = {
   busy: 0.1,
@@ -31,13 +39,17 @@ export const small = {
   metricsShards: 1,
   metricsIntervalS: 1,
   accountsCacheS: 10,
+  tasks: 'object',
 };
 
 /** The parts, each with its load and its limit in the same unit. `budget` is what a payment was counted to take (bench/budget.json). */
 export function parts(budget, deployment, paymentsPerSecond) {
   const { busy, shops, queues, shards, hotDays, metrics, metricsShards, metricsIntervalS, accountsCacheS } =
     deployment;
+  const { tasks } = deployment;
   const ofShop = paymentsPerSecond / shops;
+  const pages = (paymentsPerSecond * ENTRIES) / PAGE;
+  const ofRun = tasks === 'object' ? shops : 1;
   const messages = (paymentsPerSecond * budget['queue operations']) / 3;
   const isolates = Math.max(1, paymentsPerSecond * assumed.isolatesPerPaymentPerSecond);
   const places = Math.max(1, shards);
@@ -99,7 +111,7 @@ export function parts(budget, deployment, paymentsPerSecond) {
       'the registry of accounts: reads of D1',
       'reads/s',
       Math.min(paymentsPerSecond, (isolates * Math.min(shops, 100)) / accountsCacheS),
-      1_000,
+      assumed.readModelReadsPerSecond,
       'ACCOUNTS_CACHE_MS up to 60 s',
     ),
     part(
@@ -124,11 +136,26 @@ export function parts(budget, deployment, paymentsPerSecond) {
       'more Stripe accounts: a day of 100 a second is played below',
     ),
     part(
-      'reconciliation of all shops, a run',
+      `reconciliation of ${tasks === 'object' ? 'one shop' : 'all shops'}, a run`,
       'requests',
-      (paymentsPerSecond * ENTRIES * RUN_S) / PAGE + shops * ENTRIES,
+      (pages * RUN_S + shops * ENTRIES) / ofRun,
       RECONCILIATION_REQUESTS,
-      'more deployments: a run reads the lists of all shops',
+      'the binding TASKS: an object for each shop',
+    ),
+    part(
+      'reconciliation: until each shop has had its turn',
+      'minutes',
+      tasks === 'object' ? RUN_S / 60 : (Math.ceil((shops - 1) / SHOPS_A_RUN) * RUN_S) / 60,
+      LAG_MAX_MIN,
+      'the binding TASKS: an object for each shop',
+    ),
+    part(
+      'reconciliation of all shops: statements of D1',
+      'statements/s',
+      (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) * RUN_STATEMENTS) / RUN_S +
+        pages * PAGE_STATEMENTS,
+      assumed.readModelReadsPerSecond,
+      'more deployments: all shops have one D1',
     ),
   ];
 }

@@ -42,6 +42,17 @@ test('more of what is short helps', () => {
   assert.ok(isOver({ ...large, shards: 20 }, 'writes of one place'));
 });
 
+test('an object for each shop ends what the runs of the cron share, and all shops share D1', () => {
+  const isOver = (deployment, payments, what) =>
+    over(parts(budget, { ...large, ...deployment }, payments)).some(({ name }) => name.includes(what));
+  for (const what of ['reconciliation of one shop, a run', 'until each shop has had its turn'])
+    assert.equal(isOver({}, 10_000, what), false, what);
+  for (const what of ['reconciliation of all shops, a run', 'until each shop has had its turn'])
+    assert.ok(isOver({ tasks: 'cron' }, 10_000, what), what);
+  assert.equal(isOver({ shops: 5_000 }, 10, 'statements of D1'), false);
+  assert.ok(isOver({ shops: 100_000 }, 10, 'statements of D1'));
+});
+
 test('at its ceiling a part is just within its limit', () => {
   for (const [position, { name }] of parts(budget, small, 1).entries()) {
     const most = ceiling(budget, small, position);

@@ -27,6 +27,7 @@ const OPEN = new Set([
     'reports_waiting',
     'report_announcements_waiting',
   ],
+  'runs_failing',
 ]);
 
 /** Tables that stay small: what is not a payment's, or is gone again soon. */

@@ -43,7 +43,7 @@ pub async fn ask_stub<T: DeserializeOwned>(
 }
 
 /// Asks an object that takes a text and answers one.
-pub(crate) async fn ask_text(stub: Stub, question: &str) -> Result<String> {
+pub async fn ask_text(stub: Stub, question: &str) -> Result<String> {
     call(&stub.into_rpc(), question).await
 }
 

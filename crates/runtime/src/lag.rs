@@ -14,18 +14,20 @@ pub struct Lag {
     pub lag_ms: u64,
 }
 
-/// Of all lists that were read at all.
+/// Of all lists that were read at all, in the accounts that are compared still.
 pub async fn lag(env: &Env, now_ms: u64) -> Result<Vec<Lag>> {
     #[derive(Deserialize)]
     struct Row {
-        name: String,
-        through_ms: u64,
+        list: String,
+        through_ms: Option<u64>,
     }
-    let rows: Vec<Row> = Db::of(env)?.rows("SELECT name, through_ms FROM cursors", Vec::new()).await?;
-    let lag = |source: Source| {
-        let of_it = rows.iter().filter(|row| Source::of_cursor(&row.name) == Some(source));
-        let through_ms = of_it.map(|row| row.through_ms).min()?;
-        Some(Lag { source, lag_ms: now_ms.saturating_sub(through_ms) })
+    let sql = "SELECT value AS list, (SELECT min(through_ms) FROM cursors WHERE list = value AND ended_at_ms IS NULL) AS through_ms
+        FROM json_each(?1)";
+    let lists = serde_json::to_string(&Source::ALL.map(Source::cursor))?;
+    let rows: Vec<Row> = Db::of(env)?.rows(sql, vec![lists.into()]).await?;
+    let lag = |row: Row| {
+        let lag_ms = now_ms.saturating_sub(row.through_ms?);
+        Some(Lag { source: Source::of_cursor(&row.list)?, lag_ms })
     };
-    Ok(Source::ALL.into_iter().filter_map(lag).collect())
+    Ok(rows.into_iter().filter_map(lag).collect())
 }

@@ -107,7 +107,9 @@ pub(super) async fn go_on(env: &Env) -> Result<Value> {
     }
     let again = import.old().await?;
     let unsettled = import.unsettled().await?;
-    let asked = breaks::ask_objects(env, &import.db, Provider::Adyen, import.now_ms).await?;
+    let asked =
+        breaks::ask_objects(env, &import.db, (Provider::Adyen, None), breaks::ASKED_MAX, import.now_ms)
+            .await?;
     Ok(json!({
         "waiting": waiting.len(), "slices": SLICES_MAX - left, "again": again, "unsettled": unsettled, "asked": asked,
     }))

@@ -21,7 +21,7 @@ use runtime::log::log;
 pub(super) const BREAKS_MAX: usize = 200;
 pub(super) const BATCHES_MAX: u32 = 10;
 /// How many objects one run asks.
-const OBJECTS_MAX: usize = 50;
+pub(super) const ASKED_MAX: u32 = 50;
 /// The kinds of breaks that a comparison finds.
 pub(super) const COMPARED_KINDS: &str = "'orphan', 'missing', 'amount', 'status'";
 /// Closes a break that was not found again at `?2`.
@@ -65,9 +65,15 @@ fn object(found: &Break) -> Option<ObjectId> {
     known.or_else(claimed)
 }
 
-/// Tells the objects of open breaks to check with their provider: those whose breaks were seen again since they were last asked,
-/// longest waiting first. Returns how many there were.
-pub(super) async fn ask_objects(env: &Env, db: &Db, provider: Provider, now_ms: u64) -> Result<usize> {
+/// Tells the objects of open breaks in the books of an account to check with their provider: at most so many of those whose breaks were seen
+/// again since they were last asked, longest waiting first. Returns how many there were.
+pub(super) async fn ask_objects(
+    env: &Env,
+    db: &Db,
+    (provider, account): (Provider, Option<&str>),
+    most: u32,
+    now_ms: u64,
+) -> Result<usize> {
     #[derive(Deserialize)]
     struct Asked {
         break_id: String,
@@ -75,13 +81,15 @@ pub(super) async fn ask_objects(env: &Env, db: &Db, provider: Provider, now_ms: 
     }
     let sql = format!(
         "SELECT break_id, object FROM breaks WHERE state = 'open' AND provider = ?1 AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute')
-         AND object IS NOT NULL AND (asked_at_ms IS NULL OR last_seen_at_ms > asked_at_ms)
+         AND stripe_account IS ?2 AND object IS NOT NULL AND (asked_at_ms IS NULL OR last_seen_at_ms > asked_at_ms)
          ORDER BY coalesce(asked_at_ms, 0), first_seen_at_ms LIMIT {BREAKS_MAX}"
     );
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut objects = BTreeSet::new();
     let mut asked = Vec::new();
-    for found in db.rows::<Asked>(&sql, vec![provider.as_str().into()]).await? {
-        if objects.contains(&found.object) || objects.len() < OBJECTS_MAX {
+    let values = vec![provider.as_str().into(), account.map(str::to_owned).into()];
+    for found in db.rows::<Asked>(&sql, values).await? {
+        if objects.contains(&found.object) || objects.len() < most {
             objects.insert(found.object);
             asked.push(found.break_id);
         }

@@ -1,10 +1,12 @@
 //! Scheduled tasks: the Cron Trigger runs all of them every few minutes. A task may run twice at once, or not at all for a while:
-//! the next run finds the same work.
+//! the next run finds the same work. With the binding `TASKS` the reconciliation of each account has an [object](task_object) of its own, which
+//! runs it by its own alarm.
 
 pub mod adyen_compare;
 mod adyen_fetch;
 pub(crate) mod adyen_import;
 pub mod adyen_report;
+mod alarms;
 pub(crate) mod bank_acks;
 mod breaks;
 mod bucket;
@@ -21,6 +23,8 @@ pub mod page;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;
+mod runs;
+pub mod schedule;
 pub mod settlement_closing;
 pub mod settlement_file;
 mod settlement_job;
@@ -33,23 +37,25 @@ mod settlement_shards;
 mod settlement_write;
 pub(crate) mod shards;
 mod sweep;
+mod task_object;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use worker::{Date, Env};
 
+use self::runs::Kept;
 use crate::config::Config;
 use crate::{analytics, operations};
 use messages::operations::{INBOX_PATH, RESEAL_PATH};
-use runtime::db::Db;
 use runtime::log::log;
 
-/// Runs all tasks, one after the other. A failure of one does not keep the others from running.
-pub async fn run(env: &Env) {
+/// Runs all tasks, one after the other. A failure of one does not keep the others from running. `is_now`: an operator wants also those now that
+/// have alarms of their own.
+pub async fn run(env: &Env, is_now: bool) {
     record_run(env, "inbox", operations::ask(env, INBOX_PATH, &())).await;
     record_run(env, "sweep", sweep::sweep(env)).await;
-    record_run(env, "reconcile", reconcile::reconcile(env)).await;
+    record_run(env, "reconcile", reconcile::reconcile(env, is_now)).await;
     record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;
     record_run(env, "adyen_reports", adyen_import::go_on(env)).await;
     record_run(env, "settle", settlement_job::write_due_files(env)).await;
@@ -61,6 +67,11 @@ pub async fn run(env: &Env) {
         record_run(env, "counts", analytics::scheduled(env, &config)).await;
     }
     seal_anew(env).await;
+}
+
+/// Whether the reconciliation of each account has runs of its own.
+pub fn have_objects(env: &Env) -> bool {
+    alarms::is_bound(env)
 }
 
 /// While `CREDENTIALS_KEY` is replaced by another, the payments Worker seals the accounts' own keys anew. Most often there is nothing to do, and
@@ -77,29 +88,9 @@ async fn seal_anew(env: &Env) {
     log(level, &[("event", "resealed".into()), (name, what.into())]);
 }
 
-/// Runs a task, and records its result and how long it took.
+/// Runs a task of the cron's, and records its result and how long it took.
 async fn record_run(env: &Env, task: &str, work: impl Future<Output = worker::Result<Value>>) {
     let began_at_ms = Date::now().as_millis();
     let outcome = work.await;
-    let took_ms = Date::now().as_millis().saturating_sub(began_at_ms);
-    let (level, result) = match outcome {
-        Ok(result) => ("info", result.to_string()),
-        Err(error) => ("error", serde_json::json!({ "error": error.to_string() }).to_string()),
-    };
-    let fields = [
-        ("event", "task".into()),
-        ("task", task.into()),
-        ("result", result.as_str().into()),
-        ("ms", took_ms.into()),
-    ];
-    log(level, &fields);
-    let sql = "INSERT INTO runs (task, at_ms, took_ms, result) VALUES (?1, ?2, ?3, ?4)";
-    let values = vec![task.into(), began_at_ms.into(), took_ms.into(), result.into()];
-    let written = match Db::of(env) {
-        Ok(db) => db.run(sql, values).await.map(drop),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = written {
-        log("error", &[("event", "task_not_noted".into()), ("error", error.to_string().into())]);
-    }
+    runs::record(env, task, Kept::All, began_at_ms, outcome).await;
 }

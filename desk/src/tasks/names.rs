@@ -12,3 +12,7 @@ pub(crate) const TASKS: [&str; 9] = [
     "history",
     "forget",
 ];
+
+/// In the table of runs: the newest ones of tasks that have an object of their own, where they have failed. They have an index.
+pub(crate) const FAILING: &str =
+    "task > 'reconcile:' AND task < 'reconcile:~' AND result ->> '$.error' IS NOT NULL";

@@ -74,6 +74,9 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
             vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()],
         )
         .await?;
+    // Of each task with an object of its own the newest run is kept; it has stopped if that is so old.
+    let sql = "DELETE FROM runs WHERE task > 'reconcile:' AND task < 'reconcile:~' AND at_ms < ?1";
+    db.run(sql, vec![runs_since_ms.into()]).await?;
     let mut result =
         json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "gate": gate, "runs": runs });
     if let (Some(missing), Some(result)) = (model.missing(), result.as_object_mut()) {

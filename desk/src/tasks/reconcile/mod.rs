@@ -9,115 +9,80 @@
 //! - [`books`]: whose books an account's are;
 //! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
-//! - [`overdue`]: flags payments whose money or whose webhook is late.
+//! - [`overdue`]: flags payments whose money or whose webhook is late;
+//! - [`turns`]: whose books have their turn, where the cron compares them, and who has an object that does.
+//!
+//! There is one code for both ways: which books a run compares is an argument, and they share the limits of its invocation.
 
 mod books;
 mod lists;
 mod overdue;
 mod recheck;
 mod session;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use worker::{Date, Env, Error, Result};
 
 use self::session::Reconciliation;
-use super::breaks;
 use super::cursor::Source;
 use super::pace::Used;
+use super::{alarms, breaks};
 use crate::config::Config;
 use crate::operations;
 use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use once::account::Credential;
 use once::call::FrozenRequest;
+use payments::payment::own_keys::account_of;
 use payments::providers::Provider;
 use runtime::db::Db;
 use runtime::places::ReadModel;
 
-/// How many connected accounts are compared in one run.
+/// How many accounts beside the deployment's own are compared in one run of the cron.
 const CONNECTED_MAX: usize = 4;
+/// How many have their alarms looked after in one run, where they have objects: each is a request.
+const ALARMS_MAX: usize = 1_000;
 
-/// Runs one reconciliation. The result says how much was compared and what came of it.
-pub(super) async fn reconcile(env: &Env) -> Result<Value> {
-    let config = Config::of(env).map_err(Error::RustError)?;
+/// The cron's part: compares the books that have their turn; where tasks have objects of their own it sees to it that these do. The result says how
+/// much was compared and what came of it.
+pub(super) async fn reconcile(env: &Env, is_now: bool) -> Result<Value> {
+    let mut run = Reconciliation::begin(env)?;
     let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
-    let now_ms = Date::now().as_millis();
-    let mut run = Reconciliation {
-        db: Db::of(env)?,
-        model: ReadModel::of(env),
-        env: env.clone(),
-        window_ms: config.reconcile_window_ms,
-        quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
-        now_ms,
-        account: None,
-        live: settings.stripe.live,
-        same_books: None,
-        share: 1,
-        used: Used::default(),
-        used_before: Used::default(),
-        next_read_at_ms: 0,
-        movements: 0,
-        compared: BTreeSet::new(),
-        breaks: BTreeSet::new(),
-        resolved: 0,
-    };
+    // What cannot be flagged does not stop the others.
     let silent = run.flag_silent_adyen().await;
-    run.identify(settings.stripe).await?;
-    // An account or list that cannot be read does not stop the others.
-    let mut errors: Vec<Error> =
-        silent.as_ref().err().map(|error| Error::RustError(error.to_string())).into_iter().collect();
-    let accounts = run.accounts(settings.stripe_accounts).await?;
-    run.share = u32::try_from(accounts.len()).unwrap_or(u32::MAX).max(1);
-    let mut read = Lists::default();
-    let (mut unmoved, mut without_keys) = (0, 0);
-    for account in &accounts {
-        run.account.clone_from(account);
-        match run.find_books().await {
-            Ok(true) => {}
-            Ok(false) => {
-                without_keys += 1;
-                continue;
-            }
-            Err(error) => {
-                errors.push(error);
-                continue;
-            }
-        }
-        run.used.ran_ms = Date::now().as_millis().saturating_sub(now_ms);
-        run.used_before = run.used;
-        let (found, failed) = run.compare_account(&mut read).await;
-        unmoved += found;
-        errors.extend(failed);
-    }
-    let asked = breaks::ask_objects(env, &run.db, Provider::Stripe, now_ms).await?;
-    if let Some(error) = errors.into_iter().next() {
-        return Err(error);
-    }
-    let mut result = json!({ "accounts": accounts.len(), "complete": read.is_complete });
-    for (source, through_ms) in &read.through_ms {
-        if let Some(result) = result.as_object_mut() {
-            result.insert(format!("{source}_lag_ms"), now_ms.saturating_sub(*through_ms).into());
-        }
-    }
-    if let Some(result) = result.as_object_mut() {
-        if without_keys > 0 {
-            result.insert("without_keys".to_owned(), without_keys.into());
-        }
-        result.insert("compared".to_owned(), run.compared.len().into());
-        result.insert("movements".to_owned(), run.movements.into());
-        result.insert("breaks".to_owned(), run.breaks.len().into());
-        result.insert("resolved".to_owned(), run.resolved.into());
-        result.insert("unmoved".to_owned(), unmoved.into());
-        result.insert("asked".to_owned(), asked.into());
-        result.insert("silent".to_owned(), silent?.into());
-        if let Some(missing) = run.model.missing() {
-            result.insert("missing".to_owned(), missing.into());
-        }
-    }
-    Ok(result)
+    let has_objects = alarms::is_bound(env);
+    let most = if has_objects { ALARMS_MAX } else { CONNECTED_MAX };
+    let books = run.next_books(most, &settings.stripe_accounts).await?;
+    let result = match has_objects {
+        true => run.keep_alarms(books, is_now).await,
+        false => run.compare_all(&books, settings.stripe).await,
+    };
+    let silent = silent?;
+    let mut result = result?;
+    result.insert("silent".to_owned(), silent.into());
+    Ok(Value::Object(result))
 }
+
+/// Compares the books of one account, with all that an invocation may use. `None` if they are not compared any more: the account has left, or its key.
+pub(super) async fn reconcile_one(env: &Env, account: Option<&str>) -> Result<Option<Value>> {
+    let mut run = Reconciliation::begin(env)?;
+    let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
+    run.account = account.map(str::to_owned);
+    let is_used = run.is_used(&settings.stripe_accounts).await?;
+    if !is_used {
+        run.end_books().await?;
+        return Ok(None);
+    }
+    let books = [run.account.clone()];
+    let result = run.compare_all(&books, settings.stripe).await?;
+    Ok((!result.contains_key(WITHOUT_KEYS)).then_some(Value::Object(result)))
+}
+
+/// In the result: how many accounts have no key any more with which their books could be read.
+const WITHOUT_KEYS: &str = "without_keys";
 
 /// How far the lists were read in all accounts.
 #[derive(Default)]
@@ -131,6 +96,103 @@ struct Lists {
 }
 
 impl Reconciliation {
+    /// A run of these books that has used nothing yet.
+    fn begin(env: &Env) -> Result<Self> {
+        let config = Config::of(env).map_err(Error::RustError)?;
+        let now_ms = Date::now().as_millis();
+        Ok(Self {
+            db: Db::of(env)?,
+            model: ReadModel::of(env),
+            env: env.clone(),
+            window_ms: config.reconcile_window_ms,
+            quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
+            now_ms,
+            account: None,
+            live: false,
+            same_books: None,
+            share: 1,
+            used: Used::default(),
+            used_before: Used::default(),
+            next_read_at_ms: 0,
+            movements: 0,
+            compared: BTreeSet::new(),
+            breaks: BTreeSet::new(),
+            resolved: 0,
+        })
+    }
+
+    /// Compares these books, one after the other, within the limits of one invocation, which they share. One that cannot be read does not
+    /// stop the others.
+    async fn compare_all(
+        &mut self,
+        books: &[Option<String>],
+        credential: Credential,
+    ) -> Result<Map<String, Value>> {
+        self.share = u32::try_from(books.len()).unwrap_or(u32::MAX).max(1);
+        self.live = credential.live;
+        let mut errors = Vec::new();
+        let mut read = Lists::default();
+        let (mut unmoved, mut asked, mut without_keys) = (0, 0, 0);
+        for account in books {
+            self.account.clone_from(account);
+            match self.open_books(credential).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    without_keys += 1;
+                    errors.extend(self.end_books().await.err());
+                    continue;
+                }
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            }
+            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.now_ms);
+            self.used_before = self.used;
+            let (found, failed) = self.compare_account(&mut read).await;
+            unmoved += found;
+            errors.extend(failed);
+            let whose = (Provider::Stripe, account.as_deref());
+            let most = self.share_of(breaks::ASKED_MAX);
+            match breaks::ask_objects(&self.env, &self.db, whose, most, self.now_ms).await {
+                Ok(number) => asked += number,
+                Err(error) => errors.push(error),
+            }
+        }
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        let mut result = Map::new();
+        let mut add = |name: &str, value: Value| drop(result.insert(name.to_owned(), value));
+        add("accounts", books.len().into());
+        add("complete", read.is_complete.into());
+        for (source, through_ms) in &read.through_ms {
+            add(&format!("{source}_lag_ms"), self.now_ms.saturating_sub(*through_ms).into());
+        }
+        if without_keys > 0 {
+            add(WITHOUT_KEYS, without_keys.into());
+        }
+        add("compared", self.compared.len().into());
+        add("movements", self.movements.into());
+        add("breaks", self.breaks.len().into());
+        add("resolved", self.resolved.into());
+        add("unmoved", unmoved.into());
+        add("asked", asked.into());
+        if let Some(missing) = self.model.missing() {
+            add("missing", missing.into());
+        }
+        Ok(result)
+    }
+
+    /// Finds out whose the books of the current account are, before anything in them is compared. `false` if there is no key for them any more.
+    async fn open_books(&mut self, credential: Credential) -> Result<bool> {
+        // Those of an account with keys of its own are not read with the deployment's.
+        if self.account.as_deref().and_then(account_of).is_none() {
+            self.identify(credential).await?;
+        }
+        self.find_books().await
+    }
+
     /// Checks that the configured key belongs to the account whose payments are compared. Another account has none of our payments, so
     /// all of them would seem to be missing.
     async fn identify(&mut self, credential: Credential) -> Result<()> {
@@ -168,28 +230,6 @@ impl Reconciliation {
         let sql = "INSERT INTO compared_account (id, account, credential) VALUES (1, ?1, ?2)
             ON CONFLICT (id) DO UPDATE SET credential = excluded.credential";
         self.run(sql, vec![account.into(), credential_name.into()]).await.map(drop)
-    }
-
-    /// The key's own account, and the connected accounts, or ones with keys of their own, with payments. If these are more than one run reads, each run begins with
-    /// others.
-    async fn accounts(&mut self, configured: Vec<String>) -> Result<Vec<Option<String>>> {
-        #[derive(Deserialize)]
-        struct Used {
-            stripe_account: String,
-        }
-        // From one to the next in the index: `DISTINCT` reads every payment of each.
-        let sql = "WITH RECURSIVE used (stripe_account) AS (
-                SELECT min(stripe_account) FROM payments WHERE stripe_account IS NOT NULL
-                UNION ALL SELECT (SELECT min(p.stripe_account) FROM payments p WHERE p.stripe_account > used.stripe_account)
-                FROM used WHERE used.stripe_account IS NOT NULL)
-             SELECT stripe_account FROM used WHERE stripe_account IS NOT NULL";
-        let used: Vec<Used> = self.rows_of_all(sql, Vec::new()).await?;
-        let connected: BTreeSet<String> =
-            used.into_iter().map(|used| used.stripe_account).chain(configured).collect();
-        let count = u64::try_from(connected.len()).unwrap_or(u64::MAX).max(1);
-        let first = usize::try_from(self.now_ms % count).unwrap_or(0);
-        let turn = connected.iter().cycle().skip(first).take(connected.len().min(CONNECTED_MAX));
-        Ok(std::iter::once(None).chain(turn.cloned().map(Some)).collect())
     }
 
     /// Compares one account. Returns how many of our movements of money are not in its balance, and what failed.

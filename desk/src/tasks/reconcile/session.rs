@@ -110,7 +110,7 @@ impl Reconciliation {
     pub(super) async fn save_cursor(&mut self, name: &str, cursor: &Cursor) -> Result<()> {
         let sql = "INSERT INTO cursors (name, through_ms, until_ms, slices) VALUES (?1, ?2, ?3, ?4)
             ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, until_ms = excluded.until_ms,
-            slices = excluded.slices, after = NULL";
+            slices = excluded.slices, after = NULL, ended_at_ms = NULL";
         let slices =
             (!cursor.slices.is_empty()).then(|| serde_json::to_string(&cursor.slices)).transpose()?;
         let values = vec![name.into(), cursor.through_ms.into(), cursor.until_ms.into(), slices.into()];

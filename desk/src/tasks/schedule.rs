@@ -1,0 +1,108 @@
+//! When what has an object and an alarm of its own runs, and what it is called.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// From one run to the next, in ms.
+pub const INTERVAL_MS: u64 = 300_000;
+/// The longest pause after runs that failed, in ms. An operator is told of lists that are so far behind.
+pub const PAUSE_MAX_MS: u64 = 1_800_000;
+
+/// What the names of all reconciliations begin with.
+const RECONCILE: &str = "reconcile:";
+/// The account of the deployment's own key, where others have their names: none of those is called like that.
+const DEPLOYMENT: &str = "deployment";
+
+/// What an object runs at its alarm. Its name is the object's, and that of its run in the table `runs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduledTask {
+    /// Compares the books of one account at Stripe with ours: a connected one, one with keys of its own, or `None` for that of the deployment's key.
+    Reconcile(Option<String>),
+}
+
+impl ScheduledTask {
+    /// From its name. `None` for a name that this release does not know.
+    pub fn parse(name: &str) -> Option<Self> {
+        let account = name.strip_prefix(RECONCILE).filter(|account| !account.is_empty())?;
+        Some(Self::Reconcile((account != DEPLOYMENT).then(|| account.to_owned())))
+    }
+}
+
+impl fmt::Display for ScheduledTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Reconcile(account) = self;
+        write!(f, "{RECONCILE}{}", account.as_deref().unwrap_or(DEPLOYMENT))
+    }
+}
+
+/// What the cron tells an object. It is safe to tell it any number of times.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// What it runs: the name of a [`ScheduledTask`].
+    pub task: String,
+    /// When it begins if nothing is set, in ms from now: not all at the same moment.
+    pub after_ms: u64,
+    /// An operator wants it now, whatever is set.
+    pub is_now: bool,
+}
+
+impl Wake {
+    /// When the alarm must be set to, in ms since the epoch, if it is set to that now. `None`: it stays.
+    ///
+    /// An alarm can be lost, and one that is later than any pause was set by a clock that went wrong.
+    pub fn alarm_to_set(&self, now_ms: u64, set_to_ms: Option<u64>) -> Option<u64> {
+        let at_ms = now_ms.saturating_add(self.after_ms);
+        let is_kept = set_to_ms.is_some_and(|set_to_ms| {
+            let latest_ms = if self.is_now { at_ms } else { now_ms.saturating_add(PAUSE_MAX_MS) };
+            set_to_ms <= latest_ms
+        });
+        (!is_kept).then_some(at_ms)
+    }
+}
+
+/// When the next run is due, in ms since the epoch, after one that began at `began_ms` and is over at `now_ms`. So many in a row have failed.
+pub fn next_run_ms(began_ms: u64, now_ms: u64, failures: u32) -> u64 {
+    let doubled = failures.saturating_sub(1).min(8);
+    let pause_ms = (INTERVAL_MS << doubled).min(PAUSE_MAX_MS);
+    began_ms.saturating_add(pause_ms).max(now_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_found_by_its_name_and_what_a_newer_release_calls_another_is_none() {
+        for account in [None, Some("acct_C"), Some("keys:shop-1")] {
+            let task = ScheduledTask::Reconcile(account.map(str::to_owned));
+            assert_eq!(ScheduledTask::parse(&task.to_string()), Some(task));
+        }
+        assert_eq!(ScheduledTask::Reconcile(None).to_string(), "reconcile:deployment");
+        assert_eq!(ScheduledTask::Reconcile(Some("keys:a".to_owned())).to_string(), "reconcile:keys:a");
+        for name in ["", "reconcile", "reconcile:", "settle:2026-01-01"] {
+            assert_eq!(ScheduledTask::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_alarm_that_is_set_stays_and_a_lost_one_is_set_again() {
+        let wake = |after_ms, is_now| Wake { task: "reconcile:deployment".to_owned(), after_ms, is_now };
+        let told = wake(600, false);
+        assert_eq!(told.alarm_to_set(1_000, None), Some(1_600));
+        for set_to_ms in [0, 999, 1_000 + INTERVAL_MS, 1_000 + PAUSE_MAX_MS] {
+            assert_eq!(told.alarm_to_set(1_000, Some(set_to_ms)), None, "{set_to_ms}");
+        }
+        assert_eq!(told.alarm_to_set(1_000, Some(1_001 + PAUSE_MAX_MS)), Some(1_600));
+        let hurried = wake(0, true);
+        assert_eq!(hurried.alarm_to_set(1_000, Some(1_001)), Some(1_000));
+        assert_eq!(hurried.alarm_to_set(1_000, Some(900)), None, "it is due already");
+    }
+
+    #[test]
+    fn runs_that_fail_come_more_rarely_and_a_long_run_is_followed_at_once() {
+        let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|failures| next_run_ms(7, 8, failures) - 7);
+        assert_eq!(pauses, [300_000, 300_000, 600_000, 1_200_000, 1_800_000, 1_800_000, 1_800_000]);
+        assert_eq!(next_run_ms(7, 400_007, 0), 400_007);
+    }
+}
