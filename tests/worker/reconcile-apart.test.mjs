@@ -10,7 +10,7 @@ import { RUN_STATEMENTS } from '../../scripts/scale/parts.mjs';
 import { account, freshKey } from './support/account.mjs';
 import { demoWorkers, root, startSite } from './support/harness.mjs';
 import { PAYMENT } from './support/payments.mjs';
-import { hurry, ownRuns, readModel } from './support/readmodel.mjs';
+import { objectOf, ownRuns, readModel } from './support/readmodel.mjs';
 import { sent } from './support/statements.mjs';
 import { until } from './support/until.mjs';
 import { readConfig } from './support/wrangler.mjs';
@@ -62,7 +62,6 @@ const strike = async () => {
   const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
   assert.equal(outcome, 'ok');
 };
-const objects = async () => (await site.desk().getEnv()).TASKS;
 
 /** Stripe does not answer any more when it is asked for a payment that was given back at its dashboard, until all is let go. */
 async function silentAt({ provider_payment: intent }) {
@@ -91,17 +90,17 @@ describe('with an object for each account', () => {
     const asked = await silentAt(mine);
     const before = await runOf(OWN);
     const later = await paid(connected);
-    const tasks = await objects();
-    await hurry(tasks, OWN);
+    const [deployment, other] = [await objectOf(site, OWN), await objectOf(site, CONNECTED)];
+    await deployment.hurry();
     await until('the first account waits for its provider', async () => (await asked()) > 0);
     await strike();
-    await hurry(tasks, CONNECTED);
+    await other.hurry();
     await until('the other one is compared', async () => (await booked(later.id)) === later.provider_payment);
     assert.equal((await runOf(OWN)).at_ms, before.at_ms, 'its run is not over');
 
     // While it runs it does not run a second time, however often it is told to.
-    for (let told = 0; told < 3; told += 1) await hurry(tasks, OWN);
-    await hurry(tasks, CONNECTED);
+    for (let told = 0; told < 3; told += 1) await deployment.hurry();
+    await other.hurry();
     assert.equal(await asked(), 1);
 
     await site.simulator.calm();
@@ -156,7 +155,7 @@ describe('with an object for each account', () => {
       "UPDATE cursors SET through_ms = 1000 WHERE name LIKE '%:acct_C' AND list NOT LIKE '%_since'",
     );
     await site.deploy(demoWorkers({ ...settings, secrets: { ...settings.secrets, API_ACCOUNTS: onlyOwn } }));
-    await hurry(await objects(), CONNECTED);
+    await (await objectOf(site, CONNECTED)).hurry();
     await until('it has ended', async () => !(await runOf(CONNECTED)));
     assert.ok((await lists()).every(({ ended_at_ms: ended }) => ended > 0));
     const { reconcile } = await model.tick();
@@ -178,10 +177,9 @@ describe('control: without the binding', () => {
   before(() => site.deploy(withoutObjects()));
 
   test('objects of before end, and nothing is shown of them any more', async () => {
-    const { OF_BEFORE: left } = await site.desk().getEnv();
     const shown = await ownRuns(model.all);
     assert.ok(shown.length >= 2);
-    for (const { task } of shown) await hurry(left, task);
+    for (const { task } of shown) await (await objectOf(site, task, 'OF_BEFORE')).hurry();
     await until('nothing is shown', async () => (await ownRuns(model.all)).length === 0);
   });
 
@@ -208,13 +206,13 @@ test('a run in which nothing is new sends as many statements as `npm run scale` 
   await reaches(id, 'succeeded');
   // As of a shop that has sold something today.
   await tick();
-  const { TASKS } = await counted.desk().getEnv();
+  const object = await objectOf(counted, CONNECTED);
   const ranAt = async () => (await ownRuns(all)).find(({ task }) => task === CONNECTED).at_ms;
   const counts = [];
   // Whatever else goes on is in some of them, and not in all.
   for (let run = 0; run < 4; run += 1) {
     const [before, seen] = [await ranAt(), counted.logs().length];
-    await hurry(TASKS, CONNECTED);
+    await object.hurry();
     await until('it has run', async () => (await ranAt()) > before);
     counts.push(sent(counted.logs().slice(seen)).length);
   }

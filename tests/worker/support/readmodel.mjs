@@ -17,7 +17,8 @@ export function readModel(site) {
     async tick() {
       const { last } = await first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
       const askedAtMs = Date.now();
-      const known = await ownRuns(all);
+      const known = [];
+      for (const { task } of await ownRuns(all)) known.push(await objectOf(site, task));
       const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
       assert.equal(outcome, 'ok');
       const runs = await all(
@@ -25,10 +26,9 @@ export function readModel(site) {
         last,
       );
       const results = Object.fromEntries(runs.map(({ task, result }) => [task, JSON.parse(result)]));
-      const { TASKS } = await site.desk().getEnv();
-      const { accounts } = results.reconcile;
-      if (!TASKS || accounts === undefined) return results;
-      for (const { task } of known) await hurry(TASKS, task);
+      const { accounts, begun } = results.reconcile;
+      if (begun === undefined) return results;
+      for (const object of known) await object.hurry();
       const own = await until('all accounts were reconciled', async () => {
         const found = await ownRuns(all);
         return found.length === accounts && found.every(({ at_ms }) => at_ms >= askedAtMs) && found;
@@ -54,9 +54,18 @@ export const ownRuns = (all) =>
      ORDER BY task <> 'reconcile:deployment', task`,
   );
 
-/** Tells the object of a task to run it now. */
-export const hurry = (TASKS, task) =>
-  TASKS.get(TASKS.idFromName(task)).ask(JSON.stringify({ task, after_ms: 0, is_now: true }));
+/**
+ * The object of a task, found before anything is going on: to find it stops this process until the runtime answers, and a runtime whose log
+ * nobody reads meanwhile may not.
+ */
+export async function objectOf(site, task, binding = 'TASKS') {
+  const tasks = (await site.desk().getEnv())[binding];
+  const stub = tasks.get(tasks.idFromName(task));
+  return {
+    /** Tells it to run now. */
+    hurry: () => stub.ask(JSON.stringify({ task, after_ms: 0, is_now: true })),
+  };
+}
 
 /** What one run for all accounts would have said: what the cron says of them itself is of the runs before. */
 function together({ failing, error, ...result }, own) {
