@@ -1,0 +1,182 @@
+// Kill -9 of the whole site while an account's books are compared by an object of its own.
+//
+// Here run the site and its desk, `wrangler dev` on disk; the bank is in a process of its own, and has payments of which the site knows nothing: each is
+// a break. The clock strikes once, before the first kill. From then on nothing but the object's own alarm begins a run. Kills are aimed: the disk is read
+// all the time, and what the run has just written there is the signal.
+//
+// Shown, after the last kill:
+// - the runs went on from where each was killed, without the cron, and every payment is found, once;
+// - and after the kills some were found and others not: the test can fail.
+//
+// The same dice:  CRASH_SEED=12345
+
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+
+import { send, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
+import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
+import { freePorts } from '../../scripts/lib/lab.mjs';
+import { inRoot } from '../../scripts/lib/paths.mjs';
+import { endOnSignals, run, stopAll } from '../../scripts/lib/run.mjs';
+import { Disk } from '../witness/disk.mjs';
+import { rng } from '../witness/rng.mjs';
+import { until } from '../worker/support/until.mjs';
+import { SEED } from './chaos.mjs';
+
+/** More than a page of each list. A payment that is not known is asked for by its id, 20 a second. */
+const PAYMENTS = 120;
+const KILLS = Number(process.env.CRASH_KILLS ?? 3);
+/** Lives in which a kill may miss what it aims at. */
+const LIVES_MAX = 12;
+const AT_ONCE = 20;
+/** How long the site takes to start, mostly. Where it takes longer nothing is killed in that life. */
+const STARTS_WITHIN_MS = 6_000;
+const ENDS_WITHIN_MS = 120_000;
+const TASK = 'reconcile:deployment';
+
+// No test needs the network: this keeps the runtime from asking where on Earth it runs.
+process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
+endOnSignals({ exitCode: 130 });
+after(() => stopAll());
+
+test('a run that is killed again and again goes on by its own alarm, and finds all', async (t) => {
+  const { between } = rng(SEED);
+  const state = temporaryDirectory('crash-reconcile');
+  // Workers find each other here.
+  process.env.WRANGLER_REGISTRY_PATH = join(state, 'registry');
+  makeSecrets();
+  const { port, bank } = await freePorts();
+  const shared = { env: ['demo'], shows: () => false, readyPath: '/healthz' };
+  await open({
+    ...shared,
+    name: 'the bank',
+    configs: ['simulator/wrangler.toml'],
+    port: bank,
+    state: join(state, 'bank'),
+  });
+  const made = await madeElsewhere(bank);
+  const where = [
+    '--local',
+    '--config',
+    'wrangler.toml',
+    '--env',
+    'demo',
+    '--persist-to',
+    join(state, 'site'),
+  ];
+  const { ok, lines } = await run('wrangler', ['d1', 'migrations', 'apply', 'DB', ...where], {
+    cwd: inRoot(),
+  });
+  assert.ok(ok, lines.join('\n'));
+
+  const disk = new Disk(join(state, 'site'));
+  let server;
+  const start = async () => {
+    // Who reads what a killed process has left stands in the way of the next one.
+    disk.close();
+    server = await open({
+      ...shared,
+      name: 'Paid Once',
+      configs: ['desk/wrangler.toml', 'wrangler.toml'],
+      vars: { RECONCILE_QUIET_MS: 0 },
+      port,
+      state: join(state, 'site'),
+    });
+  };
+  const kill = async () => {
+    server?.stop('SIGKILL');
+    await server?.ended;
+    server = undefined;
+    disk.close();
+  };
+  t.after(kill);
+  const strike = () =>
+    send(new URL(`http://127.0.0.1:${port}`), '/cdn-cgi/handler/scheduled?cron=*/5+*+*+*+*');
+  /** As if the pause until the alarm were soon over. Only while nothing runs. */
+  const due = (inMs) => {
+    const atNs = BigInt(Date.now() + inMs) * 1_000_000n;
+    // workerd keeps it twice, in ns: with the object, and for all of them.
+    const folder = join(state, 'site', 'v3', 'do', 'paid-once-demo-desk-TaskObject');
+    for (const name of readdirSync(folder).filter((name) => name.endsWith('.sqlite'))) {
+      const database = new DatabaseSync(join(folder, name));
+      const sql =
+        name === 'metadata.sqlite'
+          ? 'UPDATE _cf_ALARM SET scheduled_time = ?'
+          : 'UPDATE _cf_METADATA SET value = ? WHERE key = 1';
+      const { changes } = database.prepare(sql).run(atNs);
+      database.close();
+      assert.equal(changes, 1, 'its alarm is set, wherever it was killed');
+    }
+  };
+
+  const number = (sql) => disk.rows(sql)[0]?.number ?? 0;
+  const found = () => number("SELECT count(*) AS number FROM breaks WHERE kind = 'orphan'");
+  const cursors = () => JSON.stringify(disk.rows("SELECT * FROM cursors WHERE name LIKE 'stripe%'"));
+  const changes = (of) => () => {
+    const was = of();
+    return () => of() !== was;
+  };
+  const aims = [changes(found), changes(cursors)];
+
+  const endedAt = () => JSON.stringify(disk.rows('SELECT at_ms FROM runs WHERE task = ?', TASK));
+  const left = [];
+  for (let life = 0; left.length < KILLS; life += 1) {
+    assert.ok(life < LIVES_MAX, `too few kills struck: ${left}`);
+    const [isNow, isOver] = [aims[life % aims.length](), changes(endedAt)()];
+    if (life > 0) due(STARTS_WITHIN_MS);
+    await start();
+    const struck = life === 0 ? strike() : Promise.resolve();
+    const endsBy = Date.now() + ENDS_WITHIN_MS;
+    while (!isNow() && !isOver()) {
+      assert.ok(Date.now() < endsBy, 'its alarm does not come');
+      await turn();
+    }
+    // A few writes later, as it happens.
+    for (let turns = between(0, 40); turns > 0; turns -= 1) await turn();
+    await Promise.all([kill(), struck.catch(() => {})]);
+    if (!isOver()) left.push(PAYMENTS - found());
+  }
+  t.diagnostic(`seed ${SEED}: of ${PAYMENTS} payments were not found after each kill: ${left}`);
+  assert.ok(
+    left.some((number) => number > 0 && number < PAYMENTS),
+    'a kill has struck half-way',
+  );
+
+  due(0);
+  await start();
+  await until(
+    'a run has come to its end',
+    () => {
+      const [newest] = disk.rows('SELECT result FROM runs WHERE task = ?', TASK);
+      return newest && JSON.parse(newest.result).complete && found() >= PAYMENTS;
+    },
+    { withinMs: ENDS_WITHIN_MS },
+  );
+  await kill();
+  const breaks = disk.rows("SELECT provider_payment AS id FROM breaks WHERE kind = 'orphan' ORDER BY id");
+  assert.deepEqual(
+    breaks.map(({ id }) => id),
+    made.toSorted(),
+  );
+  assert.deepEqual(disk.rows("SELECT task FROM runs WHERE task LIKE 'reconcile:%'"), [{ task: TASK }]);
+});
+
+/** Payments of somebody else with the same account at the bank. Gives their ids. */
+async function madeElsewhere(port) {
+  const make = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/payment_intents`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer sk_test_demo', 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'amount=4200&currency=eur&payment_method=pm_card_visa&payment_method_types[]=card&confirm=true',
+    });
+    assert.equal(answer.status, 200);
+    return (await answer.json()).id;
+  };
+  const made = [];
+  while (made.length < PAYMENTS) made.push(...(await Promise.all(Array.from({ length: AT_ONCE }, make))));
+  return made;
+}
