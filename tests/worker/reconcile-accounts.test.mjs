@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, afterEach, beforeEach, describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 
 import { account, freshKey } from './support/account.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
@@ -85,12 +86,22 @@ describe('the reconciliation', () => {
     });
   });
 
-  test('control: without its account a payment of a connected one is missing', async () => {
+  test('control: without its account a payment of a connected one is missing, or unknown there', async () => {
     const { id, provider_payment: intent } = await paid(connected);
     await model.run('UPDATE payments SET stripe_account = NULL WHERE payment_id = ?', id);
     await model.tick();
-    const missing = (await breaks()).find(({ break_id: found }) => found === `missing:stripe:${intent}`);
-    assert.deepEqual(missing?.stripe_account, null);
+    // Each account has a run of its own: the one that is first has its object asked, which mends the row.
+    const found = (await breaks()).filter(({ break_id: id }) => id.endsWith(intent));
+    const wrong = [
+      { break_id: `missing:stripe:${intent}`, stripe_account: null },
+      { break_id: `orphan:stripe:${intent}`, stripe_account: 'acct_C' },
+    ];
+    assert.ok(found.length > 0, 'nothing was found');
+    for (const one of found)
+      assert.ok(
+        wrong.some((other) => isDeepStrictEqual(other, { ...one })),
+        JSON.stringify(one),
+      );
     await model.run("UPDATE payments SET stripe_account = 'acct_C' WHERE payment_id = ?", id);
   });
 

@@ -66,7 +66,7 @@ describe('the settlement over shards', async () => {
 
   before(async () => {
     await all.lay(3, { from_ms: last - 40 * DAY_MS });
-    for (const name of SHARDS) await model.run('INSERT INTO shards VALUES (?, 1)', name);
+    for (const name of SHARDS) await model.run('INSERT INTO shards (name, made_at_ms) VALUES (?, 1)', name);
     // Whoever asks a shard makes its tables.
     await page('/admin/payments');
     const one = readModel(alone);
