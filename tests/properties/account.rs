@@ -23,6 +23,9 @@ use proptest::prelude::*;
 use crate::payment::pay;
 use crate::support::{NOW_MS, a_call, answer, at, command, me};
 
+/// An account's own key was removed.
+const NO_KEY: &str = "";
+
 fn key(secret: &str) -> Credentials {
     let live = secret.contains("_live_");
     Credentials {
@@ -36,6 +39,13 @@ fn with(secret: &str, now_ms: u64) -> Context {
     with_credentials(at(now_ms), key(secret))
 }
 
+/// With this key as the one that the payment goes with: the deployment's, or that of the account, where it has one of its own.
+fn configured(secret: &str, now_ms: u64) -> Context {
+    let key = key(secret);
+    let own_stripe = (secret != NO_KEY).then_some(key.stripe);
+    with_credentials(at(now_ms), Credentials { own_stripe, ..key })
+}
+
 /// An object, and what it has sent and asked.
 struct Harness {
     object_state: ObjectState,
@@ -45,9 +55,13 @@ struct Harness {
 
 impl Harness {
     fn begun(secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
+        Self::begun_with(pay(true), secret, heard)
+    }
+
+    fn begun_with(operation: Operation, secret: &str, heard: &mut dyn FnMut(&str) -> Event) -> Self {
         let mut object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-        let ctx = with(secret, NOW_MS);
-        let Begin::Run(token) = begin(&mut object_state, &command("key", pay(true)), &me(), &ctx).unwrap()
+        let ctx = configured(secret, NOW_MS);
+        let Begin::Run(token) = begin(&mut object_state, &command("key", operation), &me(), &ctx).unwrap()
         else {
             panic!("it does not begin");
         };
@@ -59,10 +73,10 @@ impl Harness {
     /// The alarm rings, as often as it takes until `is_done`, or a hundred times.
     fn rings(&mut self, secret: &str, times: u32, heard: &mut dyn FnMut(&str) -> Event) {
         for _ in 0..times {
-            let ctx = with(secret, self.now_ms);
+            let ctx = configured(secret, self.now_ms);
             let Some(at_ms) = wake_at(&self.object_state, &ctx) else { return };
             self.now_ms = self.now_ms.max(at_ms);
-            for token in wake(&mut self.object_state, &me(), &with(secret, self.now_ms)) {
+            for token in wake(&mut self.object_state, &me(), &configured(secret, self.now_ms)) {
                 self.drive(secret, Run::new(token, 0, &[]), heard);
             }
         }
@@ -71,7 +85,7 @@ impl Harness {
     fn drive(&mut self, secret: &str, mut run: Run, heard: &mut dyn FnMut(&str) -> Event) {
         let mut event = Event::Go;
         for _ in 0..100 {
-            let ctx = with(secret, self.now_ms);
+            let ctx = configured(secret, self.now_ms);
             let what = match run.step(&mut self.object_state, event, &ctx).unwrap() {
                 Action::Again => {
                     event = Event::Go;
@@ -162,6 +176,30 @@ fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
     let Begin::Run(token) = begun else { panic!("{begun:?}") };
     bench.now_ms += 1;
     bench.drive("sk_test_1", Run::new(token, 0, &[]), &mut answers(charged, Some("acct_A")));
+    assert_eq!(bench.seen, ["send"]);
+}
+
+#[test]
+fn without_any_key_it_waits_as_with_another_accounts() {
+    let mut own = pay(true);
+    if let Operation::Payment(payment) = &mut own {
+        payment.route.merchant_account = Some(own_keys::name_of("shop-a"));
+    }
+    let mut bench = Harness::begun_with(own.clone(), "sk_test_1", &mut answers(lost, Some("acct_A")));
+    bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
+    bench.seen.clear();
+    // That one is removed, to set the first one again. What is sent meanwhile cannot leave.
+    let mut cannot_leave = answers(|| refused(RefusalScope::Send), None);
+    for rings in 1..=5 {
+        bench.rings(NO_KEY, 1, &mut cannot_leave);
+        assert!(bench.seen.len() <= rings, "one try, then a pause: {:?}", bench.seen);
+        // Nor does one who asks before that time begin a run.
+        let ctx = configured(NO_KEY, bench.now_ms + 1);
+        let begun = begin(&mut bench.object_state, &command("key", own.clone()), &me(), &ctx).unwrap();
+        assert!(matches!(begun, Begin::Pending { .. }), "{begun:?}");
+    }
+    bench.seen.clear();
+    bench.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
     assert_eq!(bench.seen, ["send"]);
 }
 

@@ -19,8 +19,9 @@ impl<F: Domain> ProviderCall<F> {
     pub(crate) fn plan(&self, ctx: &Context<F::Settings>) -> Plan<F::Answer> {
         let may_be_away = self.may_be_away(ctx);
         let was_away = self.evidence.sent_to.as_ref().is_some_and(|sent_to| sent_to.away.is_some());
-        // With the right credential back there is nothing to wait for.
-        let waits = ctx.now_ms < self.next_try_at_ms && (may_be_away || !was_away);
+        // With the right credential back there is nothing to wait for; with none there is.
+        let is_back = was_away && !may_be_away && self.credential(ctx).is_some();
+        let waits = ctx.now_ms < self.next_try_at_ms && !is_back;
         let Some(first_sent_at_ms) = self.first_sent_at_ms else {
             return if waits {
                 Plan::WaitUntil(self.next_try_at_ms)
