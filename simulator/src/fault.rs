@@ -45,6 +45,8 @@ pub enum Fault {
     ConfigurationError,
     /// At Adyen: a refusal by RFC 7807 instead of Adyen's own form. Elsewhere as `error_before`.
     ProblemJson,
+    /// At Stripe: 403, the key is restricted and may not do this. Nothing happened, nothing is stored. Elsewhere as `error_before`.
+    Forbidden,
 }
 
 /// How a provider refuses without having begun, each in its own words.
@@ -66,6 +68,8 @@ pub enum Refusal {
     Configuration,
     /// A refusal by RFC 7807.
     ProblemJson,
+    /// The key is restricted and may not do this.
+    Forbidden,
 }
 
 impl Refusal {
@@ -78,7 +82,8 @@ impl Refusal {
             | Refusal::Gateway
             | Refusal::KeyStoreDown
             | Refusal::Configuration
-            | Refusal::ProblemJson => CommonRefusal::ServerError,
+            | Refusal::ProblemJson
+            | Refusal::Forbidden => CommonRefusal::ServerError,
         }
     }
 }
@@ -170,6 +175,7 @@ impl Fault {
             Fault::RateLimitedAs500 => plan(0, Effect::Refuse(Refusal::RateLimitedAs500), 0, true),
             Fault::ConfigurationError => plan(0, Effect::Refuse(Refusal::Configuration), 0, true),
             Fault::ProblemJson => plan(0, Effect::Refuse(Refusal::ProblemJson), 0, true),
+            Fault::Forbidden => plan(0, Effect::Refuse(Refusal::Forbidden), 0, true),
             Fault::ConnectionReset => plan(0, Effect::Nothing, 0, false),
             Fault::ConnectionResetAfter => plan(0, Effect::Execute, 0, false),
         }

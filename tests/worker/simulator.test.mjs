@@ -326,6 +326,7 @@ describe('faults over HTTP', () => {
     ['error_after', {}, 'StripeAPIError', 500, 1, 500],
     ['rate_limited', {}, 'StripeRateLimitError', 429, 0, 200],
     ['lock_timeout', {}, 'StripeRateLimitError', 429, 0, 200],
+    ['forbidden', {}, 'StripePermissionError', 403, 0, 200],
   ]) {
     test(`${name}: ${type}, ${charges} charged, and the key then answers ${afterwards}`, async () => {
       await fault(name, more);

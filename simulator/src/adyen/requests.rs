@@ -149,13 +149,15 @@ pub fn refuse(request: &Request, request_id: &str, refusal: Refusal) -> Reply {
         Refusal::ProblemJson => {
             return errors::return_url_missing().by_rfc_7807(request_id);
         }
-        Refusal::ServerError | Refusal::RateLimited | Refusal::LockTimeout | Refusal::Gateway => {
-            match refusal.common() {
-                CommonRefusal::ServerError => errors::server_error(true),
-                CommonRefusal::RateLimited => errors::rate_limited(),
-                CommonRefusal::LockTimeout => errors::in_progress(),
-            }
-        }
+        Refusal::ServerError
+        | Refusal::RateLimited
+        | Refusal::LockTimeout
+        | Refusal::Gateway
+        | Refusal::Forbidden => match refusal.common() {
+            CommonRefusal::ServerError => errors::server_error(true),
+            CommonRefusal::RateLimited => errors::rate_limited(),
+            CommonRefusal::LockTimeout => errors::in_progress(),
+        },
     };
     failed(request, request_id, &problem.into())
 }

@@ -206,6 +206,12 @@ pub fn no_access() -> Failure {
     error.refused()
 }
 
+/// 403 for what a restricted key may not do.
+pub fn forbidden() -> ApiError {
+    let message = "The provided key does not have the required permissions for this endpoint.";
+    ApiError::new(403, ErrorType::InvalidRequest, message)
+}
+
 /// `parameter_missing`.
 pub fn missing(param: &str) -> Failure {
     ApiError::invalid(format!("Missing required param: {param}."))

@@ -77,7 +77,7 @@ impl Provider for Stripe {
     }
 
     fn refuse(&self, request: &Request, request_id: &str, now_ms: i64, refusal: Refusal) -> Reply {
-        requests::refuse(request, request_id, now_ms, refusal.common())
+        requests::refuse(request, request_id, now_ms, refusal)
     }
 
     fn broken(&self, request: &Request, request_id: &str, now_ms: i64, message: &str) -> Reply {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::fault::{CommonRefusal, Effect};
+use crate::fault::{CommonRefusal, Effect, Refusal};
 use crate::http::{MAX_BODY_BYTES, Reply, Request, render};
 use crate::idempotency::{self, BadLength, BoundKey, InFlight, KeyRules, Lookup, Mismatch};
 use crate::provider::{Admitted, ApiRequest, Call};
 use crate::store::Store;
-use crate::stripe::errors::{ApiError, ErrorType, Failure, Outcome};
+use crate::stripe::errors::{self, ApiError, ErrorType, Failure, Outcome};
 use crate::stripe::params::Params;
 use crate::stripe::routes::Operation;
 use crate::stripe::{auth, expand, version};
@@ -119,8 +119,12 @@ fn not_kept(request: &Request, request_id: &str, now_ms: i64, error: &ApiError) 
 }
 
 /// See [`crate::provider::Provider::refuse`].
-pub fn refuse(request: &Request, request_id: &str, now_ms: i64, fault: CommonRefusal) -> Reply {
-    not_kept(request, request_id, now_ms, &refusal(fault))
+pub fn refuse(request: &Request, request_id: &str, now_ms: i64, fault: Refusal) -> Reply {
+    let error = match fault {
+        Refusal::Forbidden => errors::forbidden(),
+        fault => refusal(fault.common()),
+    };
+    not_kept(request, request_id, now_ms, &error)
 }
 
 /// See [`crate::provider::Provider::broken`].
