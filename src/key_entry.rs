@@ -96,24 +96,29 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
     let known = rows::of(env, account).await?;
     of_one_mode(&known, kind, mode)?;
     let own = OwnKeys::read(config, account, known).await;
-    if own.has(kind) && own.open(kind).await.is_ok_and(|now| now == value) {
-        return Ok(format!("nothing was different: {}", hint(value)));
-    }
+    let is_same = own.open(kind).await.is_ok_and(|now| now == value);
+    // The same key may say more than it did: once it may read its account.
     let stripe_account = match kind {
-        CredentialKind::StripeSecretKey => checked(env, config, &own, value, mode).await?,
+        CredentialKind::StripeSecretKey if !is_same || own.stripe_account().is_none() => {
+            checked(env, config, &own, value, mode).await?
+        }
         _ => None,
     };
+    let is_known = stripe_account.is_some() || own.stripe_account().is_some();
+    let unsaid = if kind == CredentialKind::StripeSecretKey && !is_known {
+        "; it may not read its account, so its payments are not compared with Stripe until it may: allow it, then enter it again"
+    } else {
+        ""
+    };
+    if is_same && stripe_account.is_none() {
+        return Ok(format!("nothing was different: {}{unsaid}", hint(value)));
+    }
     let mut new = Vec::new();
     if kind == CredentialKind::StripeWebhookSecret
         && let Ok(before) = own.open(kind).await
     {
         new.push(row(config, account, CredentialKind::StripeWebhookSecretBefore, &before, None, None).await?);
     }
-    let unsaid = if kind == CredentialKind::StripeSecretKey && stripe_account.is_none() {
-        "; it may not read its account, so its payments are not compared with Stripe until it may"
-    } else {
-        ""
-    };
     let of = stripe_account.as_ref().map(|id| format!(", of {id}")).unwrap_or_default();
     new.push(row(config, account, kind, value, mode, stripe_account).await?);
     let also = if new.len() > 1 { "; the one before it is believed, too" } else { "" };
@@ -156,8 +161,8 @@ fn of_one_mode(known: &[Row], kind: CredentialKind, mode: Option<Mode>) -> Resul
     })
 }
 
-/// Asks Stripe whose key it is. A restricted key may not say it: then nothing is known, and each payment that was made with another key proves it by
-/// itself.
+/// Asks Stripe whose key it is. A restricted key may not say it: then it replaces none of which that is known, else it would take all new payments to
+/// wherever it is of. Where nothing is known, each payment that was made with another key proves it by itself.
 async fn checked(
     env: &Env,
     config: &Config,
@@ -171,13 +176,18 @@ async fn checked(
         Ok(answer) if answer.status == 401 => {
             return refused("Stripe refuses it (401): it was rolled or deleted there, or not copied whole.");
         }
-        Ok(answer) if answer.status == 403 => return Ok(None),
+        Ok(answer) if answer.status == 403 => {
+            let Some(before) = own.stripe_account() else { return Ok(None) };
+            return refused(format!(
+                "It may not say of which account it is, and the one it would replace is of {before}: allow it to read the account, or remove \
+                 that key first."
+            ));
+        }
         Ok(answer) => return Err(unsaid(&format!("Stripe answered {}", answer.status))),
         Err(reason) => return Err(unsaid(&format!("Stripe did not answer: {reason}"))),
     };
     let Some(id) = id else { return Err(unsaid("Stripe’s answer was not understood")) };
-    let before = own.rows.iter().find(|row| row.is(CredentialKind::StripeSecretKey));
-    if let Some(before) = before.and_then(|row| row.stripe_account.as_ref()).filter(|before| **before != id) {
+    if let Some(before) = own.stripe_account().filter(|before| *before != id) {
         return refused(format!(
             "It is a key of {id}, and the one it would replace is of {before}: what was paid there could not be refunded. For payments in {id} \
              make another account; or remove the key of {before} first."

@@ -36,8 +36,12 @@ impl OwnKeys {
 
     /// Whether the secret key moves real money; `None` if there is none.
     pub(crate) fn is_live(&self) -> Option<bool> {
-        let row = self.rows.iter().find(|row| row.is(CredentialKind::StripeSecretKey))?;
-        Some(row.mode == Some(Mode::Live))
+        self.row(CredentialKind::StripeSecretKey).map(|row| row.mode == Some(Mode::Live))
+    }
+
+    /// The account at Stripe that the secret key is of; `None` if there is none, or it may not say it.
+    pub(crate) fn stripe_account(&self) -> Option<&str> {
+        self.row(CredentialKind::StripeSecretKey)?.stripe_account.as_deref()
     }
 
     /// For the checkout.
@@ -66,13 +70,17 @@ impl OwnKeys {
         secrets
     }
 
-    pub(crate) fn has(&self, kind: CredentialKind) -> bool {
-        self.rows.iter().any(|row| row.is(kind))
+    fn row(&self, kind: CredentialKind) -> Option<&Row> {
+        self.rows.iter().find(|row| row.is(kind))
+    }
+
+    fn has(&self, kind: CredentialKind) -> bool {
+        self.row(kind).is_some()
     }
 
     pub(crate) async fn open(&self, kind: CredentialKind) -> Result<String, String> {
-        let row = self.rows.iter().find(|row| row.is(kind));
-        let row = row.ok_or_else(|| format!("the {} of {} is not set", kind.as_str(), self.account))?;
+        let row =
+            self.row(kind).ok_or_else(|| format!("the {} of {} is not set", kind.as_str(), self.account))?;
         self.keys.open(&self.account, kind, &row.sealed).await.ok_or_else(|| {
             format!("the {} of {} cannot be opened with CREDENTIALS_KEY", kind.as_str(), self.account)
         })

@@ -8,7 +8,14 @@ import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
 import { formOf, operator } from './support/operator.mjs';
-import { ADMIN_TOKEN, publishableKey, registry, secretKey, webhookSecret } from './support/own-keys.mjs';
+import {
+  ADMIN_TOKEN,
+  publishableKey,
+  registry,
+  restrictedKey,
+  secretKey,
+  webhookSecret,
+} from './support/own-keys.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, insist, paid } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
@@ -178,6 +185,47 @@ describe('what is entered', () => {
     await site.simulator.calm();
     assert.deepEqual((await taken.shown()).credentials, [], 'nothing of all that was stored');
     assert.equal((await taken.set('stripe_secret_key', taken.secret)).status, 200, 'control');
+  });
+});
+
+describe('a restricted key that may not say of which account it is', () => {
+  const mute = () => site.simulator.fault('forbidden', { method: 'GET', path: '/v1/account', count: 1000 });
+
+  test('does not replace one of a known account: new payments would go elsewhere', async () => {
+    const own = await shop();
+    await mute();
+    const answer = await own.set('stripe_secret_key', restrictedKey('Elsewhere'));
+    assertProblem(answer, 422, 'invalid-parameters');
+    assert.match(answer.text, new RegExp(`the one it would replace is of ${own.stripe}: allow it to read`));
+    const mutes = restrictedKey(own.stripe.slice('acct_'.length));
+    assert.equal((await own.set('stripe_secret_key', mutes)).status, 422, 'nobody knows that it is the same');
+    await site.simulator.calm();
+    assert.deepEqual(await chargedAt((await paid(own.client)).id), [own.stripe]);
+    assert.equal((await own.set('stripe_secret_key', mutes)).status, 200, 'control: it may say it');
+  });
+
+  test('is taken where no key of a known account is, and asked again once it is entered again', async () => {
+    const own = await shop({ key: null });
+    const known = async () => {
+      const [{ stripe_account: of, changed_at_ms: at }] = await site.rows(
+        'SELECT stripe_account, changed_at_ms FROM account_credentials WHERE account = ?',
+        own.id,
+      );
+      return { of, at };
+    };
+    const value = restrictedKey(own.stripe.slice('acct_'.length));
+    await mute();
+    assert.equal((await own.set('stripe_secret_key', value)).status, 200);
+    const first = await known();
+    assert.equal(first.of, null);
+    assert.equal((await own.set('stripe_secret_key', value)).status, 200);
+    assert.deepEqual(await known(), first, 'as long as it may not, nothing is different');
+    await site.simulator.calm();
+    assert.equal((await own.set('stripe_secret_key', value)).status, 200);
+    assert.equal((await known()).of, own.stripe);
+    const asked = (await site.simulator.requests()).length;
+    assert.equal((await own.set('stripe_secret_key', value)).status, 200);
+    assert.equal((await site.simulator.requests()).length, asked, 'what is known is not asked');
   });
 });
 

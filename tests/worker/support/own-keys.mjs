@@ -13,6 +13,7 @@ const fresh = () => randomBytes(6).toString('hex');
 
 /** A key of the simulated account `acct_NAME`, as long as Stripe's are. */
 export const secretKey = (name, number = 1) => `sk_test_acct_${name}_${number}_${'0'.repeat(24)}`;
+export const restrictedKey = (name) => secretKey(name).replace('sk_', 'rk_');
 export const publishableKey = (mode = 'test') => `pk_${mode}_${fresh()}${'0'.repeat(24)}`;
 export const webhookSecret = () => `whsec_${fresh()}${'0'.repeat(24)}`;
 
