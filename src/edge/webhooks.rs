@@ -57,8 +57,12 @@ pub(super) async fn from_own_stripe(
         },
     )?;
     let mut read = read(request)?;
+    // Stripe sends what was acknowledged never again: it comes once there is a key to ask with.
+    let Some(live) = own.is_live() else {
+        return Err(again(format!("{account} has a webhook secret and no secret key")));
+    };
     // An account that is connected to this one is nothing of ours.
-    let is_ours = read.event.account.is_none() && own.is_live().is_some_and(|live| read.is_of_mode(live));
+    let is_ours = read.event.account.is_none() && read.is_of_mode(live);
     read.event.account = Some(name_of(&account));
     from_stripe_signed(app, &read, is_ours).await
 }

@@ -149,6 +149,19 @@ describe('an event of an account with keys of its own', () => {
     assert.equal((await tell(addressOf(own), eventOf(payment), next)).status, 200);
   });
 
+  test('comes again while the secret key is removed, and is taken in once there is one', async () => {
+    const own = await listening();
+    const payment = await paidAt(own);
+    assert.equal((await own.remove('stripe_secret_key')).status, 204);
+    const event = eventOf(payment);
+    assertProblem(await tell(addressOf(own), event, own.signs), 503, 'cannot-be-shown');
+    assertProblem(await tell(addressOf(own), event, webhookSecret()), 400, 'webhook-signature');
+    assert.equal(await taken(payment.id), 0);
+    assert.equal((await own.set('stripe_secret_key', own.secret)).status, 200);
+    assert.equal((await tell(addressOf(own), event, own.signs)).status, 200);
+    assert.equal(await taken(payment.id), 1);
+  });
+
   test('of the other mode is acknowledged, and nothing of it is taken in', async () => {
     const own = await listening();
     const payment = await paidAt(own);

@@ -269,7 +269,8 @@ pub(in crate::edge) fn stripe_account_webhook() -> Operation {
         "stripeAccountWebhook",
         "What Stripe tells of an account with keys of its own",
         "As `/webhooks/stripe`, signed with a secret of that account of the registry. It can tell of the payments of this account \
-         alone. An account that does not exist is answered as a wrong signature is.",
+         alone. An account that does not exist is answered as a wrong signature is. While the account has no secret key it is 503, and has to \
+         come again.",
     );
     webhook(operation, "<https://docs.stripe.com/api/events/object>")
         .parameter(stripe_signature())
