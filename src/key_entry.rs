@@ -1,7 +1,7 @@
 //! What an operator wants of an account's own keys, by way of the desk: entered, replaced, removed; and sealed anew under another key of this
 //! Worker. What was entered is checked with Stripe, sealed, and never given back.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use worker::{Date, Env};
 
 use crate::config::Config;
@@ -230,10 +230,13 @@ fn named(answer: &HttpAnswer) -> Option<String> {
 }
 
 /// How many were sealed anew, and how many of those that were looked at cannot be opened.
-#[derive(Debug, Default, serde::Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Resealed {
     resealed: usize,
     unopened: usize,
+    /// How many are sealed under the key that is replaced, after all that. `None` while none is replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<usize>,
 }
 
 /// Seals under the first key what is sealed under the other one, while there are two. What cannot be opened is passed over: it keeps nothing back
@@ -263,5 +266,7 @@ pub(crate) async fn reseal(env: &Env, config: &Config) -> worker::Result<Reseale
         }
         last = page.into_iter().next_back();
     }
+    // Counted at last: also what another isolate has sealed meanwhile that does not know the new key yet.
+    done.left = Some(rows::number_sealed_with(env, old).await?);
     Ok(done)
 }

@@ -112,16 +112,26 @@ pub(crate) async fn sealed_with(env: &Env, key: &str, after: Option<&Old>, limit
     Db::of(env)?.rows(sql, vec![key.into(), account.into(), kind.into(), limit.into()]).await
 }
 
+#[derive(Deserialize)]
+struct Counted {
+    number: usize,
+}
+
+/// How many are sealed with this key.
+pub(crate) async fn number_sealed_with(env: &Env, key: &str) -> Result<usize> {
+    let sql = "SELECT count(*) AS number FROM account_credentials WHERE sealed_with = ?1";
+    number(env, sql, vec![key.into()]).await
+}
+
 /// How many are sealed with neither of these keys.
 pub(crate) async fn sealed_otherwise(env: &Env, one: &str, other: &str) -> Result<usize> {
-    #[derive(Deserialize)]
-    struct Counted {
-        number: usize,
-    }
     let sql = "SELECT (SELECT count(*) FROM account_credentials WHERE sealed_with < ?1)
             + (SELECT count(*) FROM account_credentials WHERE sealed_with > ?1 AND sealed_with < ?2)
             + (SELECT count(*) FROM account_credentials WHERE sealed_with > ?2) AS number";
-    let values = vec![one.min(other).into(), one.max(other).into()];
+    number(env, sql, vec![one.min(other).into(), one.max(other).into()]).await
+}
+
+async fn number(env: &Env, sql: &str, values: Vec<Value>) -> Result<usize> {
     Ok(Db::of(env)?.first::<Counted>(sql, values).await?.map_or(0, |counted| counted.number))
 }
 

@@ -299,6 +299,19 @@ describe('a key that cannot be used', () => {
     }
     assert.deepEqual([await charges(), (await site.simulator.requests()).length], before);
   }
+  /** What a run of the scheduled tasks says of the keys that it has sealed anew. */
+  async function resealed() {
+    const before = site.logs().length;
+    const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
+    assert.equal(outcome, 'ok');
+    const said = () =>
+      site
+        .logs()
+        .slice(before)
+        .find(({ message }) => message.includes('"event":"resealed"'));
+    const { message } = await until('it is said', said);
+    return JSON.parse(JSON.parse(message).result);
+  }
   const refunded = async (own, payment) => {
     const answer = await own.client.post(`/payments/${payment}/refunds`, { amount: 100 }, freshKey());
     assert.equal(answer.status, 201, answer.text);
@@ -339,12 +352,13 @@ describe('a key that cannot be used', () => {
     await isRefused(own, id);
     await site.deploy(workers({ CREDENTIALS_KEY: `${OTHER_KEY} ${CREDENTIALS_KEY}` }));
     await refunded(own, id);
-    const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
-    assert.equal(outcome, 'ok');
+    const [{ number }] = await site.rows('SELECT count(*) AS number FROM account_credentials');
+    assert.deepEqual(await resealed(), { left: 0, resealed: number, unopened: 0 });
+    assert.deepEqual(await resealed(), { left: 0, resealed: 0, unopened: 0 }, 'it is said that it is over');
     await site.deploy(workers({ CREDENTIALS_KEY: OTHER_KEY }));
     await refunded(own, id);
     await site.deploy(workers({ CREDENTIALS_KEY: `${CREDENTIALS_KEY} ${OTHER_KEY}` }));
-    await site.desk().scheduled({ cron: '*/5 * * * *' });
+    await resealed();
     await site.deploy(workers());
   });
 
@@ -360,15 +374,13 @@ describe('a key that cannot be used', () => {
       own.id,
     );
     await site.deploy(workers({ CREDENTIALS_KEY: `${OTHER_KEY} ${CREDENTIALS_KEY}` }));
-    await site.desk().scheduled({ cron: '*/5 * * * *' });
-    await until('it is said how many', () =>
-      site.logs().some(({ message }) => /"resealed".*unopened\W+233\b/.test(message)),
-    );
+    const { left, unopened } = await resealed();
+    assert.deepEqual({ left, unopened }, { left: 230, unopened: 233 });
     await site.rows("DELETE FROM account_credentials WHERE account LIKE 'a-broken-%'");
     await site.deploy(workers({ CREDENTIALS_KEY: OTHER_KEY }));
     await refunded(own, id);
     await site.deploy(workers({ CREDENTIALS_KEY: `${CREDENTIALS_KEY} ${OTHER_KEY}` }));
-    await site.desk().scheduled({ cron: '*/5 * * * *' });
+    await resealed();
     await site.deploy(workers());
   });
 

@@ -25,7 +25,8 @@ pub const INBOX_PATH: &str = "/inbox";
 /// Set or remove a key of an account's own: a [`CredentialChange`](crate::credentials::CredentialChange) is answered with a
 /// [`CredentialOutcome`](crate::credentials::CredentialOutcome).
 pub const CREDENTIAL_PATH: &str = "/credential";
-/// Seal under the newest `CREDENTIALS_KEY` what is sealed under the one before. The answer says how many there were.
+/// Seal under the newest `CREDENTIALS_KEY` what is sealed under the one before. The answer says how many there were, and, while there
+/// are two, how many are left under the one before.
 pub const RESEAL_PATH: &str = "/reseal";
 
 /// The status of a report that cannot be downloaded with these settings.
