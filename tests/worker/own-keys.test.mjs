@@ -481,6 +481,8 @@ describe('at the desk', () => {
       (await own.shown()).credentials.map(({ kind }) => kind),
       ['stripe_webhook_secret'],
     );
+    const outcomes = (await logOf(`account ${own.id}`)).map(({ outcome }) => outcome);
+    assert.match(outcomes.join(), /within a minute, or ten while D1 cannot be read\. If it leaked, roll it/);
     const edit = formOf(await look(`/admin/accounts/${own.id}/edit`), '/edit');
     const off = await press(edit.path, { ...edit.entries, payment_method: 'pm_card_visa' });
     assert.equal(off.status, 303, off.text);

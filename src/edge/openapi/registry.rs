@@ -138,7 +138,8 @@ pub(in crate::edge) fn remove_account_credential() -> Operation {
         "Service",
         "removeAccountCredential",
         "Remove a key of an account's own",
-        "It is used nowhere any more within a minute. What was paid with a secret key can be neither captured nor refunded until it is set again. \
+        "It is used nowhere any more within a minute, or ten while D1 cannot be read. If it leaked, roll it at Stripe. What was paid \
+         with a secret key can be neither captured nor refunded until it is set again. \
          Asking again changes nothing.",
     )
     .answers(204, "There is none.", &[], [])
