@@ -123,20 +123,30 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
     let of = stripe_account.as_ref().map(|id| format!(", of {id}")).unwrap_or_default();
     new.push(row(config, account, kind, value, mode, stripe_account).await?);
     let also = if new.len() > 1 { "; the one before it is believed, too" } else { "" };
-    rows::put(env, new, Date::now().as_millis()).await.map_err(unknown)?;
+    let written = rows::put(env, account, &own.rows, &new, Date::now().as_millis()).await.map_err(unknown)?;
+    if written == 0 {
+        // Sent twice at once, it is as it was to be.
+        let now = OwnKeys::read(config, account, rows::of(env, account).await?).await;
+        if now.open(kind).await.is_ok_and(|now| now == value) {
+            return Ok(format!("nothing was different: {}{unsaid}", hint(value)));
+        }
+        return refused(
+            "The keys were changed by another at the same time. Nothing was changed: look at the list.",
+        );
+    }
     Ok(format!("set: {}{of}{also}{unsaid}", hint(value)))
 }
 
-async fn row<'a>(
+async fn row(
     config: &Config,
-    account: &'a str,
+    account: &str,
     kind: CredentialKind,
     value: &str,
     mode: Option<Mode>,
     stripe_account: Option<String>,
-) -> Result<NewRow<'a>, Stop> {
+) -> Result<NewRow, Stop> {
     let sealed = config.credentials_keys.seal(account, kind, value).await?;
-    Ok(NewRow { account, kind, sealed, hint: hint(value), mode, stripe_account })
+    Ok(NewRow { kind, sealed, hint: hint(value), mode, stripe_account })
 }
 
 /// What a browser makes with a test key is not in the live books; and payments of the one mode cannot be refunded with a key of the other.

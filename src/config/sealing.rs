@@ -7,6 +7,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use messages::credentials::CredentialKind;
 use once::id::digest;
 use runtime::aes_gcm;
+use serde::Serialize;
 
 /// One key, or two while one replaces the other: the first seals, both open.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -19,11 +20,13 @@ struct Key {
 }
 
 /// What is sealed, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sealed {
     /// In base64.
+    #[serde(rename = "sealed")]
     pub(crate) text: String,
     /// The name of the key.
+    #[serde(rename = "sealed_with")]
     pub(crate) with: String,
 }
 

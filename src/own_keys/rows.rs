@@ -1,11 +1,11 @@
 //! The table of the accounts' own keys: all SQL over it, but for what the desk shows of it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use worker::{Env, Result};
 
 use crate::config::Sealed;
 use messages::credentials::{CredentialKind, Mode};
-use runtime::db::{Db, Statement, Value};
+use runtime::db::{Db, Value};
 
 /// One of an account's keys.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,9 +23,10 @@ impl Row {
 }
 
 /// What is written of one.
-pub(crate) struct NewRow<'a> {
-    pub(crate) account: &'a str,
+#[derive(Serialize)]
+pub(crate) struct NewRow {
     pub(crate) kind: CredentialKind,
+    #[serde(flatten)]
     pub(crate) sealed: Sealed,
     pub(crate) hint: String,
     pub(crate) mode: Option<Mode>,
@@ -58,30 +59,26 @@ pub(crate) async fn owner_of(env: &Env, stripe_account: &str, mode: Option<Mode>
     Ok(Db::of(env)?.first::<Found>(sql, values).await?.map(|found| found.account))
 }
 
-/// Writes these, all of them or none.
-pub(crate) async fn put(env: &Env, rows: Vec<NewRow<'_>>, now_ms: u64) -> Result<()> {
-    let db = Db::of(env)?;
+/// Writes these, all of them or none: none if the account's keys are not those any more that were `seen`. Gives how many were written.
+pub(crate) async fn put(
+    env: &Env,
+    account: &str,
+    seen: &[Row],
+    new: &[NewRow],
+    now_ms: u64,
+) -> Result<usize> {
     let sql = "INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, stripe_account, changed_at_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         SELECT ?1, value ->> 'kind', value ->> 'sealed', value ->> 'sealed_with', value ->> 'hint', value ->> 'mode',
+            value ->> 'stripe_account', ?3
+         FROM json_each(?2)
+         WHERE (SELECT coalesce(group_concat(kind || ':' || sealed, ' '), '')
+            FROM (SELECT kind, sealed FROM account_credentials WHERE account = ?1 ORDER BY kind)) = ?4
          ON CONFLICT (account, kind) DO UPDATE SET sealed = excluded.sealed, sealed_with = excluded.sealed_with, hint = excluded.hint,
             mode = excluded.mode, stripe_account = excluded.stripe_account, changed_at_ms = excluded.changed_at_ms";
-    let statements = rows
-        .into_iter()
-        .map(|row| {
-            let values: Vec<Value> = vec![
-                row.account.into(),
-                row.kind.as_str().into(),
-                row.sealed.text.into(),
-                row.sealed.with.into(),
-                row.hint.into(),
-                row.mode.map(Mode::as_str).map(str::to_owned).into(),
-                row.stripe_account.into(),
-                now_ms.into(),
-            ];
-            Statement::new(sql, values)
-        })
-        .collect();
-    db.batch(statements).await.map(drop)
+    let mut seen: Vec<String> = seen.iter().map(|row| format!("{}:{}", row.kind, row.sealed)).collect();
+    seen.sort();
+    let new = serde_json::to_string(new)?;
+    Db::of(env)?.run(sql, vec![account.into(), new.into(), now_ms.into(), seen.join(" ").into()]).await
 }
 
 /// Removes one, and with it another one that is nothing without it. Gives how many there were.

@@ -170,6 +170,54 @@ describe('an event of an account with keys of its own', () => {
   });
 });
 
+describe('two who change an account’s keys at once', () => {
+  const asked = async () =>
+    (await site.simulator.requests()).filter(({ path }) => path === '/v1/account').length;
+
+  /** What the first is answered, if this was done while Stripe was asked whose key it is. */
+  async function meanwhile(own, work) {
+    const before = await asked();
+    await site.simulator.fault('slow', { method: 'GET', path: '/v1/account', delay_ms: 60_000 });
+    const first = own.set('stripe_secret_key', own.rolled);
+    await until('Stripe is asked', async () => (await asked()) > before);
+    await work();
+    await site.simulator.calm();
+    return first;
+  }
+  const hints = async (own) => (await own.shown()).credentials.map(({ kind, hint }) => [kind, hint]);
+
+  test('do not undo each other’s: the last one looks at what was done', async () => {
+    const own = await listening();
+    const next = webhookSecret();
+    for (const work of [
+      () => own.set('stripe_webhook_secret', next),
+      () => own.remove('stripe_webhook_secret'),
+      () => own.remove('stripe_secret_key'),
+    ]) {
+      let done;
+      const answer = await meanwhile(own, async () => {
+        assert.ok([200, 204].includes((await work()).status));
+        done = await hints(own);
+      });
+      assertProblem(answer, 422, 'invalid-parameters');
+      assert.match(
+        answer.text,
+        /changed by another at the same time\. Nothing was changed: look at the list/,
+      );
+      assert.deepEqual(await hints(own), done);
+    }
+    assert.equal((await own.set('stripe_secret_key', own.rolled)).status, 200, 'control: nobody else');
+  });
+
+  test('to the same are both answered that it is done', async () => {
+    const own = await shop();
+    const answer = await meanwhile(own, async () => {
+      assert.equal((await own.set('stripe_secret_key', own.rolled)).status, 200);
+    });
+    assert.equal(answer.status, 200, answer.text);
+  });
+});
+
 describe('the reconciliation', () => {
   const breaks = () => model.all('SELECT break_id, stripe_account FROM breaks ORDER BY break_id');
   const booked = (id) =>
