@@ -1,5 +1,5 @@
 //! Scheduled tasks: the Cron Trigger runs all of them every few minutes. A task may run twice at once, or not at all for a while:
-//! the next run finds the same work. With the binding `TASKS` the reconciliation of each account has an [object](task_object) of its own, which
+//! the next run finds the same work. With the binding `TASKS` the reconciliation of each account has an object of its own (`task_object`), which
 //! runs it by its own alarm.
 
 pub mod adyen_compare;
