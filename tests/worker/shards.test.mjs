@@ -223,6 +223,19 @@ describe('ten shards', async () => {
     assert.ok(!(await desk.look('/admin/payments')).text.includes('did not answer'));
   });
 
+  test('while D1 does not say which shards there are, no list goes by what was known before', async () => {
+    assert.equal((await desk.look('/admin/payments')).status, 200);
+    assert.ok((await list(users.three)).data.length > 0);
+    await model.run('ALTER TABLE shards RENAME TO shards_out_of_reach');
+    try {
+      assert.ok((await users.three.ask('/payments')).status >= 500);
+      assert.ok((await desk.look('/admin/payments')).status >= 500);
+    } finally {
+      await model.run('ALTER TABLE shards_out_of_reach RENAME TO shards');
+    }
+    assert.ok((await list(users.three)).data.length > 0);
+  });
+
   test('an operator sets a layout that begins later than now, and not two of one moment', async () => {
     const ask = async (body, path = '') => {
       const answer = await site.fetch(`/admin/api/shards${path}`, {

@@ -95,6 +95,23 @@ pub fn home(layouts: &[Layout], owner: &str, made_at_ms: u64, object: &str, now_
     }
 }
 
+/// The same by layouts that were read some time ago, at `read_at_ms`. `None` where one that was set since, or a move that was begun since, may say
+/// otherwise: both begin [`LEAD_MS`] later than an operator asks for them. Half of this is left for the setting itself.
+pub fn home_by(
+    layouts: &[Layout],
+    read_at_ms: u64,
+    owner: &str,
+    made_at_ms: u64,
+    object: &str,
+    now_ms: u64,
+) -> Option<Home> {
+    let sure_until_ms = read_at_ms.saturating_add(LEAD_MS / 2);
+    let home = home(layouts, owner, made_at_ms, object, now_ms);
+    // What was made in a shard is moved nowhere; what was made in D1 may be.
+    let stays = home.shard.is_some() && !home.was_in_d1;
+    (made_at_ms < sure_until_ms && (stays || now_ms < sure_until_ms)).then_some(home)
+}
+
 /// The layout of payments that are made at a moment; `None` before the first.
 pub fn in_force(layouts: &[Layout], made_at_ms: u64) -> Option<&Layout> {
     let begun = layouts.iter().filter(|layout| layout.from_ms <= made_at_ms);
@@ -174,6 +191,59 @@ mod tests {
         assert_eq!(name(&layouts, "account:a", NOV - 1, "o", NOV), "D1");
         assert!(name(&layouts, "account:a", NOV, "o", NOV).starts_with("g1-2026-11-00"));
         assert!(name(&layouts, "account:a", NOV + 31 * DAY, "o", NOV).starts_with("g1-2026-12-00"));
+    }
+
+    /// Whatever an operator sets or moves at any time: what is known from before says the same, or says nothing.
+    #[test]
+    fn layouts_that_were_read_before_others_were_set_never_say_otherwise() {
+        let moving = |mut layout: Layout, since_ms, at_ms| {
+            (layout.moved_since_ms, layout.moved_at_ms) = (Some(since_ms), Some(at_ms));
+            layout
+        };
+        let set_ms = NOV + DAY;
+        let begins_ms = set_ms + LEAD_MS;
+        let first = layout(1, NOV, 10);
+        let changes = [
+            (vec![], vec![layout(1, begins_ms, 10)]),
+            (vec![first.clone()], vec![first.clone(), layout(2, begins_ms, 30)]),
+            (vec![first.clone()], vec![first.clone(), layout(2, begins_ms, 0)]),
+            (vec![first.clone()], vec![moving(first.clone(), 0, begins_ms)]),
+            // One that was to move later.
+            (
+                vec![moving(first.clone(), 0, begins_ms + LEAD_MS)],
+                vec![moving(first, 0, begins_ms + LEAD_MS), moving(layout(2, begins_ms, 30), 0, begins_ms)],
+            ),
+        ];
+        let (mut said, mut silent) = (0, 0);
+        for (before, after) in changes {
+            for minutes in 0..8 {
+                let now_ms = set_ms + minutes * LEAD_MS / 2;
+                for made_at_ms in [NOV - DAY, NOV, set_ms - 1, set_ms, begins_ms - 1, begins_ms, now_ms] {
+                    // The setting takes some seconds.
+                    let told = home_by(&before, set_ms + 5_000, "account:a", made_at_ms, "o", now_ms);
+                    let newer = home(&after, "account:a", made_at_ms, "o", now_ms);
+                    match told {
+                        Some(told) => {
+                            assert_eq!(told, newer, "made at {made_at_ms}, at {now_ms}: {after:?}");
+                            said += 1;
+                        }
+                        None => silent += 1,
+                    }
+                }
+            }
+        }
+        assert!(said > 50 && silent > 50, "{said} said, {silent} not");
+    }
+
+    /// Payments of a shard go on there while D1 does not answer, however long.
+    #[test]
+    fn what_was_made_in_a_shard_is_known_to_stay_there() {
+        let layouts = [layout(1, NOV, 10)];
+        let by = |made_at_ms, now_ms| home_by(&layouts, NOV + DAY, "account:a", made_at_ms, "o", now_ms);
+        assert!(by(NOV, NOV + 9 * DAY).is_some_and(|home| home.shard.is_some()));
+        assert_eq!(by(NOV + 2 * DAY, NOV + 2 * DAY), None);
+        assert!(by(NOV - 1, NOV + DAY + 1).is_some_and(|home| home.shard.is_none()));
+        assert_eq!(by(NOV - 1, NOV + 2 * DAY), None, "it may be moved meanwhile");
     }
 
     #[test]

@@ -58,38 +58,15 @@ pub fn is_bound(env: &Env) -> bool {
     })
 }
 
-/// The directory, as an isolate may go by it to write: some seconds old, and older while D1 does not answer.
-pub async fn known(env: &Env) -> Result<Rc<Directory>> {
-    if !is_bound(env) {
-        return Ok(Rc::default());
-    }
-    let known = KNOWN.with_borrow(Clone::clone);
-    match known {
-        Some((read_at_ms, directory)) if now_ms().saturating_sub(read_at_ms) < FRESH_MS => Ok(directory),
-        _ => fresh(env).await,
-    }
-}
-
-/// The directory as it is now; while D1 does not answer, as it was.
+/// The directory as it is now. Whoever lists must not leave out shards without a word: while D1 does not answer, this is an error.
 pub async fn fresh(env: &Env) -> Result<Rc<Directory>> {
     if !is_bound(env) {
         return Ok(Rc::default());
     }
     let read_at_ms = now_ms();
-    match read(env).await {
-        Ok(directory) => {
-            let directory = Rc::new(directory);
-            KNOWN.set(Some((read_at_ms, Rc::clone(&directory))));
-            Ok(directory)
-        }
-        Err(error) => match KNOWN.with_borrow(Clone::clone) {
-            Some((_, directory)) => {
-                log("error", &[("event", "shards_unreadable".into()), ("error", error.to_string().into())]);
-                Ok(directory)
-            }
-            None => Err(error),
-        },
-    }
+    let directory = Rc::new(read(env).await?);
+    KNOWN.set(Some((read_at_ms, Rc::clone(&directory))));
+    Ok(directory)
 }
 
 /// All of it in one statement: the oldest layout first, and the shards of the newest month. The columns of a layout have the names of its fields.
@@ -152,11 +129,29 @@ pub async fn home(env: &Env, about: Option<&JobPayment>, object: &str) -> Result
     let Some(JobPayment { owner, made_at_ms }) = about.filter(|_| is_bound(env)) else {
         return Ok(Home::of(d1));
     };
-    let directory = known(env).await?;
-    let home = placement::home(&directory.layouts, owner, *made_at_ms, object, now_ms());
+    let home = placed(env, owner, *made_at_ms, object).await?;
     let Some(shard) = home.shard else { return Ok(Home::of(d1)) };
     let db = shard_to_write(env, &d1, &shard).await?;
     Ok(Home { db, before: home.was_in_d1.then_some(d1) })
+}
+
+/// By a directory that is some seconds old. While D1 does not answer, by the one that is known, where no newer one can say otherwise.
+async fn placed(env: &Env, owner: &str, made_at_ms: u64, object: &str) -> Result<placement::Home> {
+    let known = KNOWN.with_borrow(Clone::clone);
+    if let Some((read_at_ms, directory)) = &known
+        && now_ms().saturating_sub(*read_at_ms) < FRESH_MS
+    {
+        return Ok(placement::home(&directory.layouts, owner, made_at_ms, object, now_ms()));
+    }
+    let error = match fresh(env).await {
+        Ok(directory) => return Ok(placement::home(&directory.layouts, owner, made_at_ms, object, now_ms())),
+        Err(error) => error,
+    };
+    log("error", &[("event", "shards_unreadable".into()), ("error", error.to_string().into())]);
+    let sure = known.and_then(|(read_at_ms, directory)| {
+        placement::home_by(&directory.layouts, read_at_ms, owner, made_at_ms, object, now_ms())
+    });
+    sure.ok_or(error)
 }
 
 /// A shard that is written down.
