@@ -92,15 +92,24 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         place: String,
     }
     let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let places = app.model.places().await?;
-    // Place after place: where one goes on names it, but for D1, which is the first.
+    // Place after place: where one goes on names it, but for D1, which is the first. One that is laid to rest between two pages is among them,
+    // too, and a page asks one place alone: there may be any number.
     let (place, after) = match query.after.strip_prefix(SHARD).and_then(|text| text.split_once(':')) {
         Some((name, after)) => (Some(name), after),
         None => (None, query.after.as_str()),
     };
-    let position = places.iter().position(|db| db.name() == place);
-    let Some((position, db)) = position.and_then(|position| Some((position, places.get(position)?))) else {
-        return Err(worker::Error::RustError(format!("there is no shard {}", place.unwrap_or_default())));
+    let directory = app.model.directory().await?;
+    let shards = &directory.all;
+    let (db, following) = match place {
+        None => (app.model.d1()?, shards.first()),
+        Some(name) => {
+            let Some(db) = app.model.shard(name).await? else {
+                let error = format!("there is no shard {name}: begin anew, without `after`");
+                return Err(worker::Error::RustError(error));
+            };
+            let position = shards.iter().position(|shard| shard.to_string() == name);
+            (db, position.and_then(|position| shards.get(position + 1)))
+        }
     };
     let (of_payments, of_keys) = match after {
         KEYS => (None, Some("")),
@@ -127,8 +136,8 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         None => after.to_owned(),
     };
     let next = last.or_else(|| of_payments.map(|_| KEYS)).map(here);
-    let following = || Some(format!("{SHARD}{}:", places.get(position + 1)?.name()?));
-    Ok(projected(rows.len(), next.or_else(following).as_deref()))
+    let next = next.or_else(|| Some(format!("{SHARD}{}:", following?)));
+    Ok(projected(rows.len(), next.as_deref()))
 }
 
 /// `POST /admin/settlement/answers`: the body is the file.

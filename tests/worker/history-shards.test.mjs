@@ -252,6 +252,13 @@ describe('history over shards', async () => {
     await all.putUp(place);
     const found = await desk.look('/admin/payments?q=order-of-later');
     assert.equal(found.header('location'), `/admin/payments/${id}`);
+    // A rebuild that has come here goes on though it rests.
+    const rebuild = await site.fetch(`/admin/payments/all/project?after=shard:${place}:`, {
+      method: 'POST',
+      headers: desk.bearer,
+    });
+    assert.equal(rebuild.status, 200, await rebuild.clone().text());
+    assert.match((await rebuild.json()).next, /^shard:/);
     const shown = await (await site.fetch('/admin/api/shards', { headers: desk.bearer })).json();
     assert.ok(shown.at_rest >= 1 && !shown.shards.includes(place), JSON.stringify(shown));
   });
