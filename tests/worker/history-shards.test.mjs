@@ -41,6 +41,10 @@ describe('history over shards', async () => {
   const user = client(site, 'token-of-one');
   after(() => site.close());
   before(() => all.lay(4, { from_ms: Date.now() - SHARDS_SINCE_DAYS * DAY_MS }));
+  // The bucket SETTLEMENT is not bound: of the time when it was there is a file that was not written. It keeps nothing back.
+  before(() =>
+    model.run("INSERT INTO settlement_files (day, name, closed_at_ms) VALUES ('2020-01-01', 'old.csv', 1)"),
+  );
 
   /** Where a payment stands: the name of a shard, or D1. */
   const placesOf = async (id) => {

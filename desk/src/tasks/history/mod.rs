@@ -31,8 +31,11 @@ use steps::{Bounds, Done, Files, OfShard, Place, Tables};
 pub(crate) const BUCKET: &str = "HISTORY";
 /// A day, in ms.
 const DAY_MS: u64 = 86_400_000;
-/// How long nothing may have changed, in ms: longer than a movement may be late for its settlement file, and than the queue keeps a snapshot.
+/// How long nothing may have changed, in ms: longer than the queue keeps a snapshot …
 const UNCHANGED_MS: u64 = 40 * DAY_MS;
+/// … and, with settlement files, than the 70 days for which a payment that is written anew is noted as one that came late (`payments_late`): the
+/// place to which it is moved meanwhile may have no line of it.
+const SETTLED_UNCHANGED_MS: u64 = 71 * DAY_MS;
 /// How long a run begins further steps, in ms.
 const RUN_MS: u64 = 60_000;
 
@@ -47,7 +50,12 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     let made_before_ms = began_at_ms.saturating_sub(after_ms);
     let model = ReadModel::of(env);
     let d1 = model.d1()?;
-    let unchanged_since_ms = began_at_ms.saturating_sub(UNCHANGED_MS).min(settled_until_ms(&d1).await?);
+    // Without this bucket no file is written any more: those that were keep nothing back.
+    let settled_until_ms = match env.bucket("SETTLEMENT") {
+        Ok(_) => Some(settled_until_ms(&d1).await?),
+        Err(_) => None,
+    };
+    let unchanged_since_ms = unchanged_since_ms(began_at_ms, settled_until_ms);
     let bounds = Bounds { made_before_ms, unchanged_since_ms, now_ms: began_at_ms };
     let shards = model.made_before(made_before_ms).await?;
     let of_shards = shards.iter().map(|(layout, db)| Place {
@@ -83,7 +91,15 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     Ok(result)
 }
 
-/// Until when what moved stands in a settlement file that is written, in ms since the epoch; no bound without such files.
+/// Since when nothing may have changed, with settlement files or without, in ms since the epoch.
+fn unchanged_since_ms(now_ms: u64, settled_until_ms: Option<u64>) -> u64 {
+    match settled_until_ms {
+        Some(until_ms) => now_ms.saturating_sub(SETTLED_UNCHANGED_MS).min(until_ms),
+        None => now_ms.saturating_sub(UNCHANGED_MS),
+    }
+}
+
+/// Until when what moved stands in a settlement file that is written, in ms since the epoch; no bound before the first.
 async fn settled_until_ms(db: &Db) -> Result<u64> {
     #[derive(Deserialize)]
     struct Settled {

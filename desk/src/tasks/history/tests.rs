@@ -12,6 +12,8 @@ use sha2::{Digest, Sha256};
 use super::parquet::tests::decode;
 use super::rows;
 use super::simulated::{Move, Off, PAYMENTS, World, finish, moved, names, run};
+use super::unchanged_since_ms;
+use crate::tasks::late::tests::read_model;
 
 fn play(world: &World, turns: u32) -> std::result::Result<(), String> {
     let waker = &mut Context::from_waker(Waker::noop());
@@ -239,4 +241,26 @@ fn what_is_not_over_stays() {
         }
         assert_eq!(count(&world.d1, "history_payments"), left, "{sql}");
     }
+}
+
+/// A payment that has left and is told anew, into a shard that has no line of it, must not seem to have come late: it stands in a file of D1.
+#[test]
+fn what_leaves_is_too_old_to_be_settled_once_more_elsewhere() {
+    let day_ms = 86_400_000;
+    let shard = read_model();
+    let now = "SELECT unixepoch() * 1000";
+    let now_ms = shard.query_row(now, (), |row| row.get::<_, i64>(0)).unwrap().cast_unsigned();
+    let is_late = |captured_at_ms: u64| {
+        let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                provider, attempt, shown, created_at_ms, updated_at_ms, captured_at_ms)
+            VALUES ('p' || ?1, 'o' || ?1, 1, 'account:a', 'succeeded', 1, 1, 0, 'usd', 'stripe', 1, '{}', ?1, ?1, ?1)";
+        shard.execute(sql, (captured_at_ms.cast_signed(),)).unwrap();
+        let late = "SELECT EXISTS (SELECT 1 FROM settlement_late WHERE at_ms = ?1)";
+        shard.query_row(late, (captured_at_ms.cast_signed(),), |row| row.get::<_, bool>(0)).unwrap()
+    };
+    let settled_until_ms = Some(now_ms - day_ms);
+    assert!(!is_late(unchanged_since_ms(now_ms, settled_until_ms)));
+    assert!(is_late(unchanged_since_ms(now_ms, None)), "without files of settlement it does not matter");
+    // What stands in no file yet stays, however old.
+    assert_eq!(unchanged_since_ms(now_ms, Some(now_ms - 90 * day_ms)), now_ms - 90 * day_ms);
 }
