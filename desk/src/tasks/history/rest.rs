@@ -5,19 +5,28 @@ use serde::Deserialize;
 use worker::Result;
 
 use super::steps::{OfShard, Tables, VOID_MS};
-use crate::tasks::shards::rows::{closed_breaks, take_breaks};
+use crate::tasks::shards::rows::{closed_breaks, copy_breaks};
 use runtime::db::Statement;
 
 /// D1: how often the shard `?1` was woken.
 const WAKES: &str = "SELECT wakes FROM shards WHERE name = ?1";
-/// The shard: it is marked with `?1` if it has no rows, nothing that came late is to be settled, no batch is being written, and no file of a void one (since `?2`) may still be deleted. A
+/// The shard: it has nothing that a list shows or a task works on. Breaks that are closed stay: they say that they are not to be opened anew.
+macro_rules! has_nothing {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM payments) AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM refunds)
+        AND NOT EXISTS (SELECT 1 FROM audit_records) AND NOT EXISTS (SELECT 1 FROM jobs)
+        AND NOT EXISTS (SELECT 1 FROM breaks WHERE state = 'open') AND NOT EXISTS (SELECT 1 FROM settlement_late)"
+    };
+}
+/// The shard: it is marked with `?1` if it has nothing, no batch is being written, and no file of a void one (since `?2`) may still be deleted. A
 /// mark is never replaced by a smaller one.
-const MARK: &str = "INSERT INTO shard_rest (id, mark) SELECT 1, ?1
-     WHERE NOT EXISTS (SELECT 1 FROM payments) AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM refunds)
-        AND NOT EXISTS (SELECT 1 FROM audit_records) AND NOT EXISTS (SELECT 1 FROM jobs) AND NOT EXISTS (SELECT 1 FROM breaks)
-        AND NOT EXISTS (SELECT 1 FROM settlement_late)
+const MARK: &str = concat!(
+    "INSERT INTO shard_rest (id, mark) SELECT 1, ?1 WHERE ",
+    has_nothing!(),
+    "
         AND NOT EXISTS (SELECT 1 FROM history_batches WHERE state != 'written' AND (state = 'writing' OR changed_at_ms > ?2))
-     ON CONFLICT (id) DO UPDATE SET mark = excluded.mark WHERE excluded.mark > shard_rest.mark";
+     ON CONFLICT (id) DO UPDATE SET mark = excluded.mark WHERE excluded.mark > shard_rest.mark"
+);
 const MARKED: &str = "SELECT mark FROM shard_rest";
 /// D1: the shard `?1` rests since `?3`, if it was woken `?2` times.
 const RESTS: &str =
@@ -34,7 +43,6 @@ pub(super) async fn lay<T: Tables>(tables: &T, shard: &OfShard<'_, T>, now_ms: u
         mark: u64,
     }
     let d1 = shard.d1;
-    give_closed_breaks(tables, d1).await?;
     let wakes: Vec<Wakes> = d1.rows(WAKES, vec![shard.name.into()]).await?;
     let Some(Wakes { wakes }) = wakes.into_iter().next() else { return Ok(false) };
     let void_since_ms = now_ms.saturating_sub(VOID_MS);
@@ -43,27 +51,28 @@ pub(super) async fn lay<T: Tables>(tables: &T, shard: &OfShard<'_, T>, now_ms: u
     if marked.first().is_none_or(|marked| marked.mark != wakes) {
         return Ok(false);
     }
+    // From here on nothing changes in it unless somebody wakes it.
+    show_closed_breaks(tables, d1).await?;
     let changed = d1.batch(vec![(RESTS, vec![shard.name.into(), wakes.into(), now_ms.into()])]).await?;
     Ok(changed.first().is_some_and(|rows| *rows > 0))
 }
 
-/// The breaks of a shard that are over go to D1, where the list of breaks goes on showing them. Between, they are in both, and are listed once.
-async fn give_closed_breaks<T: Tables>(tables: &T, d1: &T) -> Result<()> {
+/// The breaks of a shard that are over are written down in D1, too, where the list of breaks goes on showing them.
+async fn show_closed_breaks<T: Tables>(tables: &T, d1: &T) -> Result<()> {
     #[derive(Deserialize)]
     struct Text {
+        break_id: String,
         row: String,
     }
-    let rows: Vec<Text> = tables.rows(&closed_breaks(), vec![]).await?;
-    if rows.is_empty() {
-        return Ok(());
+    let mut after = String::new();
+    loop {
+        let rows: Vec<Text> = tables.rows(&closed_breaks(), vec![after.as_str().into()]).await?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after.clone_from(&last.break_id);
+        let rows: Vec<String> = rows.into_iter().map(|text| text.row).collect();
+        let Statement { sql, values } = copy_breaks(&serde_json::to_string(&rows)?);
+        d1.batch(vec![(sql.as_str(), values)]).await?;
     }
-    let rows: Vec<String> = rows.into_iter().map(|text| text.row).collect();
-    let [written, deleted] = take_breaks(&serde_json::to_string(&rows)?);
-    let run = async |tables: &T, Statement { sql, values }: Statement| {
-        tables.batch(vec![(sql.as_str(), values)]).await
-    };
-    run(d1, written).await?;
-    run(tables, deleted).await.map(drop)
 }
 
 #[cfg(test)]
@@ -132,7 +141,11 @@ mod tests {
     }
 
     impl Tables for At<'_> {
-        async fn rows<T: serde::de::DeserializeOwned>(&self, sql: &str, _: Vec<Value>) -> Result<Vec<T>> {
+        async fn rows<T: serde::de::DeserializeOwned>(
+            &self,
+            sql: &str,
+            values: Vec<Value>,
+        ) -> Result<Vec<T>> {
             turn().await;
             let rows: Vec<serde_json::Value> = match sql {
                 WAKES => number(self.1, "SELECT wakes FROM shards")
@@ -141,9 +154,11 @@ mod tests {
                     .collect(),
                 MARKED => number(self.1, sql).map(|mark| json!({ "mark": mark })).into_iter().collect(),
                 breaks => {
+                    let Some(Value::Text(after)) = values.first() else { panic!("{breaks}") };
                     let mut statement = self.1.prepare(breaks).unwrap();
-                    let rows = statement.query_map((), |row| row.get::<_, String>(0)).unwrap();
-                    rows.map(|row| json!({ "row": row.unwrap() })).collect()
+                    let rows = statement.query_map((after,), |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+                    let rows = rows.map(Result::<(String, String), _>::unwrap);
+                    rows.map(|(id, row)| json!({ "break_id": id, "row": row })).collect()
                 }
             };
             rows.into_iter().map(|row| serde_json::from_value(row).map_err(Error::from)).collect()
@@ -311,22 +326,35 @@ mod tests {
         }
     }
 
-    /// A break that is over goes to D1, as it is.
+    /// Breaks that are over are listed in D1 as they are, and stay where they keep others from being opened anew.
     #[test]
-    fn closed_breaks_are_listed_in_d1_afterwards() {
+    fn closed_breaks_are_listed_in_d1_and_stay_closed() {
         let world = World::new(1, Off::Nothing);
-        let sql =
-            "INSERT INTO breaks (break_id, kind, provider, state, note, first_seen_at_ms, last_seen_at_ms)
-            VALUES ('b', 'capture_failed', 'stripe', 'accepted', 'it is known', 1, 2)";
-        world.shard.execute_batch(sql).unwrap();
-        for _ in 0..2 {
+        let all = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 250)
+            INSERT INTO breaks (break_id, kind, provider, state, note, first_seen_at_ms, last_seen_at_ms)
+            SELECT 'b' || n, 'capture_failed', 'stripe', 'accepted', 'it is known', 1, 2 FROM n";
+        world.shard.execute_batch(all).unwrap();
+        let lay = || {
             let mut work = Box::pin(world.lay());
             while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
-        }
+        };
+        lay();
         assert!(world.rests());
-        let shown = "SELECT break_id || ' ' || state || ' ' || note || ' ' || last_seen_at_ms FROM breaks";
-        let shown: String = world.d1.query_row(shown, (), |row| row.get(0)).unwrap();
-        assert_eq!(shown, "b accepted it is known 2");
-        assert_eq!(number(&world.shard, "SELECT count(*) FROM breaks"), Some(0));
+        let shown = |db: &Connection, note: &str| {
+            let sql = "SELECT count(*) FROM breaks WHERE state = 'accepted' AND note = ?1";
+            db.query_row(sql, (note,), |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!((shown(&world.d1, "it is known"), shown(&world.shard, "it is known")), (250, 250));
+        // Whoever finds the same again leaves it as it is: so do the statements of the sweep.
+        let again = "INSERT INTO breaks (break_id, kind, provider, state, first_seen_at_ms, last_seen_at_ms)
+            VALUES ('b7', 'capture_failed', 'stripe', 'open', 3, 3) ON CONFLICT DO NOTHING";
+        assert_eq!(world.shard.execute(again, ()).unwrap(), 0);
+        // What became of one after it was woken is listed once it rests again.
+        let later = "UPDATE breaks SET note = 'known for long', last_seen_at_ms = 4 WHERE break_id = 'b7'";
+        world.shard.execute_batch(later).unwrap();
+        run(&world.d1, WAKE, vec![NAME.into()]);
+        lay();
+        assert!(world.rests());
+        assert_eq!((shown(&world.d1, "it is known"), shown(&world.d1, "known for long")), (249, 1));
     }
 }

@@ -214,14 +214,17 @@ fn of_refund(column: &str) -> String {
     }
 }
 
-/// The breaks of a shard that are over, some of them: no payment of theirs needs to be there.
+/// The breaks of a shard that are over: the first ones after `?1`, with their ids.
 pub(in crate::tasks) fn closed_breaks() -> String {
-    format!("SELECT {} AS row FROM breaks WHERE state != 'open' LIMIT 100", BREAKS.row())
+    let row = BREAKS.row();
+    format!(
+        "SELECT break_id, {row} AS row FROM breaks WHERE state != 'open' AND break_id > ?1 ORDER BY break_id LIMIT 100"
+    )
 }
 
-/// Takes breaks in elsewhere, and deletes them where they were read.
-pub(in crate::tasks) fn take_breaks(rows: &str) -> [Statement; 2] {
-    [BREAKS.write(rows, "{}"), BREAKS.delete(rows)]
+/// Writes them down elsewhere, too: the newer one stays.
+pub(in crate::tasks) fn copy_breaks(rows: &str) -> Statement {
+    Table { merge: Merge::Newer("last_seen_at_ms"), ..BREAKS }.write(rows, "{}")
 }
 
 impl Table {
