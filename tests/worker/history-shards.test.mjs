@@ -289,6 +289,22 @@ describe('history over shards', async () => {
     });
   });
 
+  test('a shard that rests by D1 alone is woken by a run, and its rows are listed', async () => {
+    const { id, place } = made.later;
+    assert.ok(await rests(place));
+    // As an earlier release would: it writes there and knows of no mark.
+    await all.rowsIn(place, 'DELETE FROM shard_rest');
+    await told(id);
+    await until('its row is there', async () => (await placesOf(id)).length > 0);
+    assert.ok(await rests(place));
+    assert.ok(!(await desk.look('/admin/payments')).text.includes(id));
+    await until('a run has looked into it', async () => {
+      await tick();
+      return !(await rests(place));
+    });
+    assert.ok((await desk.look('/admin/payments')).text.includes(id));
+  });
+
   test('one that has left from D1 and is moved later leaves from its shard, with nothing twice', async () => {
     const { id } = made.inD1;
     const before = (await inFiles('audit')).filter(({ object }) => object === objectId(id)).length;

@@ -134,6 +134,7 @@ const EXCEPTIONS = [
     step: 'SCAN',
     bound: 'whether a shard has any row: the first one is enough',
   },
+  { statement: 'AS is_at_rest', step: 'SCAN', bound: 'the same, of one that is said to have none' },
   {
     statement: "AS row FROM breaks WHERE state != 'open'",
     step: '(break_id>?)',

@@ -244,6 +244,17 @@ impl ReadModel {
         Ok(std::iter::once(self.d1()?).chain(shards).collect())
     }
 
+    /// Some of the shards at rest, each as probable as the others: those after one that `chance` says.
+    pub async fn at_rest(&self, chance: u64, most: usize) -> Result<Vec<Db>> {
+        let directory = self.directory().await?;
+        let awake: BTreeSet<&ShardName> = directory.shards.iter().collect();
+        let resting: Vec<&ShardName> = directory.all.iter().filter(|name| !awake.contains(name)).collect();
+        let first = chance.checked_rem(u64::try_from(resting.len()).unwrap_or(u64::MAX)).unwrap_or(0);
+        let some =
+            resting.iter().cycle().skip(usize::try_from(first).unwrap_or(0)).take(most.min(resting.len()));
+        Ok(some.map(|name| shard(&self.env, name)).collect())
+    }
+
     /// The shard of this name, where there is one.
     pub async fn shard(&self, name: &str) -> Result<Option<Db>> {
         let directory = self.directory().await?;

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::tasks::bucket::only_new;
 use messages::placement::{self, ShardName};
 use runtime::db::{Db, Statement, Value};
+use runtime::log::log;
 use runtime::places::ReadModel;
 use steps::{Bounds, Done, Files, OfShard, Place, Tables};
 
@@ -36,6 +37,8 @@ const UNCHANGED_MS: u64 = 40 * DAY_MS;
 /// … and, with settlement files, than the 70 days for which a payment that is written anew is noted as one that came late (`payments_late`): the
 /// place to which it is moved meanwhile may have no line of it.
 const SETTLED_UNCHANGED_MS: u64 = 71 * DAY_MS;
+/// How many shards at rest one run looks at.
+const CHECKED: usize = 4;
 /// How long a run begins further steps, in ms.
 const RUN_MS: u64 = 60_000;
 
@@ -58,6 +61,7 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     let unchanged_since_ms = unchanged_since_ms(began_at_ms, settled_until_ms);
     let bounds = Bounds { made_before_ms, unchanged_since_ms, now_ms: began_at_ms };
     let shards = model.made_before(made_before_ms).await?;
+    let at_rest = model.at_rest(began_at_ms, CHECKED).await?;
     let of_shards = shards.iter().map(|(layout, db)| Place {
         tables: db,
         shard: db.name().map(|name| OfShard { name, d1: &d1, from_ms: layout.from_ms }),
@@ -79,10 +83,27 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
             Err(error) => drop(run.failed.insert(shard.name, error)),
         }
     }
+    let mut woken = 0;
+    for (db, name) in at_rest.iter().filter_map(|db| Some((db, db.name()?))) {
+        let told = |level: &str, event: &str, error: Option<String>| {
+            log(level, &[("event", event.into()), ("shard", name.into()), ("error", error.into())]);
+        };
+        match rest::check(db, name, &d1).await {
+            Ok(false) => {}
+            Ok(true) => {
+                woken += 1;
+                told("error", "shard_did_not_rest", None);
+            }
+            // Nothing waits for it: a later run looks again.
+            Err(error) => told("warn", "shard_rest_unchecked", Some(error.to_string())),
+        }
+    }
     let Done { left, files, void, incomplete, .. } = run.done;
     let mut result = json!({ "left": left, "files": files, "void": void, "incomplete": incomplete });
-    if let (true, Some(result)) = (resting > 0, result.as_object_mut()) {
-        result.insert("resting".to_owned(), resting.into());
+    for (what, number) in [("resting", resting), ("woken", woken)] {
+        if let (true, Some(result)) = (number > 0, result.as_object_mut()) {
+            result.insert(what.to_owned(), number.into());
+        }
     }
     if let (false, Some(result)) = (run.failed.is_empty(), result.as_object_mut()) {
         let failed = run.failed.iter().map(|(place, error)| ((*place).to_owned(), error.to_string().into()));

@@ -7,6 +7,7 @@ use worker::Result;
 use super::steps::{OfShard, Tables, VOID_MS};
 use crate::tasks::shards::rows::{closed_breaks, copy_breaks};
 use runtime::db::Statement;
+use runtime::rest::WAKE;
 
 /// D1: how often the shard `?1` was woken.
 const WAKES: &str = "SELECT wakes FROM shards WHERE name = ?1";
@@ -28,6 +29,10 @@ const MARK: &str = concat!(
      ON CONFLICT (id) DO UPDATE SET mark = excluded.mark WHERE excluded.mark > shard_rest.mark"
 );
 const MARKED: &str = "SELECT mark FROM shard_rest";
+/// The shard: it is as D1 says of one that rests. If not, that came about without this release: one before wakes no shard, and D1 may have been taken
+/// back to an earlier moment.
+const IS_AT_REST: &str =
+    concat!("SELECT EXISTS (SELECT 1 FROM shard_rest) AND ", has_nothing!(), " AS is_at_rest");
 /// D1: the shard `?1` rests since `?3`, if it was woken `?2` times.
 const RESTS: &str =
     "UPDATE shards SET rests_since_ms = ?3 WHERE name = ?1 AND wakes = ?2 AND rests_since_ms IS NULL";
@@ -55,6 +60,20 @@ pub(super) async fn lay<T: Tables>(tables: &T, shard: &OfShard<'_, T>, now_ms: u
     show_closed_breaks(tables, d1).await?;
     let changed = d1.batch(vec![(RESTS, vec![shard.name.into(), wakes.into(), now_ms.into()])]).await?;
     Ok(changed.first().is_some_and(|rows| *rows > 0))
+}
+
+/// Looks whether a shard of which D1 says that it rests does, and wakes it otherwise: that may be done at any time. Gives whether it was woken.
+pub(super) async fn check<T: Tables>(tables: &T, shard: &str, d1: &T) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Found {
+        is_at_rest: u8,
+    }
+    let found: Vec<Found> = tables.rows(IS_AT_REST, vec![]).await?;
+    if found.first().is_some_and(|found| found.is_at_rest == 1) {
+        return Ok(false);
+    }
+    d1.batch(vec![(WAKE, vec![shard.into()])]).await?;
+    Ok(true)
 }
 
 /// The breaks of a shard that are over are written down in D1, too, where the list of breaks goes on showing them.
@@ -90,7 +109,7 @@ mod tests {
     use super::*;
     use crate::tasks::late::tests::read_model;
     use runtime::db::Value;
-    use runtime::rest::{Asked, UNMARK, WAKE, waking};
+    use runtime::rest::{Asked, UNMARK, waking};
 
     const NAME: &str = "g1-2025-10-003";
     const NOW_MS: u64 = 1_900_000_000_000;
@@ -152,6 +171,7 @@ mod tests {
                     .map(|wakes| json!({ "wakes": wakes }))
                     .into_iter()
                     .collect(),
+                IS_AT_REST => vec![json!({ "is_at_rest": number(self.1, sql) })],
                 MARKED => number(self.1, sql).map(|mark| json!({ "mark": mark })).into_iter().collect(),
                 breaks => {
                     let Some(Value::Text(after)) = values.first() else { panic!("{breaks}") };
@@ -324,6 +344,41 @@ mod tests {
             while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
             assert_eq!(world.rests(), rests, "{sql}");
         }
+    }
+
+    /// What a release did that knows nothing of rest, or D1 after it was taken back: without this look no list would show it ever again.
+    #[test]
+    fn a_shard_that_rests_by_d1_alone_is_woken() {
+        let check = |world: &World| {
+            let mut work = Box::pin(async {
+                let (shard, d1) = (At(world, &world.shard), At(world, &world.d1));
+                super::check(&shard, NAME, &d1).await.unwrap()
+            });
+            loop {
+                if let Poll::Ready(woken) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    assert_eq!(world.rests(), !woken);
+                    return woken;
+                }
+            }
+        };
+        let at_rest = || {
+            let world = World::new(1, Off::Nothing);
+            let mut work = Box::pin(world.lay());
+            while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+            drop(work);
+            assert!(world.rests());
+            world
+        };
+        assert!(!check(&at_rest()), "it does rest");
+        let world = at_rest();
+        world
+            .shard
+            .execute_batch("INSERT INTO audit_records VALUES ('o', 1, 7, 'account:a', 'x', 's', '{}')")
+            .unwrap();
+        assert!(check(&world), "it was written without waking");
+        let world = at_rest();
+        world.shard.execute_batch("DELETE FROM shard_rest").unwrap();
+        assert!(check(&world), "whoever writes would not wake it");
     }
 
     /// Breaks that are over are listed in D1 as they are, and stay where they keep others from being opened anew.
