@@ -176,7 +176,7 @@ pub struct ReadModel {
     directory: OnceCell<Rc<Directory>>,
     /// The shards that did not answer.
     silent: RefCell<BTreeSet<String>>,
-    /// Whether there are more than are asked.
+    /// Whether there are more than are asked, or more rows than are looked through.
     pub(crate) is_cut: Cell<bool>,
     /// Whether those at rest are asked, too.
     is_of_all: Cell<bool>,
@@ -359,7 +359,9 @@ impl ReadModel {
         let shards = if all == 1 { "shard" } else { "shards" };
         match (silent.len(), self.is_cut.get()) {
             (0, false) => None,
-            (0, true) => Some(format!("Of {all} {shards} only the newest were asked: search for less.")),
+            (0, true) => {
+                Some(format!("D1 and {all} {shards} have more than was looked through: search for less."))
+            }
             (1, _) => {
                 Some(format!("1 of {all} {shards} did not answer ({named}): what it has is missing here."))
             }
