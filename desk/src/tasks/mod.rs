@@ -36,6 +36,8 @@ mod settlement_run;
 mod settlement_shards;
 mod settlement_write;
 pub(crate) mod shards;
+#[cfg(test)]
+mod simulation;
 mod sweep;
 mod task_object;
 

@@ -97,17 +97,16 @@ async fn show_closed_breaks<T: Tables>(tables: &T, d1: &T) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::future::poll_fn;
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
     use rusqlite::Connection;
-    use rusqlite::types::Value as Sql;
     use serde_json::json;
     use worker::Error;
 
     use super::*;
     use crate::tasks::late::tests::read_model;
+    use crate::tasks::simulation::{Rng, bound, turn};
     use runtime::db::Value;
     use runtime::rest::{Asked, UNMARK, waking};
 
@@ -129,7 +128,7 @@ mod tests {
     struct World {
         d1: Connection,
         shard: Connection,
-        dice: Cell<u64>,
+        rng: Rng,
         written: Cell<u64>,
         off: Off,
     }
@@ -137,22 +136,8 @@ mod tests {
     /// A place of the world.
     struct At<'a>(&'a World, &'a Connection);
 
-    async fn turn() {
-        let mut is_over = false;
-        poll_fn(|_| match std::mem::replace(&mut is_over, true) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
-    }
-
     fn run(db: &Connection, sql: &str, values: Vec<Value>) -> usize {
-        let values = values.into_iter().map(|value| match value {
-            Value::Null => Sql::Null,
-            Value::Number(number) => Sql::Integer(number.cast_signed()),
-            Value::Text(text) => Sql::Text(text),
-        });
-        db.execute(sql, rusqlite::params_from_iter(values)).unwrap()
+        db.execute(sql, bound(&values)).unwrap()
     }
 
     fn number(db: &Connection, sql: &str) -> Option<u64> {
@@ -201,21 +186,12 @@ mod tests {
             let world = Self {
                 d1: read_model(),
                 shard: read_model(),
-                dice: Cell::new(seed * 2 + 1),
+                rng: Rng::new(seed),
                 written: Cell::new(0),
                 off,
             };
             run(&world.d1, "INSERT INTO shards (name, made_at_ms) VALUES (?1, 1)", vec![NAME.into()]);
             world
-        }
-
-        fn roll(&self, sides: u64) -> u64 {
-            let mut dice = self.dice.get();
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            self.dice.set(dice);
-            (dice >> 11) % sides
         }
 
         /// As `src/shard.mjs`: what leaves the mark as it is and changes something is undone.
@@ -283,13 +259,13 @@ mod tests {
             };
             let mut works = [0, 1, 2, 3].map(begin);
             for _ in 0..2_000 {
-                let which = self.roll(4) as usize;
-                match self.roll(30) {
+                let which = self.rng.roll(4) as usize;
+                match self.rng.roll(30) {
                     0 => works[which] = begin(which),
                     // All has left.
                     1..=3 => drop(run(&self.shard, "DELETE FROM audit_records", vec![])),
                     // Writers come now and then.
-                    _ if which >= 2 && self.roll(4) > 0 => {}
+                    _ if which >= 2 && self.rng.roll(4) > 0 => {}
                     _ => {
                         if works[which].as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
                             works[which] = begin(which);

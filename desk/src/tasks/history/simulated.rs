@@ -4,11 +4,11 @@
 #[cfg(test)]
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use rusqlite::types::{Value as Sql, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 use serde_json::{Map, Value as Json};
 use worker::{Error, Result};
@@ -17,6 +17,7 @@ use super::steps::{Bounds, Done, Files, OfShard, Place, Tables};
 use super::{statements, turns};
 use crate::tasks::late::tests::read_model;
 use crate::tasks::shards::mover::{self, Cursor, Stores};
+use crate::tasks::simulation::{self, bound};
 use messages::placement::{self, Layout, ShardName};
 use runtime::db::{Statement, Value};
 
@@ -200,7 +201,7 @@ impl World {
 
     /// Somebody else's turn comes first; then it fails, is done and its answer is lost, or is done.
     async fn turn<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        Turn(false).await;
+        simulation::turn().await;
         let lost = || Err(Error::RustError("lost".to_owned()));
         match if self.is_calm.get() { 99 } else { self.random(40) } {
             0 => lost(),
@@ -239,7 +240,7 @@ fn record(db: &Connection, payment: u32, audit_id: u32) {
 }
 
 fn put_rows(db: &Connection, sql: &str, values: Vec<Value>) -> Result<usize> {
-    db.execute(sql, bound(values)).map_err(|error| Error::RustError(format!("{error}: {sql}")))
+    db.execute(sql, bound(&values)).map_err(|error| Error::RustError(format!("{error}: {sql}")))
 }
 
 /// What a place is in the world.
@@ -264,30 +265,6 @@ impl At<'_> {
 /// What may not leave where it is moved, as the statements say it.
 const IS_MOVED: &str = "slots > 0 AND";
 
-/// Gives way once.
-struct Turn(bool);
-
-impl Future for Turn {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-fn bound(values: Vec<Value>) -> rusqlite::ParamsFromIter<Vec<Sql>> {
-    rusqlite::params_from_iter(
-        values
-            .into_iter()
-            .map(|value| match value {
-                Value::Null => Sql::Null,
-                Value::Number(number) => Sql::Integer(number.try_into().unwrap()),
-                Value::Text(text) => Sql::Text(text),
-            })
-            .collect(),
-    )
-}
-
 impl Tables for At<'_> {
     async fn rows<T: serde::de::DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
         let sql = match self.world.off {
@@ -298,7 +275,7 @@ impl Tables for At<'_> {
         self.turn(|| {
             let mut statement = self.db.prepare(&sql).unwrap();
             let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
-            let mut found = statement.query(bound(values)).unwrap();
+            let mut found = statement.query(bound(&values)).unwrap();
             let mut rows = Vec::new();
             while let Some(row) = found.next().unwrap() {
                 let cell = |index| match row.get_ref(index).unwrap() {
@@ -359,7 +336,7 @@ impl Stores for World {
         assert_eq!(place, None, "only D1 is read");
         let rows = self.turn(|| {
             let mut statement = self.d1.prepare(sql).unwrap();
-            let rows = statement.query_map(bound(values), |row| row.get(0)).unwrap();
+            let rows = statement.query_map(bound(&values), |row| row.get(0)).unwrap();
             Ok(rows.map(|row| row.unwrap()).collect())
         });
         rows.await.map_err(|error| error.to_string())

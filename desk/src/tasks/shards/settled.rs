@@ -16,9 +16,10 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::mover::{self, Cursor};
-use super::settled_payments::{Payment, block, database, json_rows, transaction, turn, write};
+use super::settled_payments::{Payment, block, database, json_rows, transaction, write};
 use crate::tasks::settlement_job;
 use crate::tasks::settlement_run::Stores;
+use crate::tasks::simulation::{Rng, turn};
 use messages::placement::{self, LEAD_MS, Layout, STRAGGLE_MS, ShardName};
 use runtime::db::{Statement, Value};
 
@@ -64,7 +65,7 @@ struct World {
     cursor: RefCell<Option<Cursor>>,
     down: RefCell<Option<String>>,
     protection: Protection,
-    dice: Cell<u64>,
+    rng: Rng,
 }
 
 impl World {
@@ -85,19 +86,10 @@ impl World {
             cursor: RefCell::default(),
             down: RefCell::default(),
             protection,
-            dice: Cell::new(seed * 2 + 1),
+            rng: Rng::new(seed),
         };
         world.passes(0);
         world
-    }
-
-    fn roll(&self, sides: u64) -> u64 {
-        let mut dice = self.dice.get();
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        self.dice.set(dice);
-        (dice >> 11) % sides
     }
 
     /// Time goes on: what an operator does at its time, and what is told.
@@ -143,20 +135,20 @@ impl World {
         let now_ms = self.now_ms.get();
         let mut payments = self.payments.borrow_mut();
         let number = payments.len();
-        let number = if number < 4 || self.roll(2) == 0 {
+        let number = if number < 4 || self.rng.roll(2) == 0 {
             let (object, owner) = (format!("{number:064x}"), format!("account:{}", number % 4));
             payments.push(Payment { object, owner, made_at_ms: now_ms, versions: Vec::new(), told: 0 });
             number
         } else {
-            usize::try_from(self.roll(number as u64)).unwrap()
+            usize::try_from(self.rng.roll(number as u64)).unwrap()
         };
         let payment = &mut payments[number];
         if payment.versions.len() < 5 {
             payment.versions.push(now_ms);
-            let is_held_up = (MOVE_MS - DAY_MS..MOVE_MS).contains(&now_ms) && self.roll(2) == 0;
-            let until_moved_ms = (MOVE_MS + LEAD_MS).saturating_sub(now_ms) + 1_000 * self.roll(240);
+            let is_held_up = (MOVE_MS - DAY_MS..MOVE_MS).contains(&now_ms) && self.rng.roll(2) == 0;
+            let until_moved_ms = (MOVE_MS + LEAD_MS).saturating_sub(now_ms) + 1_000 * self.rng.roll(240);
             let late_ms =
-                [2_000, 2_000, 2_000, 70 * 60_000, 5 * HOUR_MS, 30 * HOUR_MS][self.roll(6) as usize];
+                [2_000, 2_000, 2_000, 70 * 60_000, 5 * HOUR_MS, 30 * HOUR_MS][self.rng.roll(6) as usize];
             let late_ms = if is_held_up { until_moved_ms } else { late_ms };
             self.on_the_way.borrow_mut().insert((now_ms + late_ms, number, payment.versions.len()));
         }
@@ -174,7 +166,7 @@ impl World {
             home.was_in_d1 && layout.moved_at_ms.is_some_and(|at_ms| now_ms < at_ms + STRAGGLE_MS)
         });
         let mut shards = self.shards.borrow_mut();
-        let place = match home.shard.filter(|_| !is_straggler || self.roll(2) == 0) {
+        let place = match home.shard.filter(|_| !is_straggler || self.rng.roll(2) == 0) {
             Some(shard) => &*shards.entry(self.written_down(&shard)).or_insert_with(|| database(&self.clock)),
             None => &self.d1,
         };
@@ -233,13 +225,13 @@ impl World {
     fn play(&self) {
         let mut all: [Option<Pin<Box<dyn Future<Output = ()> + '_>>>; 3] = [None, None, None];
         while self.now_ms.get() < OPENS_MS + 6 * DAY_MS {
-            let one = usize::try_from(self.roll(3)).unwrap();
-            match self.roll(60) {
+            let one = usize::try_from(self.rng.roll(3)).unwrap();
+            match self.rng.roll(60) {
                 0 => all[one] = None,
                 1 | 2 if self.now_ms.get() < OPENS_MS + 5 * DAY_MS => self.something_happens(),
                 3 => {
                     let now_ms = self.now_ms.get();
-                    let ms = [60_000, 40 * 60_000, 3 * HOUR_MS][self.roll(3) as usize];
+                    let ms = [60_000, 40 * 60_000, 3 * HOUR_MS][self.rng.roll(3) as usize];
                     if (MOVE_MS..MOVE_MS + MOVES_FOR_MS).contains(&now_ms) {
                         self.passes(1_000);
                     } else {
@@ -248,9 +240,9 @@ impl World {
                         self.passes(if now_ms < MOVE_MS { ms.min(MOVE_MS - now_ms) } else { ms });
                     }
                 }
-                4 if self.roll(10) == 0 => {
+                4 if self.rng.roll(10) == 0 => {
                     let shards = self.shards.borrow();
-                    let one = self.roll(shards.len() as u64 * 2 + 1) as usize;
+                    let one = self.rng.roll(shards.len() as u64 * 2 + 1) as usize;
                     self.down.replace(shards.keys().nth(one).cloned());
                 }
                 5..10 => self.passes(1_000),

@@ -1,18 +1,18 @@
 //! What the simulation of the settlement over places needs: databases with its clock, and payments that are written into them.
 
 #[cfg(test)]
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::types::{Value as Sql, ValueRef};
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::types::ValueRef;
 use serde_json::{Map, Value as Json, json};
 
 use crate::tasks::late::tests::read_model;
-use runtime::db::{Statement, Value};
+use crate::tasks::simulation::bound;
+use runtime::db::Statement;
 
 pub(super) struct Payment {
     pub(super) object: String,
@@ -24,19 +24,10 @@ pub(super) struct Payment {
     pub(super) told: usize,
 }
 
-pub(super) fn bound(values: &[Value]) -> Vec<Sql> {
-    let bound = |value: &Value| match value {
-        Value::Null => Sql::Null,
-        Value::Number(number) => Sql::Integer(number.cast_signed()),
-        Value::Text(text) => Sql::Text(text.clone()),
-    };
-    values.iter().map(bound).collect()
-}
-
 pub(super) fn json_rows(connection: &Connection, Statement { sql, values }: &Statement) -> Vec<Json> {
     let mut statement = connection.prepare_cached(sql).unwrap();
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let rows = statement.query_map(params_from_iter(bound(values)), |row| {
+    let rows = statement.query_map(bound(values), |row| {
         let mut object = Map::new();
         for (place, name) in names.iter().enumerate() {
             let value = match row.get_ref(place)? {
@@ -49,16 +40,6 @@ pub(super) fn json_rows(connection: &Connection, Statement { sql, values }: &Sta
         Ok(Json::Object(object))
     });
     rows.unwrap().map(Result::unwrap).collect()
-}
-
-/// Somebody else's turn.
-pub(super) async fn turn() {
-    let mut is_over = false;
-    poll_fn(|_| match std::mem::replace(&mut is_over, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
 }
 
 pub(super) fn database(clock: &Arc<AtomicI64>) -> Connection {
@@ -82,7 +63,7 @@ pub(super) fn block<T>(work: impl Future<Output = T>) -> T {
 pub(super) fn transaction(connection: &Connection, statements: &[Statement]) -> Vec<usize> {
     connection.execute_batch("BEGIN").unwrap();
     let run = |Statement { sql, values }: &Statement| {
-        connection.prepare_cached(sql).unwrap().execute(params_from_iter(bound(values))).unwrap()
+        connection.prepare_cached(sql).unwrap().execute(bound(values)).unwrap()
     };
     let changed = statements.iter().map(run).collect();
     connection.execute_batch("COMMIT").unwrap();

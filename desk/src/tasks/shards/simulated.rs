@@ -2,17 +2,16 @@
 //! doubled ones, to the right place and to D1. In the end each payment stands in its shard, once, as it was told last.
 
 #[cfg(test)]
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use rusqlite::Connection;
-use rusqlite::types::Value as Sql;
 
 use super::mover::{self, Cursor, Stores};
 use crate::tasks::late::tests::read_model;
+use crate::tasks::simulation::{Rng, bound, turn};
 use messages::placement::{self, Layout, ShardName};
 use runtime::db::{Statement, Value};
 
@@ -27,7 +26,7 @@ struct World {
     /// The newest version of each payment that an object has told.
     told: RefCell<Vec<u64>>,
     cursor: RefCell<Option<Cursor>>,
-    dice: Cell<u64>,
+    rng: Rng,
     /// The control: what was changed meanwhile is deleted, too.
     is_careless: bool,
     /// This shard does not answer.
@@ -35,26 +34,11 @@ struct World {
 }
 
 fn run(connection: &Connection, Statement { sql, values }: &Statement) -> usize {
-    let values = values.iter().map(|value| match value {
-        Value::Null => Sql::Null,
-        Value::Number(number) => Sql::Integer(number.cast_signed()),
-        Value::Text(text) => Sql::Text(text.clone()),
-    });
-    connection.execute(sql, rusqlite::params_from_iter(values)).unwrap()
+    connection.execute(sql, bound(values)).unwrap()
 }
 
 fn statement(sql: &str, values: Vec<Value>) -> Statement {
     Statement::new(sql, values)
-}
-
-/// Somebody else's turn.
-async fn turn() {
-    let mut is_over = false;
-    poll_fn(|_| match std::mem::replace(&mut is_over, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
 }
 
 impl Stores for World {
@@ -66,13 +50,8 @@ impl Stores for World {
     ) -> Result<Vec<String>, String> {
         turn().await;
         assert_eq!(place, None, "only D1 is read");
-        let values = values.into_iter().map(|value| match value {
-            Value::Null => Sql::Null,
-            Value::Number(number) => Sql::Integer(number.cast_signed()),
-            Value::Text(text) => Sql::Text(text),
-        });
         let mut statement = self.d1.prepare(sql).unwrap();
-        let rows = statement.query_map(rusqlite::params_from_iter(values), |row| row.get(0)).unwrap();
+        let rows = statement.query_map(bound(&values), |row| row.get(0)).unwrap();
         Ok(rows.map(Result::unwrap).collect())
     }
 
@@ -123,7 +102,7 @@ impl World {
             layouts: vec![layout],
             told: RefCell::new(vec![0; PAYMENTS]),
             cursor: RefCell::new(None),
-            dice: Cell::new(seed * 2 + 1),
+            rng: Rng::new(seed),
             is_careless,
             down: RefCell::new(None),
         };
@@ -134,15 +113,6 @@ impl World {
             }
         }
         world
-    }
-
-    fn roll(&self, sides: usize) -> usize {
-        let mut dice = self.dice.get();
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        self.dice.set(dice);
-        (dice >> 11) as usize % sides
     }
 
     fn at_once(&self, connection: &Connection, statements: &[Statement]) {
@@ -238,13 +208,13 @@ impl World {
 
     /// An object tells something, anew or once more, to its shard or late to D1.
     fn something_is_told(&self) {
-        let number = self.roll(PAYMENTS);
-        let version = match self.roll(3) {
+        let number = self.rng.roll(PAYMENTS as u64) as usize;
+        let version = match self.rng.roll(3) {
             0 => self.told.borrow()[number],
             1 => (self.told.borrow()[number] - 1).max(1),
             _ => self.tell_more(number),
         };
-        if self.roll(3) == 0 {
+        if self.rng.roll(3) == 0 {
             return self.tell(&self.d1, number, version);
         }
         let home = self.home(number);
@@ -268,8 +238,8 @@ impl World {
     fn play(&self, turns: usize) {
         let mut movers: [Option<Pin<Box<dyn Future<Output = ()> + '_>>>; 2] = [None, None];
         for number in 0..turns {
-            let one = self.roll(2);
-            match self.roll(12) {
+            let one = self.rng.roll(2) as usize;
+            match self.rng.roll(12) {
                 0 => movers[one] = None,
                 1 | 2 if number < turns / 2 => self.something_is_told(),
                 _ => {
