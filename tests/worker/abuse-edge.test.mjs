@@ -80,6 +80,7 @@ const example = (route) =>
     '/admin/keys/{object}/{key}': '/admin/keys/ab/1',
     '/admin/gate/{key}/{number}': '/admin/gate/ab/1',
     '/admin/history/{batch}/{kind}': '/admin/history/1/payments',
+    '/admin/history/{shard}/{batch}/{kind}': '/admin/history/g1-2026-10-003/1/payments',
     '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
     '/admin/breaks/{id}/{action}': '/admin/breaks/x/accept',
   })[route] ?? route.replaceAll(/\{\w+\}/g, 'x');
