@@ -19,8 +19,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
-import { freePorts } from '../../scripts/lib/lab.mjs';
+import { open } from '../../scripts/lib/dev-server.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { until } from '../worker/support/until.mjs';
 import { OWNER } from '../witness/clients.mjs';
@@ -29,9 +28,10 @@ import { judge } from '../witness/invariants.mjs';
 import { receiptOf, receiptsOf } from '../witness/mail.mjs';
 import { objectsIn } from '../witness/objects.mjs';
 import { rng } from '../witness/rng.mjs';
+import { openBank } from './bank.mjs';
 import { SEED, TIMES } from './chaos.mjs';
 import { Payers } from './payers.mjs';
-import { UnderWay, send, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
+import { UnderWay, send } from '../../crates/once-testing/kill/kill.mjs';
 
 /** What must hold when all is over. */
 const HELD = [
@@ -129,19 +129,7 @@ const isSent = (job, id) => job.job_id === id && job.sends > 0;
 
 /** Both Workers on disk; the bank is up already, the site is not. */
 async function makeSite() {
-  const { port, bank } = await freePorts();
-  const state = temporaryDirectory('crash-jobs');
-  // Workers find each other here.
-  process.env.WRANGLER_REGISTRY_PATH = join(state, 'registry');
-  makeSecrets();
-  const shared = { env: ['demo'], readyPath: '/healthz', shows: () => false };
-  await open({
-    ...shared,
-    name: 'the bank',
-    configs: ['simulator/wrangler.toml'],
-    port: bank,
-    state: join(state, 'bank'),
-  });
+  const { port, bank, state, shared } = await openBank('crash-jobs');
   return new Site({ port, bank, state: join(state, 'site'), shared });
 }
 

@@ -17,14 +17,14 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { send, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
-import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
-import { freePorts } from '../../scripts/lib/lab.mjs';
+import { send } from '../../crates/once-testing/kill/kill.mjs';
+import { open } from '../../scripts/lib/dev-server.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { endOnSignals, run, stopAll } from '../../scripts/lib/run.mjs';
 import { Disk } from '../witness/disk.mjs';
 import { rng } from '../witness/rng.mjs';
 import { until } from '../worker/support/until.mjs';
+import { openBank } from './bank.mjs';
 import { SEED } from './chaos.mjs';
 
 /** More than a page of each list. A payment that is not known is asked for by its id, 20 a second. */
@@ -45,19 +45,7 @@ after(() => stopAll());
 
 test('a run that is killed again and again goes on by its own alarm, and finds all', async (t) => {
   const { between } = rng(SEED);
-  const state = temporaryDirectory('crash-reconcile');
-  // Workers find each other here.
-  process.env.WRANGLER_REGISTRY_PATH = join(state, 'registry');
-  makeSecrets();
-  const { port, bank } = await freePorts();
-  const shared = { env: ['demo'], shows: () => false, readyPath: '/healthz' };
-  await open({
-    ...shared,
-    name: 'the bank',
-    configs: ['simulator/wrangler.toml'],
-    port: bank,
-    state: join(state, 'bank'),
-  });
+  const { port, bank, state, shared } = await openBank('crash-reconcile');
   const made = await madeElsewhere(bank);
   const where = [
     '--local',

@@ -18,9 +18,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { send, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
-import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
-import { freePorts } from '../../scripts/lib/lab.mjs';
+import { send } from '../../crates/once-testing/kill/kill.mjs';
+import { open } from '../../scripts/lib/dev-server.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { until } from '../worker/support/until.mjs';
@@ -28,6 +27,7 @@ import { OWNER } from '../witness/clients.mjs';
 import { Disk } from '../witness/disk.mjs';
 import { objectsIn, rowsIn } from '../witness/objects.mjs';
 import { rng } from '../witness/rng.mjs';
+import { openBank } from './bank.mjs';
 import { SEED, TIMES } from './chaos.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 5);
@@ -169,20 +169,7 @@ async function moves(mayGoOn) {
 }
 
 async function makeSite() {
-  const { port, bank } = await freePorts();
-  const state = temporaryDirectory('crash-shards');
-  // Workers find each other here.
-  process.env.WRANGLER_REGISTRY_PATH = join(state, 'registry');
-  const secrets = makeSecrets();
-  const shared = { env: ['demo'], shows: () => false };
-  await open({
-    ...shared,
-    name: 'the bank',
-    configs: ['simulator/wrangler.toml'],
-    port: bank,
-    state: join(state, 'bank'),
-    readyPath: '/healthz',
-  });
+  const { port, state, secrets, shared } = await openBank('crash-shards');
   return new Site({ port, state: join(state, 'site'), shared, secrets });
 }
 
@@ -202,7 +189,7 @@ class Site {
     this.#origin = new URL(`http://127.0.0.1:${port}`);
     this.disk = new Disk(state);
     const configs = [this.#configOf('.', secrets), this.#configOf('desk', secrets)];
-    this.#options = { ...shared, name: 'Paid Once', configs, port, state, vars: VARS, readyPath: '/healthz' };
+    this.#options = { ...shared, name: 'Paid Once', configs, port, state, vars: VARS };
   }
 
   /** A configuration with shards, and without what is not here. */

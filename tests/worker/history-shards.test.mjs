@@ -14,7 +14,7 @@ import { objectId } from './support/objects.mjs';
 import { operator } from './support/operator.mjs';
 import { PAYMENT, client, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
-import { shards, workersWithShards } from './support/shards.mjs';
+import { apiAccounts, shards, workersWithShards } from './support/shards.mjs';
 import { until } from './support/until.mjs';
 
 const DAY_MS = 86_400_000;
@@ -23,14 +23,7 @@ const SHARDS_SINCE_DAYS = 300;
 const AFTER_DAYS = 100;
 const ACCOUNTS = ['one', 'two', 'three'];
 const sha256 = (text) => createHash('sha256').update(text).digest('hex');
-const secrets = {
-  ADMIN_TOKEN,
-  API_ACCOUNTS: JSON.stringify(
-    Object.fromEntries(
-      ACCOUNTS.map((id) => [id, { token_sha256: sha256(`token-of-${id}`), payment_method: 'pm_card_visa' }]),
-    ),
-  ),
-};
+const secrets = { ADMIN_TOKEN, API_ACCOUNTS: apiAccounts(ACCOUNTS) };
 
 describe('history over shards', async () => {
   const vars = { ...LOOKS_SOON, HISTORY_AFTER_DAYS: `${AFTER_DAYS}` };

@@ -2,7 +2,6 @@
 // payment.
 
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
@@ -13,19 +12,11 @@ import { objectId } from './support/objects.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
-import { shards, workersWithShards } from './support/shards.mjs';
+import { apiAccounts, shards, workersWithShards } from './support/shards.mjs';
 import { until } from './support/until.mjs';
 
 const ACCOUNTS = ['one', 'two', 'three', 'four', 'five', 'six'];
-const sha256 = (text) => createHash('sha256').update(text).digest('hex');
-const secrets = {
-  ADMIN_TOKEN,
-  API_ACCOUNTS: JSON.stringify(
-    Object.fromEntries(
-      ACCOUNTS.map((id) => [id, { token_sha256: sha256(`token-of-${id}`), payment_method: 'pm_card_visa' }]),
-    ),
-  ),
-};
+const secrets = { ADMIN_TOKEN, API_ACCOUNTS: apiAccounts(ACCOUNTS) };
 
 describe('ten shards', async () => {
   const vars = { ...LOOKS_SOON, RECONCILE_QUIET_MS: '3600000' };

@@ -1,6 +1,7 @@
 // The demo with shards of the read model, as docs/operations.md says how they are bound. A shard can be taken down: it is, as long as its
 // storage has a table that says so.
 
+import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -9,6 +10,13 @@ import { folder } from './statements.mjs';
 import { readConfig } from './wrangler.mjs';
 
 const SHARDS = { name: 'SHARDS', class_name: 'ReadModelShard' };
+
+/** `API_ACCOUNTS` with these accounts, whose payments are spread over the shards; each has the token `token-of-ID`. */
+export function apiAccounts(ids) {
+  const sha256 = (text) => createHash('sha256').update(text).digest('hex');
+  const account = (id) => ({ token_sha256: sha256(`token-of-${id}`), payment_method: 'pm_card_visa' });
+  return JSON.stringify(Object.fromEntries(ids.map((id) => [id, account(id)])));
+}
 
 /** The Workers of the demo, with shards, and with the buckets of these bindings. */
 export function workersWithShards({ vars = {}, secrets = {}, buckets = [] } = {}) {
