@@ -100,13 +100,13 @@ impl ReadModel {
                 break;
             }
         }
-        self.is_cut.set(self.is_cut.get() || (is_cut && !is_full));
+        self.note_cut(is_cut && !is_full);
         rows = merged(rows);
         rows.truncate(most);
         // Whatever is older than what was looked through in D1 may be missing.
         let is_behind =
             |since_ms: u64| rows.len() < most || rows.last().is_some_and(|row| made_at_ms(row) <= since_ms);
-        self.is_cut.set(self.is_cut.get() || looked_through.is_some_and(is_behind));
+        self.note_cut(looked_through.is_some_and(is_behind));
         Ok(rows)
     }
 
@@ -148,10 +148,7 @@ impl ReadModel {
         let sql =
             "SELECT payment_id, version FROM payments WHERE payment_id IN (SELECT value FROM json_each(?1))";
         let of: BTreeSet<&str> = payments.values().map(String::as_str).collect();
-        let names: Vec<&ShardName> = shards.iter().filter(|name| of.contains(name.month.as_str())).collect();
-        self.is_cut.set(self.is_cut.get() || names.len() >= PLACES_MAX);
-        let names = names.into_iter().take(PLACES_MAX - 1);
-        let places = names.map(|name| Db::shard(&self.env, &name.to_string())).collect();
+        let places = self.bounded(shards.iter().filter(|name| of.contains(name.month.as_str())).collect());
         let ids: Vec<&String> = payments.keys().collect();
         let rows: Vec<Version> = self.rows_in(places, sql, &[serde_json::to_string(&ids)?.into()]).await?;
         Ok(rows.into_iter().map(|row| (row.payment_id, row.version)).collect())

@@ -177,7 +177,7 @@ pub struct ReadModel {
     /// The shards that did not answer.
     silent: RefCell<BTreeSet<String>>,
     /// Whether there are more than are asked, or more rows than are looked through.
-    pub(crate) is_cut: Cell<bool>,
+    is_cut: Cell<bool>,
     /// Whether those at rest are asked, too.
     is_of_all: Cell<bool>,
 }
@@ -211,12 +211,20 @@ impl ReadModel {
     /// All places that have rows: D1 first, then the shards, those of the newest month first.
     pub async fn places(&self) -> Result<Vec<Db>> {
         let directory = self.directory().await?;
-        if directory.shards.len() >= PLACES_MAX {
-            self.is_cut.set(true);
-        }
-        let shards = directory.shards.iter().take(PLACES_MAX - 1);
-        let shards = shards.map(|name| Db::shard(&self.env, &name.to_string()));
+        let shards = self.bounded(directory.shards.iter().collect());
         Ok(std::iter::once(self.d1()?).chain(shards).collect())
+    }
+
+    /// These shards, as many as may be asked beside D1: where there are more, something may be missing.
+    pub(crate) fn bounded(&self, names: Vec<&ShardName>) -> Vec<Db> {
+        self.note_cut(names.len() >= PLACES_MAX);
+        let names = names.into_iter().take(PLACES_MAX - 1);
+        names.map(|name| Db::shard(&self.env, &name.to_string())).collect()
+    }
+
+    /// Remembers that something may be missing, if so.
+    pub(crate) fn note_cut(&self, is_cut: bool) {
+        self.is_cut.set(self.is_cut.get() || is_cut);
     }
 
     /// The shards of which all payments may have been made before a moment, or some, with their layouts: those of the newest month first.
@@ -234,13 +242,8 @@ impl ReadModel {
     pub async fn history(&self, month: Option<&str>) -> Result<Vec<Db>> {
         let directory = self.directory().await?;
         let is_asked = |name: &&ShardName| month.is_none_or(|month| name.month == month);
-        let shards: Vec<&ShardName> = directory.all.iter().filter(is_asked).collect();
         self.is_of_all.set(true);
-        if shards.len() >= PLACES_MAX {
-            self.is_cut.set(true);
-        }
-        let shards = shards.into_iter().take(PLACES_MAX - 1);
-        let shards = shards.map(|name| Db::shard(&self.env, &name.to_string()));
+        let shards = self.bounded(directory.all.iter().filter(is_asked).collect());
         Ok(std::iter::once(self.d1()?).chain(shards).collect())
     }
 
