@@ -106,13 +106,14 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
         _ => None,
     };
     let is_known = stripe_account.is_some() || own.stripe_account().is_some();
-    let unsaid = if kind == CredentialKind::StripeSecretKey && !is_known {
+    let not_compared = if kind == CredentialKind::StripeSecretKey && !is_known {
         "; it may not read its account, so its payments are not compared with Stripe until it may: allow it, then enter it again"
     } else {
         ""
     };
+    let unchanged = || format!("nothing was different: {}{not_compared}", hint(value));
     if is_same && stripe_account.is_none() {
-        return Ok(format!("nothing was different: {}{unsaid}", hint(value)));
+        return Ok(unchanged());
     }
     let mut new = Vec::new();
     if kind == CredentialKind::StripeWebhookSecret
@@ -128,13 +129,13 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
         // Sent twice at once, it is as it was to be.
         let now = OwnKeys::read(config, account, rows::of(env, account).await?).await;
         if now.open(kind).await.is_ok_and(|now| now == value) {
-            return Ok(format!("nothing was different: {}{unsaid}", hint(value)));
+            return Ok(unchanged());
         }
         return refused(
             "The keys were changed by another at the same time. Nothing was changed: look at the list.",
         );
     }
-    Ok(format!("set: {}{of}{also}{unsaid}", hint(value)))
+    Ok(format!("set: {}{of}{also}{not_compared}", hint(value)))
 }
 
 async fn row(

@@ -1,10 +1,10 @@
 //! History: the payments that have left the read model, and the files in R2 that have them. An object keeps its payment for good, so a
 //! payment's page is what it was: it is found by its id, or by what the index of what has left knows of it.
 
+use std::cmp::Reverse;
+
 use serde::Deserialize;
 use worker::{Object, Result};
-
-use std::cmp::Reverse;
 
 use super::context::Desk;
 use super::format;
