@@ -208,6 +208,7 @@ impl Config {
         let signing_keys = settings::signing_keys(setting)?;
         runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
         runtime::metrics::flush_throttle::interval_ms(setting)?;
+        settings::shards_cache_ms(setting)?;
         let stripe_key = settings::secret(setting, "STRIPE_SECRET_KEY")?;
         if demo && is_live(&stripe_key) {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());

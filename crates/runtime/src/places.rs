@@ -16,12 +16,11 @@ use worker::{Env, Error, Result};
 use crate::db::{Db, RawRows, Value};
 use crate::log::log;
 use crate::now_ms;
+use crate::settings;
 use crate::shard::BINDING;
 use messages::job::JobPayment;
 use messages::placement::{self, Layout, ShardName};
 
-/// For how long an isolate goes by the layouts that it has read, in ms: a layout begins later than that.
-const FRESH_MS: u64 = 10_000;
 /// How many places are asked at once: a Worker has six connections that wait for an answer.
 const AT_ONCE: usize = 6;
 /// How many places one reader asks at most.
@@ -44,6 +43,8 @@ pub struct Directory {
 thread_local! {
     /// Whether the shards are bound. It does not change while an isolate lives.
     static IS_BOUND: Cell<Option<bool>> = const { Cell::new(None) };
+    /// `SHARDS_CACHE_MS`, once it was read.
+    static CACHE_MS: Cell<Option<u64>> = const { Cell::new(None) };
     static KNOWN: RefCell<Option<(u64, Rc<Directory>)>> = const { RefCell::new(None) };
     /// The shards of which this isolate knows that they are written down.
     static WRITTEN_DOWN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
@@ -56,6 +57,15 @@ pub fn is_bound(env: &Env) -> bool {
         IS_BOUND.set(Some(is_bound));
         is_bound
     })
+}
+
+/// For how long an isolate goes by the layouts that it has read, in ms: a layout begins later than that.
+fn cache_ms(env: &Env) -> Result<u64> {
+    let setting = |name: &str| crate::setting(env, name).filter(|value| !value.trim().is_empty());
+    if CACHE_MS.get().is_none() {
+        CACHE_MS.set(Some(settings::shards_cache_ms(setting).map_err(Error::RustError)?));
+    }
+    Ok(CACHE_MS.get().unwrap_or_default())
 }
 
 /// The directory as it is now. Whoever lists must not leave out shards without a word: while D1 does not answer, this is an error.
@@ -139,7 +149,7 @@ pub async fn home(env: &Env, about: Option<&JobPayment>, object: &str) -> Result
 async fn placed(env: &Env, owner: &str, made_at_ms: u64, object: &str) -> Result<placement::Home> {
     let known = KNOWN.with_borrow(Clone::clone);
     if let Some((read_at_ms, directory)) = &known
-        && now_ms().saturating_sub(*read_at_ms) < FRESH_MS
+        && now_ms().saturating_sub(*read_at_ms) < cache_ms(env)?
     {
         return Ok(placement::home(&directory.layouts, owner, made_at_ms, object, now_ms()));
     }

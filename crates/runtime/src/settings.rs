@@ -39,6 +39,24 @@ pub fn body_timeout_ms(setting: impl Fn(&str) -> Option<String>) -> Result<u64, 
     }
 }
 
+/// How long an isolate goes by the layouts of shards that it has read, in ms; no longer either: a layout begins only some time after it is set.
+const SHARDS_CACHE_MS: u64 = 10_000;
+/// The shortest of it, in ms: what is written asks D1 for them so often, in each isolate.
+const SHARDS_CACHE_MIN_MS: u64 = 1_000;
+
+/// `SHARDS_CACHE_MS`: how long an isolate goes by the layouts of shards that it has read, in ms. In the demo it may be as short as a test wants.
+pub fn shards_cache_ms(setting: impl Fn(&str) -> Option<String>) -> Result<u64, String> {
+    let is_demo = setting("DEMO").as_deref() == Some("true");
+    let least_ms = if is_demo { 0 } else { SHARDS_CACHE_MIN_MS };
+    match ms(setting, "SHARDS_CACHE_MS", SHARDS_CACHE_MS)? {
+        cache_ms if (least_ms..=SHARDS_CACHE_MS).contains(&cache_ms) => Ok(cache_ms),
+        _ => Err(format!(
+            "SHARDS_CACHE_MS must be from {SHARDS_CACHE_MIN_MS} to {SHARDS_CACHE_MS}: with less D1 is asked too often, and with more a new \
+             layout may be missed."
+        )),
+    }
+}
+
 /// `LOG_LEVEL`: the least grave lines that are written.
 pub fn log_level(setting: impl Fn(&str) -> Option<String>) -> Result<Level, String> {
     match setting("LOG_LEVEL") {
