@@ -43,4 +43,5 @@ export class KeyObject extends objectOf('KeyObject') {}
 
 export class MetricsObject extends objectOf('MetricsObject') {}
 
+export { AccountsCacheObject } from './accounts/cache_object.mjs';
 export { ReadModelShard } from './shard.mjs';

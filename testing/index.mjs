@@ -42,6 +42,8 @@ export function miniflareWorkers({ unstable_getMiniflareWorkerOptions: read }) {
     worker('paid-once-demo', '.', [
       'crates/once-object/guard.mjs',
       'crates/runtime/interrupted.mjs',
+      'src/accounts/cache_object.mjs',
+      'src/accounts/row_cache.mjs',
       'src/shard.mjs',
       'build/migrations.mjs',
     ]),

@@ -70,6 +70,9 @@ export const suites = () => [
   check('check: what each part may do', ['node', '--test-reporter=spec', 'scripts/scale/parts.test.mjs'], {
     kind: 'node',
   }),
+  check('check: the cache of rows', ['node', '--test-reporter=spec', 'src/accounts/row_cache.test.mjs'], {
+    kind: 'node',
+  }),
   check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
     kind: 'node',
   }),

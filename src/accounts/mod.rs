@@ -1,9 +1,11 @@
 //! Which API account a token or an id names: one of `API_ACCOUNTS`, or one of the registry in D1, which the desk writes.
 //!
-//! An isolate goes by what it has read for `ACCOUNTS_CACHE_MS`, so most requests ask nothing. While D1 does not answer it goes by it for
+//! An isolate goes by what it has read for `ACCOUNTS_CACHE_MS`, so most requests ask nothing. Where `ACCOUNTS_CACHE` is bound its objects read D1, for all
+//! isolates ([`read`]). While D1 does not answer it goes by it for
 //! ten minutes: payments do not stop with the read model. What was never read then is refused for the moment.
 
 pub(crate) mod known;
+mod registry;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +15,7 @@ use worker::Env;
 use crate::config::{Config, token_hash};
 use known::{Entry, Freshness, Known};
 use messages::account::{ACCOUNT_OF_ID, ACCOUNT_OF_TOKEN, Account, AccountRow};
-use runtime::db::Db;
+pub(crate) use registry::read;
 use runtime::log::log;
 
 thread_local! {
@@ -54,9 +56,9 @@ pub(crate) async fn of_token(
             if matches!(old, Freshness::Unknown) && !may_look().await {
                 return Ok(Found::TooMany);
             }
-            match read_token(env, config, &hash).await {
-                Ok(entry) => {
-                    TOKENS.with_borrow_mut(|tokens| tokens.keep(hash, entry.clone(), now_ms));
+            match read_token(env, config, &hash, now_ms).await {
+                Ok((entry, read_at_ms)) => {
+                    TOKENS.with_borrow_mut(|tokens| tokens.keep(hash, entry.clone(), read_at_ms));
                     entry
                 }
                 Err(error) => old.instead(&error)?,
@@ -69,13 +71,21 @@ pub(crate) async fn of_token(
     })
 }
 
-async fn read_token(env: &Env, config: &Config, hash: &str) -> worker::Result<Entry<(String, Rc<Account>)>> {
-    let Some(row) = first(env, ACCOUNT_OF_TOKEN, hash).await? else { return Ok(Entry::none()) };
+/// What the registry has of a token, and when it was read, in ms since the epoch.
+async fn read_token(
+    env: &Env,
+    config: &Config,
+    hash: &str,
+    now_ms: u64,
+) -> worker::Result<(Entry<(String, Rc<Account>)>, u64)> {
+    let (row, read_at_ms) = first(env, config, ACCOUNT_OF_TOKEN, hash, now_ms).await?;
+    let Some(row) = row else { return Ok((Entry::none(), read_at_ms)) };
     let account = match config.accounts.get(&row.id) {
         Some(configured) => Some(Rc::clone(configured)),
         None => active(&row)?,
     };
-    Ok(Entry { found: account.map(|account| (row.id, account)), ends_at_ms: row.ends_at_ms })
+    let found = account.map(|account| (row.id, account));
+    Ok((Entry { found, ends_at_ms: row.ends_at_ms }, read_at_ms))
 }
 
 /// The account of an id: of an order's link, or of a payment's.
@@ -90,9 +100,9 @@ pub(crate) async fn of_id(
     }
     let entry = match IDS.with_borrow(|ids| ids.freshness(id, now_ms, config.accounts_cache_ms)) {
         Freshness::Fresh(entry) => entry,
-        old => match read_id(env, id).await {
-            Ok(entry) => {
-                IDS.with_borrow_mut(|ids| ids.keep(id.to_owned(), entry.clone(), now_ms));
+        old => match read_id(env, config, id, now_ms).await {
+            Ok((entry, read_at_ms)) => {
+                IDS.with_borrow_mut(|ids| ids.keep(id.to_owned(), entry.clone(), read_at_ms));
                 entry
             }
             Err(error) => old.instead(&error)?,
@@ -101,16 +111,30 @@ pub(crate) async fn of_id(
     Ok(entry.good_at(now_ms))
 }
 
-async fn read_id(env: &Env, id: &str) -> worker::Result<Entry<Rc<Account>>> {
-    let found = match first(env, ACCOUNT_OF_ID, id).await? {
+/// What the registry has of an id, and when it was read, in ms since the epoch.
+async fn read_id(
+    env: &Env,
+    config: &Config,
+    id: &str,
+    now_ms: u64,
+) -> worker::Result<(Entry<Rc<Account>>, u64)> {
+    let (row, read_at_ms) = first(env, config, ACCOUNT_OF_ID, id, now_ms).await?;
+    let found = match row {
         Some(row) => active(&row)?,
         None => None,
     };
-    Ok(Entry { found, ends_at_ms: None })
+    Ok((Entry { found, ends_at_ms: None }, read_at_ms))
 }
 
-async fn first(env: &Env, sql: &str, value: &str) -> worker::Result<Option<AccountRow>> {
-    Db::of(env)?.first(sql, vec![value.into()]).await
+async fn first(
+    env: &Env,
+    config: &Config,
+    sql: &str,
+    value: &str,
+    now_ms: u64,
+) -> worker::Result<(Option<AccountRow>, u64)> {
+    let (rows, read_at_ms) = read(env, config, sql, value, now_ms).await?;
+    Ok((rows.into_iter().next(), read_at_ms))
 }
 
 fn active(row: &AccountRow) -> worker::Result<Option<Rc<Account>>> {

@@ -113,6 +113,8 @@ pub struct Config {
     pub accounts: BTreeMap<String, Rc<Account>>,
     /// `ACCOUNTS_CACHE_MS`: how long an isolate may go by what it has read of the registry of accounts, in ms.
     pub accounts_cache_ms: u64,
+    /// `ACCOUNTS_CACHE_SHARDS`: over how many objects of the binding `ACCOUNTS_CACHE` the registry of accounts is spread, where it is bound.
+    pub accounts_cache_shards: u32,
     /// How long a request's body may take to come, in ms.
     pub body_timeout_ms: u64,
     /// `REPLAY_CACHE_MS`: how long an isolate may answer replays from its own copy of a response, in ms; 0 for never.
@@ -143,6 +145,9 @@ const ACCOUNTS_CACHE_MS: u64 = 10_000;
 /// The longest of it, in ms: for so long a token that was revoked may still be good.
 const ACCOUNTS_CACHE_MAX_MS: u64 = 60_000;
 
+/// The most objects that read the registry for all isolates.
+const ACCOUNTS_CACHE_SHARDS_MAX: u32 = 64;
+
 fn accounts_cache_ms(ms: u64) -> Result<u64, String> {
     match ms {
         0..=ACCOUNTS_CACHE_MAX_MS => Ok(ms),
@@ -150,6 +155,15 @@ fn accounts_cache_ms(ms: u64) -> Result<u64, String> {
             "ACCOUNTS_CACHE_MS must be at most {ACCOUNTS_CACHE_MAX_MS}: for so long a token that was revoked may still be good."
         )),
     }
+}
+
+fn accounts_cache_shards(configured: Option<String>) -> Result<u32, String> {
+    let shards = configured.map_or(Some(1), |text| text.trim().parse().ok());
+    shards.filter(|shards| (1..=ACCOUNTS_CACHE_SHARDS_MAX).contains(shards)).ok_or_else(|| {
+        format!(
+            "ACCOUNTS_CACHE_SHARDS must be a whole number from 1 to {ACCOUNTS_CACHE_SHARDS_MAX}, or left out."
+        )
+    })
 }
 
 fn replay_cache_ms(ms: u64) -> Result<u64, String> {
@@ -279,6 +293,7 @@ impl Config {
             credentials_keys: CredentialsKeys::read(setting("CREDENTIALS_KEY").as_deref())?,
             accounts,
             accounts_cache_ms: accounts_cache_ms(ms("ACCOUNTS_CACHE_MS", ACCOUNTS_CACHE_MS)?)?,
+            accounts_cache_shards: accounts_cache_shards(setting("ACCOUNTS_CACHE_SHARDS"))?,
             body_timeout_ms: settings::body_timeout_ms(setting)?,
             replay_cache_ms: replay_cache_ms(ms("REPLAY_CACHE_MS", REPLAY_CACHE_MS)?)?,
             form_ttl_ms: ms("FORM_TTL_MS", 24 * 3_600_000)?,

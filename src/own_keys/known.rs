@@ -150,28 +150,26 @@ pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<
         Freshness::Fresh(Entry { found: None, .. }) => return (Ok(Rc::new(OwnKeys::none(account))), false),
         _ => {}
     }
-    let own = match rows::of(env, account).await {
-        Ok(rows) if rows.is_empty() => Ok(Rc::new(OwnKeys::none(account))),
-        Ok(rows) => {
+    let (own, read_at_ms) = match rows::recent(env, config, account, now_ms).await {
+        Ok((rows, read_at_ms)) if rows.is_empty() => (Rc::new(OwnKeys::none(account)), read_at_ms),
+        Ok((rows, read_at_ms)) => {
             let own = OwnKeys::read(config, account, rows).await;
             if let Err(why) = &own.credential {
                 log("error", &[("event", "own_keys_unusable".into()), ("error", why.as_str().into())]);
             }
-            Ok(Rc::new(own))
+            (Rc::new(own), read_at_ms)
         }
         Err(error) => {
             log("error", &[("event", "own_keys_unreadable".into()), ("error", error.to_string().into())]);
-            match known {
-                Freshness::Stale(Entry { found: Some(own), .. }) => return (Ok(own), true),
-                _ => Err(Unreadable),
-            }
+            return match known {
+                Freshness::Stale(Entry { found: Some(own), .. }) => (Ok(own), true),
+                _ => (Err(Unreadable), true),
+            };
         }
     };
-    if let Ok(own) = &own {
-        // Whoever makes accounts up drives out none that has keys.
-        let found = (!own.rows.is_empty()).then(|| Rc::clone(own));
-        let entry = Entry { found, ends_at_ms: None };
-        KNOWN.with_borrow_mut(|known| known.keep(account.to_owned(), entry, now_ms));
-    }
-    (own, true)
+    // Whoever makes accounts up drives out none that has keys.
+    let found = (!own.rows.is_empty()).then(|| Rc::clone(&own));
+    let entry = Entry { found, ends_at_ms: None };
+    KNOWN.with_borrow_mut(|known| known.keep(account.to_owned(), entry, read_at_ms));
+    (Ok(own), true)
 }

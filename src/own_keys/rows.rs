@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use worker::{Env, Result};
 
-use crate::config::Sealed;
+use crate::accounts::read;
+use crate::config::{Config, Sealed};
 use messages::credentials::{CredentialKind, Mode};
 use runtime::db::{Db, Value};
 
@@ -33,10 +34,22 @@ pub(crate) struct NewRow {
     pub(crate) stripe_account: Option<String>,
 }
 
-/// Those of an account.
+const OF_ACCOUNT: &str =
+    "SELECT kind, sealed, mode, stripe_account FROM account_credentials WHERE account = ?1";
+
+/// Those of an account, as they stand in D1 now.
 pub(crate) async fn of(env: &Env, account: &str) -> Result<Vec<Row>> {
-    let sql = "SELECT kind, sealed, mode, stripe_account FROM account_credentials WHERE account = ?1";
-    Db::of(env)?.rows(sql, vec![account.into()]).await
+    Db::of(env)?.rows(OF_ACCOUNT, vec![account.into()]).await
+}
+
+/// Those of an account, as they stood in D1 a moment ago, and when, in ms since the epoch: see [`read`].
+pub(super) async fn recent(
+    env: &Env,
+    config: &Config,
+    account: &str,
+    now_ms: u64,
+) -> Result<(Vec<Row>, u64)> {
+    read(env, config, OF_ACCOUNT, account, now_ms).await
 }
 
 /// Whether an account is in the registry.

@@ -110,6 +110,8 @@ export class Chaos {
         'src/entry.mjs',
         'crates/once-object/guard.mjs',
         'crates/runtime/interrupted.mjs',
+        'src/accounts/cache_object.mjs',
+        'src/accounts/row_cache.mjs',
         'src/shard.mjs',
         'build/migrations.mjs',
         'build/index.js',

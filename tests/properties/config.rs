@@ -68,6 +68,8 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("ACCOUNTS_CACHE_MS", "60001".to_owned()),
         ("SHARDS_CACHE_MS", "999".to_owned()),
         ("SHARDS_CACHE_MS", "10001".to_owned()),
+        ("ACCOUNTS_CACHE_SHARDS", "0".to_owned()),
+        ("ACCOUNTS_CACHE_SHARDS", "65".to_owned()),
         ("METRICS_INTERVAL_MS", "25001".to_owned()),
         ("SIGNING_KEY", "hush-token".to_owned()),
         ("SIGNING_KEY", format!("{} hush-token", "k".repeat(32))),

@@ -4,11 +4,12 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { freshKey, read } from './support/account.mjs';
+import { startWithAccountsCache } from './support/accounts-cache.mjs';
 import { demoWorkers, productionWorkers, SIGNING_KEY, startSite } from './support/harness.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import { until } from './support/until.mjs';
@@ -379,6 +380,74 @@ describe('many accounts', () => {
       assert.ok(list.text.includes(`href="/admin/accounts/${id}"`), list.text);
       assert.equal((await look(`/admin/accounts/${id}`)).status, 200);
     }
+  });
+});
+
+describe('objects that read the registry for all isolates', () => {
+  const WINDOW_MS = 4_000;
+  let many;
+  before(async () => {
+    many = await startWithAccountsCache({ ACCOUNTS_CACHE_MS: String(WINDOW_MS) });
+  });
+  after(() => many?.close());
+
+  /** The token of a new account. */
+  async function tokenOfNew(settings = CARD) {
+    const [id, token, now] = [freshId(), freshToken(), Date.now()];
+    await many.rows(
+      "INSERT INTO accounts VALUES (?1, ?2, 'active', 1, ?3, ?3)",
+      id,
+      JSON.stringify(settings),
+      now,
+    );
+    await many.rows("INSERT INTO account_tokens VALUES (?, ?, 'server', ?, NULL)", sha256(token), id, now);
+    return token;
+  }
+  /** What the Workers answer, in isolates of their own, when all are asked at once. */
+  async function statuses(token, init) {
+    const headers = { authorization: `Bearer ${token}`, ...init?.headers };
+    const answers = await many.askAll('/payments', { ...init, headers });
+    return [...new Set(await Promise.all(answers.map(async (answer) => (await read(answer)).status)))];
+  }
+  const OF_TOKENS = 'SELECT t.account';
+
+  test('a token that is revoked is good nowhere after the window', async () => {
+    const token = await tokenOfNew();
+    assert.deepEqual(await statuses(token), [200]);
+    const revoke = 'UPDATE account_tokens SET ends_at_ms = ? WHERE token_sha256 = ?';
+    await many.rows(revoke, Date.now(), sha256(token));
+    const revokedAtMs = Date.now();
+    while (Date.now() < revokedAtMs + WINDOW_MS) await new Promise((go) => setTimeout(go, 100));
+    assert.deepEqual(await statuses(token), [401]);
+  });
+
+  test('ask D1 once for all, also for what is not there', async () => {
+    const keyless = await tokenOfNew({ ...CARD, own_stripe_keys: true });
+    const charge = {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': freshKey() },
+      body: JSON.stringify(PAYMENT),
+    };
+    for (const [sql, ask] of [
+      [OF_TOKENS, async (token) => assert.deepEqual(await statuses(token), [200])],
+      [OF_TOKENS, async () => assert.deepEqual(await statuses('a-token-of-nobody'), [401])],
+      ['SELECT kind, sealed', async () => assert.deepEqual(await statuses(keyless, charge), [503])],
+    ]) {
+      const token = await tokenOfNew();
+      const [before, beganAtMs] = [many.reads(sql), Date.now()];
+      for (let times = 0; times < 3; times += 1) await ask(token);
+      const readings = 1 + Math.floor((Date.now() - beganAtMs) / (WINDOW_MS / 2));
+      await until('D1 was asked', () => many.reads(sql) > before);
+      assert.ok(many.reads(sql) - before <= readings, `${sql}: ${many.reads(sql) - before}, ${readings}`);
+    }
+  });
+
+  test('while they do not answer each isolate asks D1 itself', async () => {
+    const token = await tokenOfNew();
+    await many.takeDown();
+    const before = many.reads(OF_TOKENS);
+    assert.deepEqual(await statuses(token), [200]);
+    await until('each has asked', () => many.reads(OF_TOKENS) - before === many.isolates);
   });
 });
 

@@ -17,6 +17,7 @@ pub mod places;
 pub mod queue;
 pub mod random;
 pub mod rest;
+pub mod row_cache;
 pub mod serve;
 pub mod shard;
 pub mod statement;

@@ -47,13 +47,19 @@ impl Outcome {
         Ok(Self { rows, changes: number("changes")?, written: number("written")? })
     }
 
+    /// Rows that were read elsewhere.
+    pub(crate) const fn read_only(rows: Array) -> Self {
+        Self { rows, changes: 0, written: 0 }
+    }
+
     /// Its rows. They are read as D1's are: what reads a kind of row is in the WebAssembly once.
     pub(crate) fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         self.rows.iter().map(|row| Ok(serde_wasm_bindgen::from_value(row)?)).collect()
     }
 }
 
-fn member(of: &JsValue, name: &str) -> Result<JsValue> {
+/// What an object of JavaScript's has by this name.
+pub(crate) fn member(of: &JsValue, name: &str) -> Result<JsValue> {
     Ok(Reflect::get(of, &name.into())?)
 }
 
