@@ -18,8 +18,12 @@ const DAYS = [
   { name: 'Settlement', test: 'settlement_day', env: { SETTLEMENT_ROWS: '400000' } },
 ];
 
-/** Where the counts go, and who compares the books of a shop. */
-const CHOICES = { metrics: ['object', 'analytics'], tasks: ['object', 'cron'] };
+/** Where the counts go, who compares the books of a shop, and who reads the registry of accounts. */
+const CHOICES = {
+  metrics: { field: 'metrics', words: ['object', 'analytics'] },
+  tasks: { field: 'tasks', words: ['object', 'cron'] },
+  'accounts-cache': { field: 'accountsCache', words: ['isolate', 'object'] },
+};
 
 endOnSignals({ exitCode: 130, patienceMs: 3_000 });
 await script(async () => {
@@ -54,6 +58,7 @@ function wanted() {
     'hot-days': 'hotDays',
     busy: 'busy',
     'accounts-cache-s': 'accountsCacheS',
+    'accounts-cache-shards': 'accountsCacheShards',
   };
   const options = { parts: { type: 'boolean' }, payments: { type: 'string' } };
   for (const name of Object.keys(CHOICES)) options[name] = { type: 'string' };
@@ -67,10 +72,10 @@ function wanted() {
   const deployment = { ...small };
   for (const [name, field] of Object.entries(names))
     if (values[name] !== undefined) deployment[field] = number(name, { shards: 0, busy: 0.001 }[name] ?? 1);
-  for (const [name, [one, other]] of Object.entries(CHOICES)) {
+  for (const [name, { field, words }] of Object.entries(CHOICES)) {
     if (values[name] === undefined) continue;
-    if (![one, other].includes(values[name])) throw new Stop(`--${name} must be ${one} or ${other}.`);
-    deployment[name] = values[name];
+    if (!words.includes(values[name])) throw new Stop(`--${name} must be ${words.join(' or ')}.`);
+    deployment[field] = values[name];
   }
   const payments = values.payments === undefined ? 0.5 : number('payments', 0.001);
   return { onlyParts: values.parts === true, payments, deployment };

@@ -16,6 +16,8 @@ const PLACES = 200;
 const ENTRIES = 4;
 /** Accounts beside the deployment's own that a run of the cron compares: `CONNECTED_MAX` in desk/src/tasks/reconcile/mod.rs. */
 const SHOPS_A_RUN = 4;
+/** What a payment's isolates ask the registry of: its token, and the keys of its account's own. */
+const NAMES = 2;
 /** After how long a shop that had no turn is told of: `PaidOnceReconciliationLags`. */
 const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
@@ -26,7 +28,7 @@ const BATCH = 20;
 
 /**
  * What is deployed: `shops` with a Stripe account each, `queues` for jobs, `shards` of the read model that a month has (0: D1 alone), how many
- * days a payment stays in the read model, where the counts go, and who compares the books of a shop: an `object` of its own, or the `cron`
+ * days a payment stays in the read model, where the counts go, who reads the registry of accounts: each `isolate`, or an `object` of so many for all of them; and who compares the books of a shop: an `object` of its own, or the `cron`
  * those of all. `busy` is how much of its busiest second a mean second of the day has.
  */
 export const small = {
@@ -39,6 +41,8 @@ export const small = {
   metricsShards: 1,
   metricsIntervalS: 1,
   accountsCacheS: 10,
+  accountsCache: 'isolate',
+  accountsCacheShards: 1,
   tasks: 'object',
 };
 
@@ -46,7 +50,7 @@ export const small = {
 export function parts(budget, deployment, paymentsPerSecond) {
   const { busy, shops, queues, shards, hotDays, metrics, metricsShards, metricsIntervalS, accountsCacheS } =
     deployment;
-  const { tasks } = deployment;
+  const { tasks, accountsCache, accountsCacheShards } = deployment;
   const ofShop = paymentsPerSecond / shops;
   const pages = (paymentsPerSecond * ENTRIES) / PAGE;
   const ofRun = tasks === 'object' ? shops : 1;
@@ -55,6 +59,12 @@ export function parts(budget, deployment, paymentsPerSecond) {
   const places = Math.max(1, shards);
   const days = shards > 0 ? Math.min(hotDays, 31) : hotDays;
   const stored = paymentsPerSecond * busy * DAY_S * days * assumed.readModelBytesPerPayment;
+  // Of an object an isolate may learn what it has known for half of the time already; and the object asks D1 once in that half.
+  const registry =
+    accountsCache === 'object'
+      ? { lastsS: accountsCacheS / 2, names: shops * NAMES }
+      : { lastsS: accountsCacheS, names: Infinity };
+  const looks = NAMES * Math.min(paymentsPerSecond, (isolates * Math.min(shops, 100)) / registry.lastsS);
   const part = (name, unit, load, limit, remedy) => ({ name, unit, load, limit, remedy });
   return [
     part(
@@ -110,10 +120,21 @@ export function parts(budget, deployment, paymentsPerSecond) {
     part(
       'the registry of accounts: reads of D1',
       'reads/s',
-      Math.min(paymentsPerSecond, (isolates * Math.min(shops, 100)) / accountsCacheS),
+      Math.min(looks, registry.names / registry.lastsS),
       assumed.readModelReadsPerSecond,
-      'ACCOUNTS_CACHE_MS up to 60 s',
+      'the binding ACCOUNTS_CACHE: an object reads for all isolates',
     ),
+    ...(accountsCache === 'object'
+      ? [
+          part(
+            'the registry of accounts: requests to an object',
+            'requests/s',
+            looks / accountsCacheShards,
+            limits.objectRequestsPerSecond.value,
+            'ACCOUNTS_CACHE_SHARDS',
+          ),
+        ]
+      : []),
     part(
       'settlement files, a run',
       'lines',

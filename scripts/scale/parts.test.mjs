@@ -53,6 +53,18 @@ test('an object for each shop ends what the runs of the cron share, and all shop
   assert.ok(isOver({ shops: 100_000 }, 10, 'statements of D1'));
 });
 
+test('objects that read the registry for all isolates keep it from D1, and are enough of them', () => {
+  const isOver = (deployment, payments, what) =>
+    over(parts(budget, { ...large, ...deployment }, payments)).some(({ name }) => name.includes(what));
+  const objects = { accountsCache: 'object', accountsCacheShards: 32 };
+  assert.ok(isOver({}, 10_000, 'registry of accounts: reads of D1'));
+  assert.equal(isOver(objects, 10_000, 'registry of accounts'), false);
+  assert.ok(isOver({ ...objects, accountsCacheShards: 8 }, 10_000, 'registry of accounts: requests'));
+  assert.ok(isOver({ ...objects, shops: 4_000 }, 10_000, 'registry of accounts: reads of D1'));
+  const [one] = parts(budget, small, 0.5).filter(({ name }) => name.includes('registry'));
+  assert.equal(one.load, 0.2, 'a name is read again when its time is over');
+});
+
 test('at its ceiling a part is just within its limit', () => {
   for (const [position, { name }] of parts(budget, small, 1).entries()) {
     const most = ceiling(budget, small, position);
