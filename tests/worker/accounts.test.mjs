@@ -332,21 +332,22 @@ describe('the operator’s API', () => {
   });
 });
 
-describe('while the registry cannot be read', () => {
-  const away = async (work) => {
-    await site.rows('ALTER TABLE account_tokens RENAME TO account_tokens_away');
-    try {
-      await work();
-    } finally {
-      await site.rows('ALTER TABLE account_tokens_away RENAME TO account_tokens');
-    }
-  };
+/** Does something while nobody's tokens can be read. */
+async function away(site, work) {
+  await site.rows('ALTER TABLE account_tokens RENAME TO account_tokens_away');
+  try {
+    await work();
+  } finally {
+    await site.rows('ALTER TABLE account_tokens_away RENAME TO account_tokens');
+  }
+}
 
+describe('while the registry cannot be read', () => {
   test('who was known goes on, and nobody else is called unknown', async () => {
     const { client: known } = await made();
     const { client: unknown } = await made();
     await paid(known);
-    await away(async () => {
+    await away(site, async () => {
       await paid(known);
       await paid(client(site, CONFIGURED_TOKEN));
       const refused = await unknown.pay(PAYMENT, freshKey());
@@ -440,6 +441,19 @@ describe('objects that read the registry for all isolates', () => {
       await until('D1 was asked', () => many.reads(sql) > before);
       assert.ok(many.reads(sql) - before <= readings, `${sql}: ${many.reads(sql) - before}, ${readings}`);
     }
+  });
+
+  test('say that D1 cannot be read, and then nobody is called unknown', async () => {
+    const [known, unknown] = [await tokenOfNew(), await tokenOfNew()];
+    assert.deepEqual(await statuses(known), [200]);
+    const readAtMs = Date.now();
+    await away(many, async () => {
+      assert.deepEqual(await statuses(unknown), [503]);
+      while (Date.now() < readAtMs + WINDOW_MS) await new Promise((go) => setTimeout(go, 100));
+      assert.deepEqual(await statuses(known), [200], 'who was known goes on');
+    });
+    assert.deepEqual(await statuses(unknown), [200]);
+    assert.ok(!many.logs().some(({ message }) => message.includes('row_cache_silent')), 'they have answered');
   });
 
   test('while they do not answer each isolate asks D1 itself', async () => {
