@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 use worker::Env;
 
 use super::app::App;
-use super::operations;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
 use crate::tasks::shards::part;
-use messages::operations::{PaymentsSettings, SETTINGS_PATH};
 use messages::placement::{LEAD_MS, Layout, SLOTS_MAX, ShardName};
 use once::fingerprint::{FieldError, Parameters};
 use payments::timestamp;
@@ -68,16 +66,10 @@ fn moment(field: &str, text: &str) -> Result<u64, Problem> {
 }
 
 /// Whether there may be shards here at all.
-async fn must_be_bound(env: &Env) -> Result<(), Problem> {
+fn must_be_bound(env: &Env) -> Result<(), Problem> {
     if !places::is_bound(env) {
         let detail =
             "The shards are not bound: bind SHARDS in wrangler.toml and desk/wrangler.toml, and deploy.";
-        return Err(Problem::of_setting(Kind::Misconfigured, detail));
-    }
-    let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await.map_err(unreadable)?;
-    if env.bucket("SETTLEMENT").is_ok() && settings.adyen_merchant_account.is_some() {
-        let detail = "Adyen's reports are compared with D1 alone: what is in shards would seem to be unknown. Leave all in D1, or, if no payment is \
-             Adyen's, take ADYEN_MERCHANT_ACCOUNT out of wrangler.toml first.";
         return Err(Problem::of_setting(Kind::Misconfigured, detail));
     }
     Ok(())
@@ -149,7 +141,7 @@ pub(super) async fn set(app: &App, request: &Request) -> Result<Answer, Problem>
             ),
         ));
     }
-    must_be_bound(&app.env).await?;
+    must_be_bound(&app.env)?;
     let what = format!("shards {} from {}", wanted.slots, timestamp(from_ms));
     let action = Action { operator: &operator, what: &what, subject: "read model" };
     let work = async {
@@ -174,7 +166,7 @@ pub(super) async fn take(app: &App, request: &Request) -> Result<Answer, Problem
     let operator = admit(app, request).await?;
     let wanted: WantedMove = body(request)?;
     let since_ms = wanted.since.as_deref().map_or(Ok(0), |text| moment("since", text))?;
-    must_be_bound(&app.env).await?;
+    must_be_bound(&app.env)?;
     let known = directory(&app.env).await?;
     let Some(layout) = known.layouts.last().filter(|layout| layout.slots > 0) else {
         return Err(Problem::because(Kind::BadRequest, "There is no layout with shards: set one first."));

@@ -1,5 +1,5 @@
 // The settlement of a read model in shards: each place makes its part of a day, and the manifest joins them. The lines and sums are those of the
-// same payments in D1 alone; a shard that is down is named and holds up no other.
+// same payments in D1 alone; a shard that is down is named and holds up no other. Adyen's reports are compared with the payments of all places.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -39,6 +39,30 @@ function movement(number) {
       [record, object, 4, at + 1, 'a', 'refund.succeeded', refund, '{}'],
     );
   return all;
+}
+
+/** A payment with Adyen, and what a report says of it: every third one has another amount there. */
+function ofAdyen(number) {
+  const psp = `PSPOFSHARD${number}`;
+  const at = last + number * 60_000;
+  const payment = [
+    `INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
+        provider_payment, attempt, shown, created_at_ms, updated_at_ms)
+     VALUES (?, ?, 1, 'account:a', 'succeeded', 900, 900, 0, 'usd', 'adyen', ?, 1, '{}', ?, ?)`,
+    ...[`pay_of_adyen_${number}`, `adyen-${number}`, psp, at, at],
+  ];
+  return [payment, [psp, number % 3 === 0 ? '8.00' : '9.00', at]];
+}
+
+/** Adyen's settlement details report. */
+function reportOf(lines) {
+  const head =
+    'Merchant Account,Psp Reference,Merchant Reference,Creation Date,TimeZone,Type,Modification Reference,Gross Currency,Gross Debit (GC),Gross Credit (GC),Batch Number';
+  const rows = lines.map(([psp, amount, at]) => {
+    const made = new Date(at).toISOString().slice(0, 19).replace('T', ' ');
+    return `PaidOnceDemo,${psp},theirs,${made},UTC,Settled,${psp},USD,,${amount},7`;
+  });
+  return [head, ...rows].map((row) => `${row}\r\n`).join('');
 }
 
 const linesOf = (file) =>
@@ -139,5 +163,64 @@ describe('the settlement over shards', async () => {
     assert.deepEqual((await model.tick()).answers, {
       'answers/all.csv': { booked: answers.length, unknown: 1 },
     });
+  });
+
+  test("Adyen's report gives the breaks of D1 alone, and waits for a shard that is down", async () => {
+    const one = readModel(alone);
+    const lines = [['PSPOFNOBODY', '3.00', last]];
+    for (let number = 0; number < 12; number += 1) {
+      const [[sql, ...values], line] = ofAdyen(number);
+      lines.push(line);
+      await one.run(sql, ...values);
+      const place = [undefined, ...SHARDS][number % 4];
+      await (place ? all.rowsIn(place, sql, ...values) : model.run(sql, ...values));
+    }
+    const send = async (to) => {
+      const path = '/admin/settlement/reports?name=settlement_detail_report_batch_7.csv';
+      const answer = await to.fetch(path, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'text/csv' },
+        body: reportOf(lines),
+      });
+      const text = await answer.text();
+      assert.equal(answer.status, 200, text);
+      return JSON.parse(text).state;
+    };
+    const breaks = (of) =>
+      of.all(
+        `SELECT break_id, kind, resource, ours, theirs, state FROM breaks WHERE provider = 'adyen' ORDER BY break_id`,
+      );
+    assert.equal(await send(alone), 'done');
+    const expected = await breaks(one);
+    assert.deepEqual(
+      expected.map(({ kind }) => kind),
+      [...Array(4).fill('amount'), 'orphan'],
+    );
+    await all.takeDown(SHARDS[1]);
+    assert.equal(await send(site), 'waiting');
+    assert.match(
+      (await model.tick()).adyen_reports.error,
+      new RegExp(`1 of 3 shards did not answer .${SHARDS[1]}`),
+    );
+    assert.deepEqual(await breaks(model), [], 'nothing seems to be unknown');
+    await all.putUp(SHARDS[1]);
+    const { adyen_reports: run } = await model.tick();
+    assert.deepEqual([run.waiting, run.slices, run.searching], [1, 1, 0], JSON.stringify(run));
+    assert.deepEqual(await breaks(model), expected);
+    const unmarked =
+      "SELECT provider_payment FROM payments WHERE provider = 'adyen' AND moved_payment IS NULL";
+    assert.deepEqual([await model.all(unmarked), await all.rows(unmarked)], [[], []]);
+    await model.tick();
+    assert.deepEqual(await breaks(model), expected);
+    assert.deepEqual(await all.rows('SELECT break_id FROM breaks'), []);
+  });
+
+  test('a layout can be set while there are reports', async () => {
+    const answer = await site.fetch('/admin/api/shards', {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ slots: 4, from: '2099-01-01T00:00:00Z' }),
+    });
+    assert.equal(answer.status, 200, await answer.text());
   });
 });

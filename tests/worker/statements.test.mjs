@@ -37,6 +37,8 @@ const SMALL = {
   cursors: 'one row for each list of an account at a provider',
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',
+  report_searches:
+    'payments of a report of Adyen that are not found yet, or are unknown: those are looked for again',
   settlement_closings: 'one row a day',
   settlement_files: 'one row a day',
   settlement_places: 'one row a day for each place',

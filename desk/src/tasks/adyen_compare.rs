@@ -26,6 +26,8 @@ pub struct Booked {
     pub amount_minor: u64,
     /// In lower case.
     pub currency: String,
+    /// When it was made, in ms since the epoch, where that is known.
+    pub made_at_ms: Option<u64>,
 }
 
 /// A refund, as the read model has it.
@@ -245,6 +247,7 @@ mod tests {
             resource: Some("pay_1".to_owned()),
             amount_minor,
             currency: "eur".to_owned(),
+            made_at_ms: None,
         }
     }
 

@@ -2,10 +2,19 @@
 //! the next run finds the same work. With the binding `TASKS` the reconciliation of each account has an object of its own (`task_object`), which
 //! runs it by its own alarm.
 
+mod adyen_breaks;
 pub mod adyen_compare;
 mod adyen_fetch;
 pub(crate) mod adyen_import;
+mod adyen_places;
 pub mod adyen_report;
+mod adyen_run;
+mod adyen_searches;
+#[cfg(test)]
+mod adyen_simulated;
+#[cfg(test)]
+mod adyen_simulated_shop;
+mod adyen_stores;
 mod alarms;
 pub(crate) mod bank_acks;
 mod breaks;

@@ -117,4 +117,4 @@ mod simulated;
 #[cfg(test)]
 mod settled;
 #[cfg(test)]
-mod settled_payments;
+pub(super) mod settled_payments;

@@ -14,7 +14,7 @@ use crate::tasks::late::tests::read_model;
 use crate::tasks::simulation::bound;
 use runtime::db::Statement;
 
-pub(super) struct Payment {
+pub(in crate::tasks) struct Payment {
     pub(super) object: String,
     pub(super) owner: String,
     pub(super) made_at_ms: u64,
@@ -24,7 +24,10 @@ pub(super) struct Payment {
     pub(super) told: usize,
 }
 
-pub(super) fn json_rows(connection: &Connection, Statement { sql, values }: &Statement) -> Vec<Json> {
+pub(in crate::tasks) fn json_rows(
+    connection: &Connection,
+    Statement { sql, values }: &Statement,
+) -> Vec<Json> {
     let mut statement = connection.prepare_cached(sql).unwrap();
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let rows = statement.query_map(bound(values), |row| {
@@ -42,7 +45,7 @@ pub(super) fn json_rows(connection: &Connection, Statement { sql, values }: &Sta
     rows.unwrap().map(Result::unwrap).collect()
 }
 
-pub(super) fn database(clock: &Arc<AtomicI64>) -> Connection {
+pub(in crate::tasks) fn database(clock: &Arc<AtomicI64>) -> Connection {
     let connection = read_model();
     let clock = clock.clone();
     // The triggers' clock.
@@ -51,7 +54,7 @@ pub(super) fn database(clock: &Arc<AtomicI64>) -> Connection {
     connection
 }
 
-pub(super) fn block<T>(work: impl Future<Output = T>) -> T {
+pub(in crate::tasks) fn block<T>(work: impl Future<Output = T>) -> T {
     let mut work = Box::pin(work);
     loop {
         if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -60,7 +63,7 @@ pub(super) fn block<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-pub(super) fn transaction(connection: &Connection, statements: &[Statement]) -> Vec<usize> {
+pub(in crate::tasks) fn transaction(connection: &Connection, statements: &[Statement]) -> Vec<usize> {
     connection.execute_batch("BEGIN").unwrap();
     let run = |Statement { sql, values }: &Statement| {
         connection.prepare_cached(sql).unwrap().execute(bound(values)).unwrap()
@@ -71,7 +74,7 @@ pub(super) fn transaction(connection: &Connection, statements: &[Statement]) -> 
 }
 
 /// Its versions that were not told, as the consumer writes them.
-pub(super) fn write(place: &Connection, number: usize, payment: &Payment, version: usize) {
+pub(in crate::tasks) fn write(place: &Connection, number: usize, payment: &Payment, version: usize) {
     let id = format!("pay_{number:03}");
     let refund = format!("re_{number:03}");
     for version in payment.told + 1..=version {
