@@ -3,8 +3,10 @@ import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
 import { guard, log } from '../crates/once-object/guard.mjs';
 import { interrupted } from '../crates/runtime/interrupted.mjs';
+import { verbatim } from './verbatim.mjs';
 
-const { guarded, objectOf } = guard(wasm);
+const { guarded, atOnce, objectOf } = guard(wasm);
+const answerVerbatim = verbatim(wasm, atOnce);
 
 /** What other Workers answer, where there is only one address for all and they are bound here. The desk may have a host of its own. */
 const PASSED_ON = [
@@ -19,7 +21,9 @@ export default class extends WorkerEntrypoint {
     );
     if (passedOn) return this.env[passedOn[0]].fetch(request);
     try {
-      return await guarded(() => wasm.fetch(request, this.env, this.ctx));
+      const answer = await answerVerbatim(request, this.env, this.ctx);
+      if (answer instanceof Response) return answer;
+      return await guarded(() => wasm.fetch(answer, this.env, this.ctx));
     } catch (error) {
       log('trapped', error);
       return interrupted(request.headers.get('accept')?.includes('text/html'));

@@ -10,7 +10,7 @@ import { DurableObject } from 'cloudflare:workers';
 const AFTER_TRAP_MS = 60_000;
 
 /**
- * The guard of a Worker whose WebAssembly is `wasm`: what wasm-bindgen made of it. `guarded` makes a call; `objectOf` gives the class of a
+ * The guard of a Worker whose WebAssembly is `wasm`: what wasm-bindgen made of it. `guarded` makes a call, `atOnce` one that waits for nothing; `objectOf` gives the class of a
  * Durable Object that is written in Rust, by its name.
  */
 export function guard(wasm) {
@@ -43,6 +43,17 @@ export function guard(wasm) {
     });
   }
 
+  /** Makes a call into WebAssembly that does not wait for anything. */
+  function atOnce(call) {
+    renew();
+    try {
+      return call();
+    } catch (error) {
+      failAll(error);
+      throw error;
+    }
+  }
+
   /** Replaces an instance that has trapped. */
   function renew() {
     if (!instance.criticalError) return;
@@ -50,7 +61,7 @@ export function guard(wasm) {
     instance.criticalError = false;
   }
 
-  return { guarded, objectOf: (className) => objectOf({ wasm, instance, guarded }, className) };
+  return { guarded, atOnce, objectOf: (className) => objectOf({ wasm, instance, guarded }, className) };
 }
 
 /** Nothing but its handlers is on the prototype: callers could reach it. */

@@ -71,6 +71,17 @@ pub(crate) async fn of_token(
     })
 }
 
+/// Whose token it is, as far as this isolate may say without asking D1. `hash` is the token's.
+pub(crate) fn known(config: &Config, hash: &str, now_ms: u64) -> Option<(String, Rc<Account>)> {
+    if let Some((id, account)) = config.account(hash) {
+        return Some((id.to_owned(), Rc::clone(account)));
+    }
+    match TOKENS.with_borrow(|tokens| tokens.freshness(hash, now_ms, config.accounts_cache_ms)) {
+        Freshness::Fresh(entry) => entry.good_at(now_ms),
+        Freshness::Stale(_) | Freshness::Unknown => None,
+    }
+}
+
 /// What the registry has of a token, and when it was read, in ms since the epoch.
 async fn read_token(
     env: &Env,

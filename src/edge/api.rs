@@ -180,6 +180,8 @@ impl<'a> Call<'a> {
         };
         let (owner, key_hash) = (command.owner.clone(), command.key_hash.clone());
         if let Some(replay) = copies::replay(app, &command) {
+            // Which key it is that an operation makes by itself may be another one the next time.
+            app.replayed.set(is_explicit.then(|| key_hash.clone()));
             let answer = reply::verdict(replay, Channel::Api, request, "", app.response_options());
             return Ok(answer.under(&owner, &key_hash));
         }

@@ -13,6 +13,7 @@ use crate::own_keys::{self, OwnKeys};
 use messages::account::Account;
 use messages::message::{Answered, ObjectRequest};
 use once::id::ObjectId;
+use once::key::KeyHash;
 use payments::payment::own_keys::account_of;
 pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
@@ -34,6 +35,8 @@ pub(super) struct App {
     pub(super) file: Cell<Option<ResponseBody>>,
     /// What is done once the answer is on its way. It may break off.
     pub(super) afterwards: Cell<Option<LocalBoxFuture<'static, ()>>>,
+    /// The client's own key, if the answer came from a copy.
+    pub(super) replayed: Cell<Option<KeyHash>>,
 }
 
 impl App {
@@ -46,6 +49,7 @@ impl App {
             env: env.clone(),
             file: Cell::new(None),
             afterwards: Cell::new(None),
+            replayed: Cell::new(None),
         })
     }
 

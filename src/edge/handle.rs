@@ -4,7 +4,7 @@ use worker::{Context, Env};
 
 use super::app::{App, site};
 use super::route::Route;
-use super::{admission, cors, routes};
+use super::{admission, cors, routes, verbatim};
 use runtime::serve;
 use web::http::{Answer, Request};
 use web::locale::EN;
@@ -25,6 +25,7 @@ pub async fn handle(
         let answer = serve::refuse(problem, request, site(demo, request, t));
         if customers.is_some() && request.wants_html() { in_language(answer, t) } else { answer }
     };
+    let name = route.as_ref().map_or("none", Route::name);
     let mut file = None;
     let answer = match App::new(&env) {
         Ok(app) => {
@@ -38,11 +39,12 @@ pub async fn handle(
             if let Some(work) = app.afterwards.take() {
                 ctx.wait_until(work);
             }
-            app.timed(answer, &request)
+            let answer = app.timed(answer, &request);
+            verbatim::remember(&app, &request, name, &answer);
+            answer
         }
         Err(what) => refuse(Problem::of_setting(Kind::Misconfigured, what), &request, false),
     };
-    let name = route.as_ref().map_or("none", Route::name);
     serve::finish(answer, &request, name, &env, &ctx, file)
 }
 

@@ -12,6 +12,7 @@ pub mod reply;
 pub mod return_key;
 pub mod route;
 pub mod routes;
+pub mod verbatim;
 
 mod admission;
 mod api;
@@ -26,6 +27,7 @@ mod handle;
 mod info;
 mod keys;
 mod payments;
+
 mod webhooks;
 
 pub use handle::handle;

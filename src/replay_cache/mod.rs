@@ -7,6 +7,8 @@
 //! When an object of this isolate drops a response (it expires, is forgotten, or the personal data goes) its copy goes with it, and none is
 //! kept for as long as a copy lasts: an answer may be on its way. Other isolates keep theirs for at most `REPLAY_CACHE_MS`.
 //! Nothing depends on a copy: without one the object answers the same.
+//!
+//! A request that was answered from a copy is remembered with it, as it came ([`Verbatim`]): one that is the same byte for byte needs not be read again.
 
 pub(crate) mod isolate;
 
@@ -48,25 +50,54 @@ impl Final {
     }
 }
 
-struct Kept {
+/// A request that was answered from a copy, as it came, and `T`: what is made of the copy to answer it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verbatim<T> {
+    /// Its address, and all of its headers that the answer depends on.
+    pub head: String,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// What it is answered with.
+    pub answer: T,
+    /// What `answer` takes, in bytes.
+    pub answer_bytes: usize,
+}
+
+impl<T> Verbatim<T> {
+    const fn bytes(&self) -> usize {
+        // The head is there twice.
+        self.head.len() * 2 + self.body.len() + self.answer_bytes + COPY_BYTES
+    }
+}
+
+struct Kept<T> {
     /// `None` where the response was dropped.
     copy: Option<Final>,
+    verbatim: Option<Verbatim<T>>,
     until_ms: u64,
     bytes: usize,
     used: u64,
 }
 
 /// The copies of an isolate: those that were used last, up to a size.
-#[derive(Default)]
-pub struct ReplayCache {
-    kept: HashMap<KeyHash, Kept>,
+pub struct ReplayCache<T> {
+    kept: HashMap<KeyHash, Kept<T>>,
+    /// The keys of requests that are remembered as they came, by their heads.
+    by_head: HashMap<String, KeyHash>,
     /// The keys, in the order of their last use.
     by_use: BTreeMap<u64, KeyHash>,
     uses: u64,
     bytes: usize,
 }
 
-impl ReplayCache {
+impl<T> Default for ReplayCache<T> {
+    fn default() -> Self {
+        let (kept, by_head, by_use) = (HashMap::new(), HashMap::new(), BTreeMap::new());
+        Self { kept, by_head, by_use, uses: 0, bytes: 0 }
+    }
+}
+
+impl<T> ReplayCache<T> {
     /// Keeps a copy, in ms since the epoch. Not of a response that was dropped a moment ago.
     pub fn keep(&mut self, key_hash: &KeyHash, copy: Final, until_ms: u64, now_ms: u64) {
         let is_dropped =
@@ -84,6 +115,38 @@ impl ReplayCache {
         fingerprint: &Fingerprint,
         now_ms: u64,
     ) -> Option<&Final> {
+        let kept = self.used(key_hash, now_ms)?;
+        kept.copy.as_ref().filter(|copy| copy.owner == *owner && copy.fingerprint == *fingerprint)
+    }
+
+    /// Remembers a request, as it came, with the copy from which it was answered: one a key.
+    pub fn remember(&mut self, key_hash: &KeyHash, verbatim: Verbatim<T>) {
+        self.forget_request(key_hash);
+        let Some(kept) = self.kept.get_mut(key_hash).filter(|kept| kept.copy.is_some()) else { return };
+        let bytes = verbatim.bytes();
+        kept.bytes = kept.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.by_head.insert(verbatim.head.clone(), key_hash.clone());
+        kept.verbatim = Some(verbatim);
+        self.bound();
+    }
+
+    /// Whether a request with this head is remembered: the same body would make it the same.
+    pub fn knows(&self, head: &str) -> bool {
+        self.by_head.contains_key(head)
+    }
+
+    /// What the very same request is answered with, and the copy that this is made of.
+    pub fn recall(&mut self, head: &str, body: &[u8], now_ms: u64) -> Option<(&T, &Final)> {
+        let key_hash = self.by_head.get(head)?.clone();
+        let Kept { copy: Some(copy), verbatim: Some(verbatim), .. } = self.used(&key_hash, now_ms)? else {
+            return None;
+        };
+        (verbatim.body == body).then_some((&verbatim.answer, copy))
+    }
+
+    /// What is kept under a key, used once more; unless its time is over.
+    fn used(&mut self, key_hash: &KeyHash, now_ms: u64) -> Option<&Kept<T>> {
         if self.kept.get(key_hash)?.until_ms <= now_ms {
             self.remove(key_hash);
         }
@@ -93,7 +156,7 @@ impl ReplayCache {
             kept.used = self.uses;
             self.by_use.insert(self.uses, key);
         }
-        kept.copy.as_ref().filter(|copy| copy.owner == *owner && copy.fingerprint == *fingerprint)
+        Some(kept)
     }
 
     /// The response is dropped: there is no copy of it any more, and none is kept before then.
@@ -107,7 +170,11 @@ impl ReplayCache {
         self.uses = self.uses.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
         self.by_use.insert(self.uses, key_hash.clone());
-        self.kept.insert(key_hash.clone(), Kept { copy, until_ms, bytes, used: self.uses });
+        self.kept.insert(key_hash.clone(), Kept { copy, verbatim: None, until_ms, bytes, used: self.uses });
+        self.bound();
+    }
+
+    fn bound(&mut self) {
         while self.bytes > BYTES_MAX
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
@@ -115,7 +182,20 @@ impl ReplayCache {
         }
     }
 
+    fn forget_request(&mut self, key_hash: &KeyHash) {
+        let Some(kept) = self.kept.get_mut(key_hash) else { return };
+        let Some(verbatim) = kept.verbatim.take() else { return };
+        let bytes = verbatim.bytes();
+        kept.bytes = kept.bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        // Where the key stands in the body, another key's request has the same head.
+        if self.by_head.get(&verbatim.head) == Some(key_hash) {
+            self.by_head.remove(&verbatim.head);
+        }
+    }
+
     fn remove(&mut self, key_hash: &KeyHash) {
+        self.forget_request(key_hash);
         if let Some(kept) = self.kept.remove(key_hash) {
             self.by_use.remove(&kept.used);
             self.bytes = self.bytes.saturating_sub(kept.bytes);

@@ -1,13 +1,18 @@
-// Replays that are answered at the edge, from a copy: the same answer, to the same owner only, and not after it is dropped.
+// Replays that are answered at the edge, from a copy: the same answer, to the same owner only, and not after it is dropped. The very same request
+// is then answered without being read.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, afterEach, describe, test } from 'node:test';
 
-import { DECLINED_USER, account, freshKey, read } from './support/account.mjs';
+import { DECLINED_USER, USER, account, freshKey, read } from './support/account.mjs';
 import { startWithObjectsOfBefore } from './support/changed.mjs';
-import { demoWorkers, startSite } from './support/harness.mjs';
+import { demoWorkers, root, startSite } from './support/harness.mjs';
 import { AT_ONCE, PAYMENT } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
+import { begin, declared } from './support/raw.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'an-operators-token-that-is-long-enough';
@@ -15,16 +20,23 @@ const secrets = { ADMIN_TOKEN };
 const on = { REPLAY_CACHE_MS: '60000' };
 const operator = { authorization: `Bearer ${ADMIN_TOKEN}` };
 
-/** What an act is answered, and whether an edge has answered it from a copy. */
+/** What an act is answered, whether an edge has answered it from a copy, and whether that did not even read it. */
 const watching = (site) => {
   const copies = async () =>
     parse(await (await site.fetch('/metrics', { headers: operator })).text()).sum('edge_replays_total');
   return async (act) => {
-    const before = await copies();
+    const [before, unread] = [await copies(), verbatim(site).length];
     const answer = await act();
-    return { answer, atEdge: (await copies()) > before };
+    return { answer, atEdge: (await copies()) > before, verbatim: verbatim(site).length > unread };
   };
 };
+
+/** The lines of requests that were answered without being read. */
+const verbatim = (site) =>
+  site
+    .logs()
+    .filter(({ message }) => message.includes('"verbatim":true'))
+    .map(({ message }) => JSON.parse(message));
 
 const EXPIRED = [409, '/problems/idempotency-key-expired'];
 const refusal = (answer) => [answer.status, answer.json().type];
@@ -45,10 +57,14 @@ describe('a copy at the edge', async () => {
     return { key, again, first, id: first.json().id };
   }
 
+  /** The second time at the latest it is not even read. */
   async function isCopied(again, first) {
-    const { answer, atEdge } = await watched(again);
-    assert.deepEqual([answer.status, answer.bytes], [first.status, first.bytes]);
-    assert.ok(atEdge, 'control: there was a copy');
+    for (const wanted of [undefined, true]) {
+      const { answer, atEdge, verbatim } = await watched(again);
+      assert.deepEqual([answer.status, answer.bytes], [first.status, first.bytes]);
+      assert.ok(atEdge, 'control: there was a copy');
+      assert.equal(verbatim, wanted ?? verbatim);
+    }
   }
 
   test('answers byte for byte, and says that it is a replay', async () => {
@@ -89,6 +105,103 @@ describe('a copy at the edge', async () => {
     const { answer, atEdge } = await watched(() => again(PAYMENT, account(site, DECLINED_USER)));
     assert.deepEqual([answer.status, answer.header('idempotent-replayed'), atEdge], [402, null, false]);
     assert.equal((await again(PAYMENT, account(site, 'nobody@example.com'))).status, 401);
+    await isCopied(again, first);
+  });
+
+  test('answers the very same request as if it had read it', async () => {
+    const { again, first } = await paid();
+    const { answer: read } = await watched(again);
+    const { answer, atEdge, verbatim: unread } = await watched(again);
+    assert.deepEqual([unread, atEdge], [true, true]);
+    assert.deepEqual([answer.status, answer.bytes], [201, first.bytes]);
+    const own = ['request-id', 'server-timing', 'date'];
+    const headers = (of) => [...of.headers].filter(([name]) => !own.includes(name)).sort();
+    assert.deepEqual(headers(answer), headers(read));
+    assert.equal(answer.header('idempotent-replayed'), 'true');
+    const form = /^req_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+    const ids = [first, read, answer].map((one) => one.header('request-id'));
+    for (const id of ids) assert.match(id, form);
+    assert.deepEqual(ids, ids.toSorted(), 'ids sort by time');
+    const timing = /^total;dur=\d+, object;dur=0, provider;dur=0$/;
+    for (const one of [read, answer]) assert.match(one.header('server-timing'), timing);
+    const lines = site
+      .logs()
+      .filter(({ message }) => message.includes('"event":"request"'))
+      .map(({ message }) => JSON.parse(message));
+    const lineOf = (one) => lines.find(({ request_id: id }) => id === one.header('request-id'));
+    const { ms: _, request_id: __, ...line } = lineOf(answer);
+    const { ms: ___, request_id: ____, ...asRead } = lineOf(read);
+    assert.deepEqual(line, { ...asRead, verbatim: true });
+  });
+
+  test('is for a request that is the same in all that the answer depends on', async () => {
+    const { key, again, first } = await paid();
+    await isCopied(again, first);
+    const mismatch = { ...PAYMENT, amount: PAYMENT.amount + 1 };
+    assert.equal(JSON.stringify(mismatch).length, JSON.stringify(PAYMENT).length, 'control: of one length');
+    const { answer, verbatim } = await watched(() => again(mismatch));
+    assert.deepEqual([answer.status, answer.json().fields, verbatim], [422, ['amount'], false]);
+    const trace = { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' };
+    for (const [headers, status] of [
+      [{ 'idempotency-key': freshKey() }, 201],
+      [{ 'idempotency-key': `${key}, ${key}x` }, 400],
+      [{ 'content-type': 'application/x-www-form-urlencoded' }, 422],
+      [{ 'content-type': 'text/plain' }, 415],
+      [{ authorization: 'Bearer nobody@example.com' }, 401],
+      [trace, 201],
+    ]) {
+      const other = await watched(() => user.pay(PAYMENT, key, headers));
+      assert.deepEqual([other.answer.status, other.verbatim], [status, false], JSON.stringify(headers));
+    }
+    await isCopied(again, first);
+    const elsewhere = await watched(() => user.post('/payments?x=1', PAYMENT, key));
+    assert.deepEqual([elsewhere.answer.bytes, elsewhere.verbatim], [first.bytes, false]);
+  });
+
+  test('is not for a request whose key depends on how things stand', async () => {
+    const { json } = await user.pay({ ...PAYMENT, capture: false }, freshKey());
+    const capture = () => user.post(`/payments/${json().id}/capture`, undefined);
+    const first = await capture();
+    assert.equal(first.status, 200, first.text);
+    for (let times = 0; times < 3; times += 1) {
+      const { answer, verbatim } = await watched(capture);
+      assert.deepEqual([answer.bytes, verbatim], [first.bytes, false]);
+    }
+  });
+
+  test('is read where its body comes late, or breaks off', async () => {
+    const { key, again, first } = await paid();
+    await isCopied(again, first);
+    const body = JSON.stringify(PAYMENT);
+    const headers = {
+      authorization: `Bearer ${USER}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+      ...declared(body.length),
+    };
+    const send = () => begin(site.url, 'POST', '/payments', headers);
+    // Sent like that it is remembered in the place of the one before, and found.
+    for (const unread of [false, true]) {
+      const { answer, verbatim } = await watched(() => {
+        const whole = send();
+        whole.write(body);
+        return whole.head(30_000);
+      });
+      assert.match(answer, /^HTTP\/1.1 201/);
+      assert.equal(verbatim, unread);
+    }
+    const late = await watched(async () => {
+      const slow = send();
+      slow.write(body.slice(0, 5));
+      assert.equal(await slow.head(1_500), '', 'control: it is waited for');
+      slow.write(body.slice(5));
+      return slow.head(30_000);
+    });
+    assert.match(late.answer, /^HTTP\/1.1 201[^]*idempotent-replayed: true/i);
+    assert.deepEqual([late.verbatim, late.atEdge], [false, true]);
+    const broken = send();
+    broken.write(body.slice(0, 5));
+    broken.end();
     await isCopied(again, first);
   });
 
@@ -153,6 +266,65 @@ test('a copy does not outlive the response', async (t) => {
   const pay = () => account(site).pay(PAYMENT, key);
   assert.equal((await pay()).status, 201);
   await until('it has expired', async () => (await pay()).status === 409);
+});
+
+test('the very same request is refused once its token is revoked', async (t) => {
+  const vars = { ...on, ACCOUNTS_CACHE_MS: '2000' };
+  const site = await startSite({ vars, secrets });
+  t.after(() => site.close());
+  const id = 'a-shop';
+  const [token, another] = ['one', 'another'].map(
+    (one) => `${one}-token-of-the-registry-that-is-long-enough`,
+  );
+  const hash = (of) => createHash('sha256').update(of).digest('hex');
+  const settings = JSON.stringify({ payment_method: 'pm_card_visa' });
+  await site.rows("INSERT INTO accounts VALUES (?, ?, 'active', 1, 0, 0)", id, settings);
+  for (const one of [token, another])
+    await site.rows("INSERT INTO account_tokens VALUES (?, ?, 'server', 0, NULL)", hash(one), id);
+  const key = freshKey();
+  const payWith = (one) => account(site, one).pay(PAYMENT, key);
+  const pay = () => payWith(token);
+  await until('it is not read any more', async () => (await watching(site)(pay)).verbatim);
+  await site.rows('UPDATE account_tokens SET ends_at_ms = 1 WHERE token_sha256 = ?', hash(token));
+  await until('nobody has the token', async () => (await pay()).status === 401);
+  const { answer, atEdge } = await watching(site)(() => payWith(another));
+  assert.deepEqual([answer.status, atEdge], [201, true], 'control: the copy is there still');
+});
+
+test('whatever header the edge reads is one that finds the very same request, or needs not be', () => {
+  const source = readFileSync(join(root, 'src/edge/verbatim.rs'), 'utf8');
+  const [, list] = /const HEADERS: [^=]*= \[([^\]]*)\]/.exec(source);
+  const finding = [...list.matchAll(/"([^"]+)"/g)].map(([, name]) => name);
+  const others = {
+    'accept-language': 'pages alone are in a language',
+    'access-control-request-method': 'of OPTIONS',
+    'cf-connecting-ip': 'counts tokens that are not known; and the pages',
+    'if-match': 'of customers, which are not copied',
+    'if-none-match': 'of customers and static files, which are not copied',
+    'stripe-signature': 'of webhooks',
+    tracestate: 'says nothing without a traceparent',
+  };
+  const folders = [
+    'src/edge',
+    'src/edge/checkout',
+    'crates/web/src',
+    'crates/web/src/trace',
+    'crates/runtime/src',
+  ];
+  const read = folders.flatMap((folder) =>
+    readdirSync(join(root, folder))
+      .filter((file) => file.endsWith('.rs'))
+      .flatMap((file) => readFileSync(join(root, folder, file), 'utf8').split('#[cfg(test)]')[0])
+      .flatMap((text) => [
+        ...text.matchAll(/request\.header\("([^"]+)"\)|self\.header\("([^"]+)"\)|name == "([^"]+)"/g),
+      ])
+      .map(([, ...names]) => names.find(Boolean)),
+  );
+  const noneOfThem = ['content-type', 'server-timing', 'lines'];
+  for (const name of ['idempotency-key', 'authorization', 'prefer', 'origin'])
+    assert.ok(read.includes(name), name);
+  const unknown = read.filter((name) => ![...finding, ...Object.keys(others), ...noneOfThem].includes(name));
+  assert.deepEqual([...new Set(unknown)], []);
 });
 
 test('without copies, or with objects that do not say that it is final, the object answers', async (t) => {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use serde_json::Value;
 use worker::js_sys::{Array, JSON};
 use worker::worker_sys::web_sys;
 use worker::{Context, Delay, Env, Headers, ResponseBody};
 
-use crate::log::log;
+use crate::log::{is_written, line, log};
 use crate::metrics;
 use crate::now_ms;
 use crate::random;
@@ -120,20 +121,41 @@ pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
 
 /// Writes a request and its answer to the log. `route` is the pattern that it is of.
 fn log_request(request: &Request, route: &str, answer: &Answer) {
+    let mut fields = fields_alike(request, route, answer);
+    fields.extend([
+        ("request_id", request.id.0.as_str().into()),
+        ("ms", now_ms().saturating_sub(request.now_ms).into()),
+    ]);
+    fields.extend(trace::fields(request.trace.as_ref().map(|trace| trace.context)));
+    log(if answer.status >= 500 { "error" } else { "info" }, &fields);
+}
+
+/// The fields that are alike whenever the same request is answered alike.
+fn fields_alike(request: &Request, route: &str, answer: &Answer) -> Vec<(&'static str, Value)> {
     let mut fields = vec![
         ("event", "request".into()),
-        ("request_id", request.id.0.as_str().into()),
         ("method", request.method.as_str().into()),
         ("route", route.into()),
         ("status", answer.status.into()),
         ("outcome", answer.outcome.into()),
-        ("ms", now_ms().saturating_sub(request.now_ms).into()),
     ];
     if let Some((owner, key_hash)) = &answer.key {
         fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
     }
-    fields.extend(trace::fields(request.trace.as_ref().map(|trace| trace.context)));
-    log(if answer.status >= 500 { "error" } else { "info" }, &fields);
+    fields
+}
+
+/// How the line in the log begins of each request that is the very same as this one and is answered like it, without being read; what is its own
+/// comes behind it, and the bracket. `None` where such lines are not written. None of them failed, or is part of a trace.
+pub fn line_begins(request: &Request, route: &str, answer: &Answer) -> Option<String> {
+    if !is_written("info") {
+        return None;
+    }
+    let mut fields = fields_alike(request, route, answer);
+    fields.push(("verbatim", true.into()));
+    let mut line = line("info", &fields);
+    line.pop();
+    Some(line)
 }
 
 /// The span of a request, if it is part of a trace.

@@ -1,0 +1,76 @@
+// The very same request once more, answered without reading it in WebAssembly: src/edge/verbatim.rs says when, and with what. Here are only the
+// request's parts read by which it is found, and what each answer has of its own added: its id, its time, its line in the log.
+
+/** How long a body may take to come, in ms. A slower one is waited for where all are, for as long as the settings say. */
+const PATIENCE_MS = 1_000;
+
+/**
+ * Asks for answers. `atOnce` makes a call into the WebAssembly `wasm` that does not wait. What it gives is asked for each request, and gives a
+ * response; or a request to be read in WebAssembly: the same one, or one that is alike if something of the body was read.
+ */
+export function verbatim(wasm, atOnce) {
+  const names = wasm.verbatim_headers().split(',');
+
+  return async function answer(request, env, ctx) {
+    if (request.method !== 'POST') return request;
+    const head = headOf(names, request);
+    if (!atOnce(() => wasm.verbatim_is_known(head))) return request;
+    const began = Date.now();
+    const whole = request.arrayBuffer();
+    const body = await soon(whole);
+    const found = body && atOnce(() => wasm.verbatim_answer(head, new Uint8Array(body), env, ctx));
+    return found ? respond(found, began) : withBody(request, whole);
+  };
+}
+
+/** Alike in Rust. */
+function headOf(names, request) {
+  const { url, headers } = request;
+  let head = url;
+  for (const name of names) {
+    const value = headers.get(name);
+    if (value !== null) head += `\n${name}:${value}`;
+  }
+  return head;
+}
+
+function respond([status, headers, body, timing, line], began) {
+  const ms = Date.now() - began;
+  const id = requestId(began);
+  if (line !== null) console.log(`${line},"ms":${ms},"request_id":"${id}"}`);
+  const response = new Response(body, { status, headers });
+  response.headers.set('request-id', id);
+  response.headers.set('server-timing', `total;dur=${ms},${timing}`);
+  return response;
+}
+
+/** A UUID of version 7: `RequestId` in Rust. */
+function requestId(at) {
+  const time = at.toString(16).padStart(12, '0');
+  return `req_${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
+}
+
+/** What a promise gives, or `undefined` if that takes too long, or fails: whoever waits for it again is told. */
+function soon(promise) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, PATIENCE_MS);
+    const end = (value) => {
+      clearTimeout(timer);
+      resolve(value);
+    };
+    promise.then(end, () => end());
+  });
+}
+
+/** The same request, whose body was asked for already. */
+const withBody = (request, whole) =>
+  new Request(request, {
+    body: new ReadableStream({
+      type: 'bytes',
+      async start(controller) {
+        const bytes = new Uint8Array(await whole);
+        if (bytes.length > 0) controller.enqueue(bytes);
+        controller.close();
+      },
+    }),
+  });
