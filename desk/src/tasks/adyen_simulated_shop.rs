@@ -1,5 +1,6 @@
 //! What the simulation of Adyen's reports tells of: payments as places have them, and the reports about them.
 
+#[cfg(test)]
 use rusqlite::Connection;
 
 use once::id::{ObjectId, digest};
