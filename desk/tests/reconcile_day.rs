@@ -231,6 +231,7 @@ fn differences(numbers: &[u64], end: &PageEnd, now_ms: u64) -> Vec<u64> {
         provider_payment: Some(number.to_string()),
         dispute: None,
         dispute_status: None,
+        dispute_minor: None,
         created_at_ms: (OPENS_S + number / PER_SECOND) * 1000,
         updated_at_ms: (OPENS_S + number / PER_SECOND) * 1000,
     };

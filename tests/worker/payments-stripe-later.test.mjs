@@ -162,3 +162,55 @@ test('the desk shows a reservation that ends within a day', async () => {
   assert.ok(page.includes(id), page);
   assert.match(page, /ends in 1[12] h/);
 });
+
+test('several disputes that a payment shows as one are known, also where an earlier release wrote a break of another kind', async () => {
+  const { id } = await paid(user, PAYMENT);
+  const { provider_payment: intent } = await model.reaches(id, 'succeeded');
+  await site.simulator.webhooks('off');
+  const dispute = async () => (await at(id)).dispute;
+  const happens = (what) => site.simulator.befallAtStripe(intent, 'disputes', what);
+  const left = () =>
+    model.all(
+      "SELECT break_id, state FROM breaks WHERE resource = ? AND kind != 'webhook' AND state = 'open'",
+      id,
+    );
+  const isShown = (amount) =>
+    until(`${amount} are shown`, async () => {
+      await model.tick();
+      const shown = await dispute();
+      return shown?.amount === amount && shown;
+    });
+  await happens({ amount: 1000 });
+  const first = await isShown(1000);
+  await happens({ status: 'lost' });
+  await happens({ amount: 500 });
+  assert.notEqual((await isShown(1500)).id, first.id);
+  await until('the read model has both', () =>
+    model.first("SELECT 1 FROM payments WHERE payment_id = ? AND shown ->> '$.dispute.amount' = 1500", id),
+  );
+  await model.tick();
+  assert.deepEqual(await left(), []);
+  for (const kind of ['dispute', 'status'])
+    await model.run(
+      `INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES (?, ?, 'stripe', ?, ?, 'open', 1, 1) ON CONFLICT (break_id) DO UPDATE SET state = 'open', last_seen_at_ms = 1`,
+      ...[`${kind}:stripe:${first.id}`, kind, first.id, id],
+    );
+  await model.tick();
+  assert.deepEqual(await left(), [], 'the one that is over is known, too');
+  // The control: the payment does not show it.
+  const amount = "json_set(shown, '$.dispute.amount', ?)";
+  await model.run(`UPDATE payments SET shown = ${amount} WHERE payment_id = ?`, 500, id);
+  await model.run(
+    "UPDATE breaks SET state = 'open', last_seen_at_ms = 1 WHERE provider_payment = ?",
+    first.id,
+  );
+  await model.tick();
+  assert.deepEqual(
+    (await left()).filter(({ break_id }) => break_id.endsWith(first.id)),
+    [{ break_id: `dispute:stripe:${first.id}`, state: 'open' }],
+  );
+  await model.run(`UPDATE payments SET shown = ${amount} WHERE payment_id = ?`, 1500, id);
+  await model.tick();
+  assert.deepEqual(await left(), []);
+});

@@ -10,7 +10,7 @@ use super::compare::{Break, Kind, LocalRecord};
 use super::page::{PageEnd, entry_path};
 use super::provider_ledger::{LedgerStatus, RemoteRecord, read_entry};
 use once::call::FrozenRequest;
-use payments::payment::DisputeStatus;
+use payments::payment::{Dispute, DisputeStatus};
 use payments::providers::Provider;
 use payments::providers::stripe::dispute_status;
 
@@ -79,11 +79,24 @@ impl DisputeThen {
     }
 }
 
+/// Whether our payment shows these disputes, all that it has: several are shown as one.
+pub fn are_shown(all: &[Dispute], ours: &LocalRecord) -> bool {
+    Dispute::of_all(all).is_some_and(|shown| {
+        ours.dispute.as_ref() == Some(&shown.id)
+            && ours.dispute_status.as_deref() == Some(shown.status.as_str())
+            && ours.dispute_minor == Some(shown.amount_minor.into())
+    })
+}
+
 impl Break {
-    /// The dispute's id, from the id of its break.
+    /// The dispute's id, from the id of its break. Releases before there was a kind of its own wrote it as a status.
     pub fn dispute_of(break_id: &str) -> Option<&str> {
-        let prefix = format!("{}:{}:", Kind::Dispute.as_str(), Provider::Stripe.as_str());
-        break_id.strip_prefix(&prefix)
+        let of = |kind: Kind| {
+            let prefix = format!("{}:{}:", kind.as_str(), Provider::Stripe.as_str());
+            break_id.strip_prefix(&prefix)
+        };
+        let is_dispute = |id: &&str| id.starts_with("du_") || id.starts_with("dp_");
+        of(Kind::Dispute).or_else(|| of(Kind::Status).filter(is_dispute))
     }
 }
 
@@ -197,6 +210,39 @@ mod tests {
         let end = PageEnd { last: Some("evt_1".to_owned()), created_s: Some(9), has_more: true };
         assert_eq!(page.end, end);
         assert!(TYPES.len() <= 20);
+    }
+
+    #[test]
+    fn several_disputes_are_shown_as_one_with_what_is_open_or_lost() {
+        let dispute = |id: &str, amount_minor, status| Dispute {
+            id: id.to_owned(),
+            amount_minor,
+            status,
+            withdrawn: true,
+            refundable: false,
+            at_ms: None,
+        };
+        let ours = |id: &str, status: &str, minor| LocalRecord {
+            dispute: Some(id.to_owned()),
+            dispute_status: Some(status.to_owned()),
+            dispute_minor: Some(minor),
+            ..LocalRecord::captured("stripe", "pi_1", 1_000, "usd")
+        };
+        let all = [dispute("du_2", 500, DisputeStatus::Open), dispute("du_1", 300, DisputeStatus::Lost)];
+        assert!(are_shown(&all, &ours("du_2", "open", 800)));
+        assert!(!are_shown(&all, &ours("du_2", "open", 500)), "the other one is not known");
+        assert!(!are_shown(&all, &ours("du_1", "lost", 300)));
+        assert!(!are_shown(&all, &ours("du_2", "won", 800)));
+        assert!(!are_shown(&[], &ours("du_2", "open", 800)));
+    }
+
+    #[test]
+    fn the_break_of_a_dispute_is_known_also_as_earlier_releases_wrote_it() {
+        assert_eq!(Break::dispute_of("dispute:stripe:du_1"), Some("du_1"));
+        assert_eq!(Break::dispute_of("status:stripe:du_1"), Some("du_1"));
+        assert_eq!(Break::dispute_of("status:stripe:dp_1"), Some("dp_1"));
+        assert_eq!(Break::dispute_of("status:stripe:pi_1"), None);
+        assert_eq!(Break::dispute_of("missing:stripe:du_1"), None);
     }
 
     #[test]

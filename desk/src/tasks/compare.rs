@@ -39,6 +39,9 @@ pub struct LocalRecord {
     pub dispute: Option<String>,
     /// How that stands: `open`, `won` or `lost`.
     pub dispute_status: Option<String>,
+    /// How much it is about, in minor units; of several disputes, as what they are shown together.
+    #[serde(default)]
+    pub dispute_minor: Option<u64>,
     /// When it was created, in ms since the epoch.
     pub created_at_ms: u64,
     /// When the read model got its latest change, in ms since the epoch.
@@ -304,6 +307,7 @@ impl LocalRecord {
             provider_payment: Some(provider_payment.to_owned()),
             dispute: None,
             dispute_status: None,
+            dispute_minor: None,
             created_at_ms: 900,
             updated_at_ms: 1_100,
         }

@@ -23,6 +23,23 @@ pub struct Dispute {
 }
 
 impl Dispute {
+    /// The one dispute as which all of a payment are shown: the newest that is open, else that was lost. What is open or lost is summed up.
+    pub fn of_all(disputes: &[Self]) -> Option<Self> {
+        let of = |status| disputes.iter().filter(move |dispute| dispute.status == status);
+        let first =
+            of(DisputeStatus::Open).chain(of(DisputeStatus::Lost)).chain(of(DisputeStatus::Won)).next()?;
+        if first.status == DisputeStatus::Won {
+            return Some(first.clone());
+        }
+        let counting = || disputes.iter().filter(|dispute| dispute.status != DisputeStatus::Won);
+        Some(Self {
+            amount_minor: counting().fold(0, |sum, dispute| sum.saturating_add(dispute.amount_minor)),
+            withdrawn: counting().any(|dispute| dispute.withdrawn),
+            refundable: counting().all(|dispute| dispute.refundable),
+            ..first.clone()
+        })
+    }
+
     /// As the API shows it.
     pub fn to_json(&self) -> Value {
         json!({

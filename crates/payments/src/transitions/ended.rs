@@ -201,7 +201,7 @@ pub(crate) fn take_disputes(
     event_id: Option<&str>,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(dispute) = foremost(disputes) else { return Ok(()) };
+    let Some(dispute) = Dispute::of_all(disputes) else { return Ok(()) };
     let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
     let payment = state.resource.payment.as_mut().filter(|payment| {
         is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
@@ -219,23 +219,6 @@ pub(crate) fn take_disputes(
     *known = Some(dispute.clone());
     let detail = told_of(state, attempt, &dispute, ctx)?;
     alert(state, provider, event_id, &detail, ctx)
-}
-
-/// The one dispute as which all are shown: the newest that is open, else that was lost. What is open or lost is summed up.
-fn foremost(disputes: &[Dispute]) -> Option<Dispute> {
-    let of = |status| disputes.iter().filter(move |dispute| dispute.status == status);
-    let first =
-        of(DisputeStatus::Open).chain(of(DisputeStatus::Lost)).chain(of(DisputeStatus::Won)).next()?;
-    if first.status == DisputeStatus::Won {
-        return Some(first.clone());
-    }
-    let counting = || disputes.iter().filter(|dispute| dispute.status != DisputeStatus::Won);
-    Some(Dispute {
-        amount_minor: counting().fold(0, |sum, dispute| sum.saturating_add(dispute.amount_minor)),
-        withdrawn: counting().any(|dispute| dispute.withdrawn),
-        refundable: counting().all(|dispute| dispute.refundable),
-        ..first.clone()
-    })
 }
 
 /// `attempt` is the try that it is about, if that is not what the payment is now.

@@ -114,19 +114,20 @@ impl Reconciliation {
         let unknown: Vec<_> = newest
             .into_iter()
             .filter_map(|(payment, dispute)| {
-                let found = dispute.unknown(known.by_provider_id(payment)?)?;
-                Some((dispute, found))
+                let ours = known.by_provider_id(payment)?;
+                Some((dispute, ours, dispute.unknown(ours)?))
             })
             .collect();
         let requests: Vec<_> =
-            unknown.iter().map(|(dispute, _)| changes::dispute_request(&dispute.id)).collect();
+            unknown.iter().map(|(dispute, ..)| changes::dispute_request(&dispute.id)).collect();
         let answers = self.get_all(&requests).await;
         let mut breaks = Vec::new();
-        for (answer, (dispute, found)) in answers.into_iter().zip(unknown) {
+        for (answer, (dispute, ours, found)) in answers.into_iter().zip(unknown) {
             // Without an answer the event is believed.
             let now = answer.ok().filter(|answer| answer.status == 200);
             let now = now.and_then(|answer| changes::read_dispute(&answer.body).ok());
-            if now.is_none_or(|now| now == *dispute) {
+            let is_so = now.is_none_or(|now| now == *dispute);
+            if is_so && !self.is_shown_with_others(&dispute.id, ours).await.unwrap_or(false) {
                 breaks.push(found);
             }
         }
@@ -147,6 +148,7 @@ impl Reconciliation {
             match movement.matched(&known, &refunds) {
                 Matched::Recorded => {}
                 Matched::FetchPayment(payment) => drop(looks.insert(payment)),
+                Matched::Unrecorded if self.is_of_a_shown_dispute(movement, &known).await? => {}
                 Matched::Unrecorded => found.breaks.push(movement.unknown(&known)),
             }
         }

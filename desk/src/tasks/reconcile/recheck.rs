@@ -8,9 +8,11 @@ use worker::{Error, Result};
 use super::session::{Findings, Reconciliation, newest};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::changes;
-use crate::tasks::compare::{Break, LocalRecord, missing, must_exist};
+use crate::tasks::compare::{Break, LocalRecord, LocalRecords, missing, must_exist};
 use crate::tasks::cursor::Source;
-use crate::tasks::movements::{self, Matched};
+use crate::tasks::movements::{self, Matched, Movement};
+use payments::payment::status_query::{StatusQuery, StatusReply};
+use payments::providers::Provider;
 
 /// How many payments that were too recent are looked at again in one run, and how many that were in no list.
 ///
@@ -155,7 +157,7 @@ impl Reconciliation {
             Matched::FetchPayment(payment) => {
                 !self.fetch_and_compare([payment.as_str()].into()).await?.is_empty()
             }
-            Matched::Unrecorded => true,
+            Matched::Unrecorded => !self.is_of_a_shown_dispute(&movement, &known).await?,
         };
         if is_unknown {
             return self
@@ -163,6 +165,19 @@ impl Reconciliation {
                 .await;
         }
         self.close(break_id).await
+    }
+
+    /// Whether it is of a dispute that its payment shows together with others.
+    pub(super) async fn is_of_a_shown_dispute(
+        &mut self,
+        movement: &Movement,
+        known: &LocalRecords,
+    ) -> Result<bool> {
+        let movements::Source::Dispute(sum) = &movement.source else { return Ok(false) };
+        match sum.payment.as_deref().and_then(|payment| known.by_provider_id(payment)) {
+            Some(ours) => self.is_shown_with_others(&sum.id, ours).await,
+            None => Ok(false),
+        }
     }
 
     /// Closes the break of a dispute once its payment shows it as it stands. Until then it stays, whatever else of the payment agrees.
@@ -173,9 +188,27 @@ impl Reconciliation {
         let known = self.local_records(&[], &resources).await?;
         let Some(ours) = known.all().next() else { return Ok(()) };
         match dispute.unknown(ours) {
-            Some(found) => self.write(&Findings { breaks: vec![found], ..Findings::default() }).await,
-            None => self.close(break_id).await,
+            Some(found) if !self.is_shown_with_others(id, ours).await? => {
+                // Under its own id, where it was written as another kind.
+                let is_its = found.id(Provider::Stripe.as_str()) == break_id;
+                self.write(&Findings { breaks: vec![found], ..Findings::default() }).await?;
+                if is_its { Ok(()) } else { self.close(break_id).await }
+            }
+            _ => self.close(break_id).await,
         }
+    }
+
+    /// Whether our payment, which shows another dispute, shows this one together with that: then the provider is asked for all of them.
+    pub(super) async fn is_shown_with_others(&mut self, dispute: &str, ours: &LocalRecord) -> Result<bool> {
+        let is_another = ours.dispute.as_deref().is_some_and(|shown| shown != dispute);
+        let Some(id) = ours.provider_payment.clone().filter(|_| is_another) else { return Ok(false) };
+        let question = StatusQuery::Disputes { provider: Provider::Stripe, account: None, id, doubt: None };
+        let Some(request) = Provider::Stripe.question_request(&question) else { return Ok(false) };
+        let answer = self.get(&request).await?;
+        let StatusReply::Disputes(all) = Provider::Stripe.read_truth(&question, &answer) else {
+            return Ok(false);
+        };
+        Ok(all.iter().any(|one| one.id == dispute) && changes::are_shown(&all, ours))
     }
 
     async fn close(&mut self, break_id: &str) -> Result<()> {
