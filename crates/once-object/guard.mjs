@@ -28,18 +28,21 @@ export function guard(wasm) {
   // A trap in a future is reported here; one in the call itself by its promise, below.
   addEventListener('error', (event) => failAll(event.error));
 
-  /** Calls into WebAssembly; fails as soon as the instance traps, in this call or in any other. */
+  /** Calls into WebAssembly; what has to wait fails as soon as the instance traps, in this call or in any other. */
   function guarded(call) {
+    const made = atOnce(call);
+    if (!(made instanceof Promise)) return made;
     return new Promise((resolve, reject) => {
       underWay.add(reject);
-      Promise.resolve()
-        .then(renew)
-        .then(call)
-        .then(resolve, (error) => {
-          failAll(error);
-          reject(error);
-        })
-        .finally(() => underWay.delete(reject));
+      const end = (value) => {
+        underWay.delete(reject);
+        resolve(value);
+      };
+      made.then(end, (error) => {
+        failAll(error);
+        underWay.delete(reject);
+        reject(error);
+      });
     });
   }
 

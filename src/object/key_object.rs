@@ -2,9 +2,7 @@
 
 use std::rc::Rc;
 
-use js_sys::Promise;
 use wasm_bindgen::prelude::*;
-use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{DurableObject, Env, Error, Request, Response, Result, State, durable_object};
 
 use super::drive::Drive;
@@ -12,6 +10,7 @@ use super::old_tables::adopt;
 use crate::config::Config;
 use crate::replay_cache::isolate;
 use ::runtime::log::log;
+use ::runtime::now_or_later::now_or_promise;
 use ::runtime::{metrics, trace};
 use messages::message::{Envelope, Finality, ObjectRequest, VERSION};
 use once::context::Bug;
@@ -36,10 +35,10 @@ struct Parts {
 /// of their parts is a call into JavaScript.
 #[wasm_bindgen]
 impl KeyObject {
-    /// Answers a question: both are JSON, see [`messages::message`].
-    pub fn ask(&self, question: String) -> Promise {
+    /// Answers a question: both are JSON, see [`messages::message`]. A promise, if something has to be waited for.
+    pub fn ask(&self, question: String) -> Result<JsValue, JsValue> {
         let parts = Rc::clone(&self.0);
-        future_to_promise(async move {
+        now_or_promise(async move {
             let answer = parts.answer(&question).await;
             answer.map(JsValue::from).map_err(JsValue::from)
         })

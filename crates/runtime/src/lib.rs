@@ -12,6 +12,7 @@ pub mod http_client;
 pub mod lag;
 pub mod limiter;
 pub mod lists;
+pub mod now_or_later;
 pub mod objects;
 pub mod places;
 pub mod queue;
