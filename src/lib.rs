@@ -20,10 +20,10 @@ pub mod webhooks;
 /// Every HTTP request enters here.
 #[worker::event(fetch)]
 async fn fetch(
-    request: worker::Request,
+    request: worker::worker_sys::web_sys::Request,
     env: worker::Env,
     ctx: worker::Context,
-) -> worker::Result<worker::Response> {
+) -> worker::Result<worker::worker_sys::web_sys::Response> {
     edge::handle(request, env, ctx).await
 }
 

@@ -1,5 +1,6 @@
 //! One request, from the runtime and back to it.
 
+use worker::worker_sys::web_sys;
 use worker::{Context, Env};
 
 use crate::app::{App, site};
@@ -12,14 +13,14 @@ use web::problem::{Kind, Problem};
 
 /// Answers a request. An error is an answer too.
 pub(crate) async fn handle(
-    mut incoming: worker::Request,
+    incoming: web_sys::Request,
     env: Env,
     ctx: Context,
-) -> worker::Result<worker::Response> {
+) -> worker::Result<web_sys::Response> {
     let mut request = serve::read(&incoming)?;
     let route = routes::find(&request.path);
     let answered = match App::new(&env) {
-        Ok(app) => answer(&app, &mut request, &mut incoming, route.as_ref()).await,
+        Ok(app) => answer(&app, &mut request, &incoming, route.as_ref()).await,
         Err(what) => Err(Problem::of_setting(Kind::Misconfigured, what)),
     };
     let answer = answered.unwrap_or_else(|problem| serve::refuse(problem, &request, site(&request)));
@@ -31,7 +32,7 @@ pub(crate) async fn handle(
 async fn answer(
     app: &App,
     request: &mut Request,
-    incoming: &mut worker::Request,
+    incoming: &web_sys::Request,
     route: Option<&Route>,
 ) -> Result<Answer, Problem> {
     if let Some(answer) = serve::insecure(request) {

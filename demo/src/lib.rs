@@ -17,9 +17,9 @@ mod pages;
 /// Every HTTP request enters here.
 #[worker::event(fetch)]
 async fn fetch(
-    request: worker::Request,
+    request: worker::worker_sys::web_sys::Request,
     env: worker::Env,
     ctx: worker::Context,
-) -> worker::Result<worker::Response> {
+) -> worker::Result<worker::worker_sys::web_sys::Response> {
     handle::handle(request, env, ctx).await
 }

@@ -1,5 +1,6 @@
 //! One request, from the runtime and back to it.
 
+use worker::worker_sys::web_sys;
 use worker::{Context, Env};
 
 use crate::app::{App, site};
@@ -12,15 +13,15 @@ use web::problem::{Kind, Problem};
 
 /// Answers a request. An error is an answer too.
 pub(crate) async fn handle(
-    mut incoming: worker::Request,
+    incoming: web_sys::Request,
     env: Env,
     ctx: Context,
-) -> worker::Result<worker::Response> {
+) -> worker::Result<web_sys::Response> {
     let mut request = serve::read(&incoming)?;
     let route = routes::find(&request.path);
     let answer = match App::new(&env) {
         Ok(app) => {
-            let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
+            let answered = answer(&app, &mut request, &incoming, route.as_ref()).await;
             let answer =
                 answered.unwrap_or_else(|problem| serve::refuse(problem, &request, app.site(&request)));
             app.timed(answer, &request)
@@ -37,7 +38,7 @@ pub(crate) async fn handle(
 async fn answer(
     app: &App,
     request: &mut Request,
-    incoming: &mut worker::Request,
+    incoming: &web_sys::Request,
     route: Option<&Route>,
 ) -> Result<Answer, Problem> {
     if let Some(answer) = serve::insecure(request) {

@@ -63,10 +63,10 @@ mod sign_in;
 /// Every HTTP request enters here.
 #[worker::event(fetch)]
 async fn fetch(
-    request: worker::Request,
+    request: worker::worker_sys::web_sys::Request,
     env: worker::Env,
     ctx: worker::Context,
-) -> worker::Result<worker::Response> {
+) -> worker::Result<worker::worker_sys::web_sys::Response> {
     handle::handle(request, env, ctx).await
 }
 

@@ -25,7 +25,7 @@ use crate::visitor;
 
 /// Answers a request. An error is an answer too.
 pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Response> {
-    let request = serve::read(&incoming)?;
+    let request = serve::read(incoming.inner())?;
     let gate = match Gate::open(env) {
         Ok(gate) => gate,
         Err(what) => {

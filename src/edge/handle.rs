@@ -1,5 +1,6 @@
 //! One request, from the runtime and back to it.
 
+use worker::worker_sys::web_sys;
 use worker::{Context, Env};
 
 use super::app::{App, site};
@@ -12,11 +13,7 @@ use web::problem::{Kind, Problem};
 use web::reply::{in_language, with_error};
 
 /// Answers a request. An error is an answer too.
-pub async fn handle(
-    mut incoming: worker::Request,
-    env: Env,
-    ctx: Context,
-) -> worker::Result<worker::Response> {
+pub async fn handle(incoming: web_sys::Request, env: Env, ctx: Context) -> worker::Result<web_sys::Response> {
     let mut request = serve::read(&incoming)?;
     let route = routes::find(&request.path);
     let customers = route.as_ref().filter(|route| is_for_customers(route));
@@ -30,7 +27,7 @@ pub async fn handle(
     let answer = match App::new(&env) {
         Ok(app) => {
             app.trace(&mut request);
-            let answered = answer(&app, &mut request, &mut incoming, route.as_ref()).await;
+            let answered = answer(&app, &mut request, &incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| refuse(problem, &request, app.config.demo));
             let has_error = app.config.convention.has_error;
             let answer = if has_error { with_error(answer) } else { answer };
@@ -57,7 +54,7 @@ fn is_for_customers(route: &Route) -> bool {
 async fn answer(
     app: &App,
     request: &mut Request,
-    incoming: &mut worker::Request,
+    incoming: &web_sys::Request,
     route: Option<&Route>,
 ) -> Result<Answer, Problem> {
     if let Some(answer) = serve::insecure(request) {

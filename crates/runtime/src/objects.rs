@@ -69,6 +69,8 @@ pub struct Objects {
     provider_ms: Cell<u64>,
     /// The span of this request.
     trace: Cell<Option<TraceContext>>,
+    /// The object that was looked for last: to find one costs the runtime a digest or two.
+    found: Cell<Option<(ObjectId, Stub)>>,
 }
 
 impl Objects {
@@ -81,6 +83,7 @@ impl Objects {
             waited_ms: Cell::new(0),
             provider_ms: Cell::new(0),
             trace: Cell::new(None),
+            found: Cell::new(None),
         }
     }
 
@@ -113,16 +116,33 @@ impl Objects {
     pub fn id(&self, place: &ObjectRef) -> Result<ObjectId> {
         match place {
             ObjectRef::Id(id) => Ok(*id),
-            ObjectRef::Named(name) => parse_id(&self.namespace()?.id_from_name(name)?.to_string()),
+            ObjectRef::Named(name) => {
+                let objects = self.namespace()?;
+                let named = objects.id_from_name(name)?;
+                let id = parse_id(&named.to_string())?;
+                self.found.set(Some((id, named.get_stub()?)));
+                Ok(id)
+            }
         }
     }
 
     /// Whether an id is one of our namespace's. The runtime signs them: a made-up one is not.
     pub fn exists(&self, place: &ObjectRef) -> bool {
-        self.stub(place).is_ok()
+        let stub = self.stub(place);
+        let exists = stub.is_ok();
+        if let (ObjectRef::Id(id), Ok(stub)) = (place, stub) {
+            self.found.set(Some((*id, stub)));
+        }
+        exists
     }
 
+    /// A stub is used once: one that has failed is of no use any more.
     fn stub(&self, place: &ObjectRef) -> Result<Stub> {
+        if let (ObjectRef::Id(id), Some((found, stub))) = (place, self.found.take())
+            && found == *id
+        {
+            return Ok(stub);
+        }
         let objects = self.namespace()?;
         match place {
             ObjectRef::Named(name) => objects.id_from_name(name)?.get_stub(),

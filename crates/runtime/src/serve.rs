@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use serde_json::Value;
-use worker::js_sys::{Array, JSON};
+use serde_json::{Value, json};
+use worker::js_sys::{Array, JSON, Uint8Array};
+use worker::wasm_bindgen::{JsCast, JsValue};
+use worker::wasm_bindgen_futures::JsFuture;
 use worker::worker_sys::web_sys;
-use worker::{Context, Delay, Env, Headers, ResponseBody};
+use worker::{Context, Delay, Env, ResponseBody};
 
 use crate::log::{is_written, line, log};
 use crate::metrics;
@@ -23,15 +25,15 @@ use web::reply;
 use web::session::Session;
 
 /// Reads all but the body.
-pub fn read(incoming: &worker::Request) -> worker::Result<Request> {
-    let url = incoming.inner().url();
+pub fn read(incoming: &web_sys::Request) -> worker::Result<Request> {
+    let url = incoming.url();
     let url = Url::split(&url);
     let now_ms = now_ms();
-    let headers = JSON::stringify(&Array::from(&incoming.headers().0))?;
+    let headers = JSON::stringify(&Array::from(&incoming.headers()))?;
     Ok(Request {
         id: RequestId::new(now_ms, random::bytes()?),
         now_ms,
-        method: incoming.inner().method(),
+        method: incoming.method(),
         scheme: url.scheme.to_owned(),
         host: url.host.to_owned(),
         path: url.path.to_owned(),
@@ -57,7 +59,7 @@ pub fn insecure(request: &Request) -> Option<Result<Answer, Problem>> {
 /// who is known may not hold it open either: what has not come whole in time is given up.
 pub async fn body(
     request: &Request,
-    incoming: &mut worker::Request,
+    incoming: &web_sys::Request,
     max_bytes: usize,
     timeout_ms: u64,
 ) -> Result<Vec<u8>, Problem> {
@@ -66,19 +68,22 @@ pub async fn body(
     if declared.is_some_and(|length| length > max_bytes) {
         return Err(Problem::too_large(max_bytes));
     }
-    if incoming.inner().body().is_none() {
+    if incoming.body().is_none() {
         return Ok(Vec::new());
     }
-    let broke_off = |_| Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
+    let broke_off = || Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
     let whole = async {
         // It is no longer than it says: the runtime sees to that.
         if declared.is_some() {
-            return incoming.bytes().await.map_err(broke_off);
+            let bytes = incoming.array_buffer().map_err(|_| broke_off())?;
+            let bytes = JsFuture::from(bytes).await.map_err(|_| broke_off())?;
+            return Ok(Uint8Array::new(&bytes).to_vec());
         }
-        let mut stream = incoming.stream().map_err(broke_off)?;
+        let mut incoming = worker::Request::from(Clone::clone(incoming));
+        let mut stream = incoming.stream().map_err(|_| broke_off())?;
         let mut body = Vec::new();
         while let Some(chunk) = stream.next().await {
-            body.extend(chunk.map_err(broke_off)?);
+            body.extend(chunk.map_err(|_| broke_off())?);
             if body.len() > max_bytes {
                 return Err(Problem::too_large(max_bytes));
             }
@@ -185,7 +190,7 @@ pub fn finish(
     env: &Env,
     ctx: &Context,
     file: Option<ResponseBody>,
-) -> worker::Result<worker::Response> {
+) -> worker::Result<web_sys::Response> {
     let answer = reply::finish(answer, request);
     log_request(request, route, &answer);
     record_request(request, route, &answer);
@@ -199,16 +204,23 @@ pub fn finish(
     write(answer, file)
 }
 
-/// What is sent: the answer, with its own body or with a static file as its body.
-fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<worker::Response> {
-    let headers = JSON::parse(&serde_json::to_string(&answer.headers)?)?;
-    let headers = Headers(web_sys::Headers::new_with_str_sequence_sequence(&headers)?);
+/// What is sent: the answer, with its own body or with a static file as its body. All but the body is one text for JavaScript.
+fn write(answer: Answer, file: Option<ResponseBody>) -> worker::Result<web_sys::Response> {
+    let init = json!({ "status": answer.status, "headers": answer.headers }).to_string();
+    let init = JSON::parse(&init)?.unchecked_into::<web_sys::ResponseInit>();
     let response = match file {
-        Some(file) => worker::Response::from_body(file)?,
-        None if answer.body.is_empty() => worker::Response::empty()?,
-        None => worker::Response::from_bytes(answer.body)?,
+        Some(ResponseBody::Stream(stream)) => {
+            web_sys::Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
+        }
+        Some(ResponseBody::Body(bytes)) => with_bytes(&bytes, &init),
+        None if !answer.body.is_empty() => with_bytes(&answer.body, &init),
+        Some(ResponseBody::Empty) | None => web_sys::Response::new_with_opt_str_and_init(None, &init),
     };
-    Ok(response.with_status(answer.status).with_headers(headers))
+    Ok(response?)
+}
+
+fn with_bytes(bytes: &[u8], init: &web_sys::ResponseInit) -> Result<web_sys::Response, JsValue> {
+    web_sys::Response::new_with_opt_buffer_source_and_init(Some(&Uint8Array::from(bytes)), init)
 }
 
 /// The runtime failed before anything was run.
