@@ -9,7 +9,7 @@ import { ask } from './lib/operator.mjs';
 import { Stop, say, script } from './lib/say.mjs';
 
 const USAGE =
-  'npm run shards, npm run shards -- set SLOTS [--from TIME] [--spread account:ID=NUMBER …], npm run shards -- move [--since TIME]';
+  'npm run shards, npm run shards -- set SLOTS [--by month|day|hour] [--from TIME] [--spread account:ID=NUMBER …] [--spread all=NUMBER], npm run shards -- move [--since TIME]';
 /** Between two looks at a move that has not begun, or whose shards do not answer, in ms. */
 const WAIT_MS = 10_000;
 
@@ -18,12 +18,14 @@ const json = (method, path, body) =>
 
 const commands = {
   show: async () => show(await ask('GET', '/admin/api/shards')),
-  set: async ([slots], { from, spread = [] }) => {
+  set: async ([slots], { from, by, spread = [] }) => {
     const pairs = spread.map((pair) => pair.split('='));
     if (!/^\d+$/.test(slots ?? '') || pairs.some(([, number]) => !/^\d+$/.test(number ?? '')))
       throw new Stop(USAGE);
+    if (!['month', 'day', 'hour'].includes(by)) throw new Stop('--by must be month, day or hour.');
     const wanted = {
       slots: Number(slots),
+      period: by,
       from,
       spread: Object.fromEntries(pairs.map(([owner, n]) => [owner, Number(n)])),
     };
@@ -42,22 +44,23 @@ const commands = {
   },
 };
 
-function show({ bound, layouts, shards, at_rest: atRest }) {
+function show({ bound, layouts, awake, at_rest: atRest }) {
   if (!bound) say('SHARDS is not bound: all is in D1.');
-  for (const { from, slots, spread, moved_since: since, moves_from: at } of layouts) {
-    const where = slots === 0 ? 'in D1' : `in ${slots} shards a month`;
+  for (const { from, slots, period, spread, moved_since: since, moves_from: at } of layouts) {
+    const where = slots === 0 ? 'in D1' : `in ${slots} shards a ${period}`;
     const owners = Object.entries(spread).map(([owner, number]) => `${owner} in ${number}`);
     say(`Payments from ${from} on are ${where}${owners.length > 0 ? ` (${owners.join(', ')})` : ''}.`);
     if (at) say(`  Those that were made in D1 since ${since} are moved there from ${at} on.`);
   }
   if (layouts.length === 0) say('There is no layout: all is in D1.');
-  say(`${shards.length} shards have rows.`);
+  say(`${awake} shards have rows.`);
   if (atRest > 0) say(`From ${atRest} more all payments have left for history: no list asks them.`);
 }
 
 await script(async () => {
   const options = {
     from: { type: 'string' },
+    by: { type: 'string', default: 'month' },
     since: { type: 'string' },
     spread: { type: 'string', multiple: true },
   };

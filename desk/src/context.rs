@@ -20,6 +20,8 @@ pub(crate) struct Desk<'a> {
     pub(super) operator: Operator,
 }
 
+/// In the address of a list: before when what it shows was made, in ms since the epoch. It goes on behind what was looked through.
+pub(super) const LOOK_ON: &str = "made_before";
 /// How many pages back a list can be read.
 const PAGES_MAX: usize = 1000;
 
@@ -53,7 +55,13 @@ impl Desk<'_> {
             gate: self.app.gate.as_ref().map(|_| waiting.gate),
             has_history: self.app.env.bucket(BUCKET).is_ok(),
             notice: self.notice().await?,
-            missing: self.app.model.missing(),
+            missing: self.app.model.missing().or_else(|| {
+                let looked_to_ms = self.app.model.looked_to_ms()?;
+                let since = payments::timestamp(looked_to_ms);
+                Some(format!(
+                    "Only what belongs to payments since {since} was looked through: go on with Older."
+                ))
+            }),
         })
     }
 
@@ -87,13 +95,18 @@ impl Desk<'_> {
         self.query("page").parse().unwrap_or(0).min(PAGES_MAX)
     }
 
-    /// The addresses of the pages before and after this one. Cuts what was read beyond the page.
+    /// The addresses of the pages before and after this one. Cuts what was read beyond the page. Behind the last one follows what nobody has looked
+    /// for yet, where the list has not looked in all shards.
     pub(super) fn around<T>(&self, rows: &mut Vec<T>) -> (String, String) {
         let (number, has_more) = (self.page_number(), rows.len() > PAGE);
         rows.truncate(PAGE);
         let address = |number: usize| self.address_with(&self.request.path, "page", &number.to_string());
         let newer = number.checked_sub(1).map(address).unwrap_or_default();
-        (newer, if has_more { address(number + 1) } else { String::new() })
+        let looked_to_ms = self.app.model.looked_to_ms().filter(|_| !has_more);
+        let on = looked_to_ms
+            .map(|at_ms| self.address_with(&self.request.path, LOOK_ON, &at_ms.to_string()))
+            .unwrap_or_default();
+        (newer, if has_more { address(number + 1) } else { on })
     }
 
     /// A path with the query of this request, but for its page: with this entry instead, unless it is empty.

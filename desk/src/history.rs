@@ -32,8 +32,7 @@ const FOUND_MAX: u32 = 50;
 /// The payments that have left and are called so: by the provider's id, an order, a refund's id, or a reference. Of all places, or of those that
 /// have payments of a day (`2026-11-24`).
 pub(super) async fn found(model: &ReadModel, text: &str, day: &str) -> Result<Vec<PaymentId>> {
-    let month = day.get(..7);
-    let places = model.history(month).await?;
+    let places = model.history(Some(day).filter(|day| !day.is_empty())).await?;
     let mut all: Vec<PaymentId> = Vec::new();
     for (_, found) in model.each(places, async |db: Db| found_in(&db, text).await).await? {
         all.extend(found.into_iter().filter(|id| !all.contains(id)).collect::<Vec<_>>());

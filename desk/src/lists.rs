@@ -25,7 +25,8 @@ pub(super) const CSV_PATH: &str = "/admin/payments.csv";
 
 /// What the address asks the list of payments for.
 pub(super) fn of_payments(desk: &Desk<'_>) -> PaymentSearch {
-    PaymentSearch { text: desk.query("q"), status: desk.query("status"), day: desk.query("day") }
+    let until_ms = Some(desk.app.model.until_ms()).filter(|until_ms| *until_ms < u64::MAX);
+    PaymentSearch { text: desk.query("q"), status: desk.query("status"), day: desk.query("day"), until_ms }
 }
 
 pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {

@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 use worker::Result;
 
+use once::id::ObjectId;
 use payments::payment::id::{PaymentId, id_prefix};
 use payments::payment::money::Currency;
 use runtime::db::Value;
 use runtime::lists::Listed;
-use runtime::places::ReadModel;
+use runtime::places::{ReadModel, Wanted};
 
 use super::status;
 
@@ -82,6 +83,11 @@ impl Place {
         Self { created_at_ms: row.created_at_ms, id: row.id.clone() }
     }
 
+    /// Before all that were made at a moment, in ms since the epoch.
+    pub(super) fn before(at_ms: u64) -> Self {
+        Self { created_at_ms: at_ms, id: PaymentId::in_object(ObjectId::from_bytes([0; 32])).to_string() }
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (created_at_ms, id) = text.split_once('.')?;
         Some(Self { created_at_ms: created_at_ms.parse().ok()?, id: PaymentId::parse(id)?.to_string() })
@@ -102,9 +108,18 @@ pub(super) async fn payments(
     // With what tells the newer of two rows.
     let more = if model.is_many().await? { ", version" } else { "" };
     let sql = |limit, offset| search.sql(Part { limit, offset, ..part }, now_ms, more);
-    let (_, values) = sql(part.limit, part.offset);
-    let text = |limit, offset| sql(limit, offset).0;
-    model.page_by_month(text, values, (part.limit, part.offset), |row: &PaymentRow| row.created_at_ms).await
+    let (text, values) = sql(part.limit, part.offset);
+    if more.is_empty() {
+        return model.d1()?.rows(&text, values).await;
+    }
+    let wanted = search.wanted(part.after);
+    let enough = part.limit.saturating_add(part.offset);
+    // What a text names is looked for in lists that are cut before they are filtered.
+    let is_sliced = search.text.is_empty();
+    let made_at_ms = |row: &PaymentRow| row.created_at_ms;
+    let found = model.newest(&wanted, |most| sql(most, 0).0, values, enough, is_sliced, made_at_ms).await?;
+    model.looked_to(found.looked_to_ms);
+    Ok(found.rows.into_iter().skip(part.offset).take(part.limit).collect())
 }
 
 impl Listed for PaymentRow {
@@ -133,6 +148,8 @@ pub(super) struct PaymentSearch {
     pub(super) status: String,
     /// The day on which it was made (UTC), as `2026-11-24`; empty for all.
     pub(super) day: String,
+    /// Only those that were made before then, in ms since the epoch.
+    pub(super) until_ms: Option<u64>,
 }
 
 /// A part of a list: so many payments after a place.
@@ -158,6 +175,9 @@ impl PaymentSearch {
         if let Some(from_ms) = self.day_ms() {
             let until_ms = from_ms.saturating_add(DAY_MS);
             within.push_str(&format!(" AND created_at_ms >= {from_ms} AND created_at_ms < {until_ms}"));
+        }
+        if let Some(until_ms) = self.until_ms {
+            within.push_str(&format!(" AND created_at_ms < {until_ms}"));
         }
         if let Some(after) = part.after {
             let id = place(&after.id);
@@ -242,6 +262,15 @@ impl PaymentSearch {
         };
         let each = [union(by_id.into_iter()), of_owner, failed];
         union(each.into_iter().map(|found| format!("SELECT payment_id FROM ({found})")))
+    }
+
+    /// Which shards may have them.
+    fn wanted(&self, after: Option<&Place>) -> Wanted<'static> {
+        let day = self.day_ms().map(|from_ms| (from_ms, from_ms.saturating_add(DAY_MS)));
+        let (from_ms, day_ends_ms) = day.unwrap_or((0, u64::MAX));
+        let after_ms = after.map_or(u64::MAX, |after| after.created_at_ms.saturating_add(1));
+        let until_ms = self.until_ms.unwrap_or(u64::MAX).min(day_ends_ms).min(after_ms);
+        Wanted { owner: None, from_ms, until_ms }
     }
 
     /// The statuses of which the filter asks; `None` for all.

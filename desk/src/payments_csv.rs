@@ -52,12 +52,13 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
     for row in &rows {
         text.push_str(&record(cells(row)));
     }
+    let looked_to = desk.app.model.looked_to_ms().map(Place::before);
     let day = timestamp(desk.request.now_ms).chars().take(10).collect::<String>();
     let answer = Answer::new(200, "text/csv; charset=utf-8; header=present", text, "desk")
         .with("content-disposition", format!("attachment; filename=\"payments-{day}.csv\""));
-    Ok(match rows.last().filter(|_| has_more) {
+    Ok(match rows.last().filter(|_| has_more).map(Place::of).or(looked_to) {
         Some(last) => {
-            let next = desk.address_with(lists::CSV_PATH, "before", &Place::of(last).to_text());
+            let next = desk.address_with(lists::CSV_PATH, "before", &last.to_text());
             answer.with("link", format!("<{next}>; rel=\"next\""))
         }
         None => answer,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use data_encoding::HEXLOWER;
 use serde::Deserialize;
-use worker::{Env, Error, Result};
+use worker::{Env, Result};
 
 use super::timeline::JobRow;
 use crate::tasks::names::{FAILING, TASKS};
@@ -228,12 +228,14 @@ async fn found<T: serde::de::DeserializeOwned + Listed>(
     sql: &str,
     id: &str,
 ) -> Result<Option<T>> {
-    let rows: Vec<T> = model.rows(sql, vec![id.into()]).await?;
-    let newest = rows.into_iter().max_by_key(Listed::version);
-    match (&newest, model.missing()) {
-        (None, Some(missing)) => Err(Error::RustError(missing)),
-        _ => Ok(newest),
+    // While it is moved it may be in D1 as it was: there are few of those.
+    if model.is_moving().await? {
+        let rows: Vec<T> = model.rows(sql, vec![id.into()]).await?;
+        if let Some(newest) = rows.into_iter().max_by_key(Listed::version) {
+            return Ok(Some(newest));
+        }
     }
+    model.first(sql, vec![id.into()]).await
 }
 
 impl Listed for DeadRow {

@@ -98,17 +98,14 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         Some((name, after)) => (Some(name), after),
         None => (None, query.after.as_str()),
     };
-    let directory = app.model.directory().await?;
-    let shards = &directory.all;
-    let (db, following) = match place {
-        None => (app.model.d1()?, shards.first()),
+    let db = match place {
+        None => app.model.d1()?,
         Some(name) => {
             let Some(db) = app.model.shard(name).await? else {
                 let error = format!("there is no shard {name}: begin anew, without `after`");
                 return Err(worker::Error::RustError(error));
             };
-            let position = shards.iter().position(|shard| shard.to_string() == name);
-            (db, position.and_then(|position| shards.get(position + 1)))
+            db
         }
     };
     let (of_payments, of_keys) = match after {
@@ -136,7 +133,10 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         None => after.to_owned(),
     };
     let next = last.or_else(|| of_payments.map(|_| KEYS)).map(here);
-    let next = next.or_else(|| Some(format!("{SHARD}{}:", following?)));
+    let next = match next {
+        Some(next) => Some(next),
+        None => app.model.shard_after(place.unwrap_or_default()).await?.map(|name| format!("{SHARD}{name}:")),
+    };
     Ok(projected(rows.len(), next.as_deref()))
 }
 

@@ -11,11 +11,11 @@ use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
 use crate::tasks::shards::part;
-use messages::placement::{LEAD_MS, Layout, SLOTS_MAX, ShardName};
+use messages::placement::{ALL, LEAD_MS, Layout, Period};
 use once::fingerprint::{FieldError, Parameters};
 use payments::timestamp;
 use runtime::db::Db;
-use runtime::places::{self, Directory};
+use runtime::places;
 use runtime::serve::unreadable;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem, invalid_parameters};
@@ -27,8 +27,11 @@ const STEPS_MAX: usize = 10;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// Over how many shards a month; 0: back to D1.
+    /// Over how many shards a period; 0: back to D1.
     slots: u32,
+    /// Of how long a time the payments of a shard are.
+    #[serde(default)]
+    period: Period,
     /// Over how many of these the payments of single owners are spread.
     #[serde(default)]
     spread: BTreeMap<String, u32>,
@@ -75,10 +78,6 @@ fn must_be_bound(env: &Env) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn directory(env: &Env) -> Result<Directory, Problem> {
-    places::fresh(env).await.map(|directory| (*directory).clone()).map_err(unreadable)
-}
-
 fn answer(body: &Value, outcome: &'static str) -> Answer {
     Answer::new(200, "application/json", body.to_string(), outcome)
 }
@@ -88,41 +87,59 @@ fn shown(layout: &Layout) -> Value {
         "layout": layout.layout_id,
         "from": timestamp(layout.from_ms),
         "slots": layout.slots,
+        "period": layout.period.as_str(),
         "spread": layout.spread,
         "moved_since": layout.moved_since_ms.map(timestamp),
         "moves_from": layout.moved_at_ms.map(timestamp),
     })
 }
 
-fn all(env: &Env, directory: &Directory) -> Value {
-    json!({
+/// The layouts, how many shards there are, and the newest of these by name.
+async fn all(env: &Env) -> worker::Result<Value> {
+    #[derive(Default, Deserialize)]
+    struct Counted {
+        awake: u64,
+        at_rest: u64,
+    }
+    let directory = places::fresh(env).await?;
+    let sql = "SELECT (SELECT count(*) FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL) AS awake,
+            (SELECT count(*) FROM shards INDEXED BY shards_at_rest WHERE rests_since_ms IS NOT NULL) AS at_rest";
+    let counted: Option<Counted> = match places::is_bound(env) {
+        true => Db::of(env)?.first(sql, Vec::new()).await?,
+        false => None,
+    };
+    let Counted { awake, at_rest } = counted.unwrap_or_default();
+    Ok(json!({
         "bound": places::is_bound(env),
         "layouts": directory.layouts.iter().map(shown).collect::<Vec<_>>(),
-        "shards": directory.shards.iter().map(ShardName::to_string).collect::<Vec<_>>(),
-        "at_rest": directory.all.len().saturating_sub(directory.shards.len()),
-    })
+        "shards": directory.shards.names.iter().map(|(_, name)| name.to_string()).collect::<Vec<_>>(),
+        "awake": awake,
+        "at_rest": at_rest,
+    }))
 }
 
 /// `GET /admin/api/shards`
 pub(super) async fn show(app: &App, request: &Request) -> Result<Answer, Problem> {
     admit(app, request).await?;
-    Ok(answer(&all(&app.env, &directory(&app.env).await?), "shown"))
+    Ok(answer(&all(&app.env).await.map_err(unreadable)?, "shown"))
 }
 
 /// `POST /admin/api/shards`: a new layout, for payments that are made from then on.
 pub(super) async fn set(app: &App, request: &Request) -> Result<Answer, Problem> {
     let operator = admit(app, request).await?;
     let wanted: Wanted = body(request)?;
-    if wanted.slots > SLOTS_MAX {
-        return Err(wrong("slots", format!("must be a whole number from 0 to {SLOTS_MAX}")));
+    let (period, most) = (wanted.period.as_str(), wanted.period.slots_max());
+    if wanted.slots > most {
+        return Err(wrong(
+            "slots",
+            format!("must be a whole number from 0 to {most}, where each shard has a {period}"),
+        ));
     }
-    if let Some((owner, _)) = wanted
-        .spread
-        .iter()
-        .find(|(owner, spread)| !owner.contains(':') || !(1..=wanted.slots).contains(*spread))
-    {
+    if let Some((owner, _)) = wanted.spread.iter().find(|(owner, spread)| {
+        !(owner.contains(':') || *owner == ALL) || !(1..=wanted.slots).contains(*spread)
+    }) {
         let message = format!(
-            "{owner}: name an owner as the desk does, account:ID, and a number from 1 to the number of slots"
+            "{owner}: name an owner as the desk does, account:ID, or all, and a number from 1 to the number of slots"
         );
         return Err(wrong("spread", message));
     }
@@ -142,21 +159,20 @@ pub(super) async fn set(app: &App, request: &Request) -> Result<Answer, Problem>
         ));
     }
     must_be_bound(&app.env)?;
-    let what = format!("shards {} from {}", wanted.slots, timestamp(from_ms));
+    let what = format!("shards {} a {period} from {}", wanted.slots, timestamp(from_ms));
     let action = Action { operator: &operator, what: &what, subject: "read model" };
     let work = async {
-        let sql = "INSERT INTO shard_layouts (from_ms, slots, spread, made_at_ms) SELECT ?1, ?2, ?3, ?4
+        let sql =
+            "INSERT INTO shard_layouts (from_ms, slots, spread, made_at_ms, period) SELECT ?1, ?2, ?3, ?4, ?5
              WHERE NOT EXISTS (SELECT 1 FROM shard_layouts WHERE from_ms >= ?1)";
         let spread = serde_json::to_string(&wanted.spread).map_err(|error| unreadable(error.into()))?;
-        let values = vec![from_ms.into(), wanted.slots.into(), spread.into(), request.now_ms.into()];
+        let values =
+            vec![from_ms.into(), wanted.slots.into(), spread.into(), request.now_ms.into(), period.into()];
         let made = async { Db::of(&app.env)?.run(sql, values).await };
         if made.await.map_err(unreadable)? == 0 {
             return Err(wrong("from", "must be later than the newest layout begins"));
         }
-        Ok((
-            answer(&all(&app.env, &directory(&app.env).await?), "set"),
-            format!("from {}", timestamp(from_ms)),
-        ))
+        Ok((answer(&all(&app.env).await.map_err(unreadable)?, "set"), format!("from {}", timestamp(from_ms))))
     };
     logged(app, request, action, work).await
 }
@@ -167,8 +183,8 @@ pub(super) async fn take(app: &App, request: &Request) -> Result<Answer, Problem
     let wanted: WantedMove = body(request)?;
     let since_ms = wanted.since.as_deref().map_or(Ok(0), |text| moment("since", text))?;
     must_be_bound(&app.env)?;
-    let known = directory(&app.env).await?;
-    let Some(layout) = known.layouts.last().filter(|layout| layout.slots > 0) else {
+    let known = places::layouts(&app.env).await.map_err(unreadable)?;
+    let Some(layout) = known.last().filter(|layout| layout.slots > 0) else {
         return Err(Problem::because(Kind::BadRequest, "There is no layout with shards: set one first."));
     };
     if layout.moved_at_ms.is_none() {

@@ -1,6 +1,6 @@
 //! Signs operators in: every request to the desk but a login passes [`admit`].
 
-use super::context::Desk;
+use super::context::{Desk, LOOK_ON};
 use super::view_models::Login;
 use crate::app::App;
 use crate::login;
@@ -17,7 +17,13 @@ pub(crate) async fn enter<'a>(
     request: &'a Request,
 ) -> Result<Result<Desk<'a>, Answer>, Problem> {
     match admit(app, request).await {
-        Ok(operator) => Ok(Ok(Desk { app, request, operator })),
+        Ok(operator) => {
+            let desk = Desk { app, request, operator };
+            if let Ok(until_ms) = desk.query(LOOK_ON).parse() {
+                app.model.look_on(until_ms);
+            }
+            Ok(Ok(desk))
+        }
         Err(refused) if may_log_in(app, request, &refused) => Ok(Err(login_page(app, request, false))),
         Err(refused) => Err(refused),
     }

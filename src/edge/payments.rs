@@ -7,7 +7,7 @@ use super::pages::Returning;
 use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
-use crate::readmodel::{self, list::ListQuery};
+use crate::readmodel::{self, list::ListQuery, payments::Page};
 use messages::message::{ObjectRequest, Returned, View, WayOn};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::id::PaymentId;
@@ -41,9 +41,24 @@ pub(super) async fn list(app: &App, request: &Request) -> Result<Answer, Problem
     let (owner, _) = account(app, request).await?;
     let query = ListQuery::parse(&request.query).map_err(invalid_parameters)?;
     let page = readmodel::payments::page(&app.env, &owner, &query).await.map_err(unreadable)?;
-    let Some((payments, has_more)) = page else {
-        let message = "is not a payment of this account, or not in the list yet".to_owned();
-        return Err(invalid_parameters(vec![FieldError { field: "starting_after".to_owned(), message }]));
+    let wrong =
+        |field: &str, message| Err(invalid_parameters(vec![FieldError { field: field.to_owned(), message }]));
+    let (payments, has_more) = match page {
+        Page::Of(payments, has_more) => (payments, has_more),
+        Page::AfterUnknown => {
+            return wrong(
+                "starting_after",
+                "is not a payment of this account, or not in the list yet".to_owned(),
+            );
+        }
+        Page::NoneSince(at_ms) => {
+            // In whole seconds, as it is given. What was made in this one is looked through again.
+            let at = payments::timestamp(at_ms.div_ceil(1000).saturating_mul(1000));
+            let message = format!(
+                "none of these payments was made since {at}, and one request looks no further: go on with created[lt]={at}"
+            );
+            return wrong("created", message);
+        }
     };
     let body = json!({ "object": "list", "url": "/payments", "has_more": has_more, "data": payments });
     Ok(Answer::new(200, "application/json", body.to_string(), "shown"))

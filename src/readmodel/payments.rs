@@ -6,27 +6,38 @@ use serde::Deserialize;
 use worker::{Env, Error, Result};
 
 use super::list::ListQuery;
-use messages::placement::{ShardName, may_have, month};
 use once::id::Owner;
 use runtime::db::Value;
-use runtime::lists::Listed;
-use runtime::places::ReadModel;
+use runtime::lists::{Listed, Part};
+use runtime::places::{ReadModel, Wanted};
 
-/// A page: the payments as the API shows them, the newest first, and whether there are more. `None` if the page should begin
-/// after a payment that is not known here.
-pub async fn page(
-    env: &Env,
-    owner: &Owner,
-    query: &ListQuery,
-) -> Result<Option<(Vec<serde_json::Value>, bool)>> {
+/// A page.
+#[derive(Debug)]
+pub enum Page {
+    /// The payments as the API shows them, the newest first, and whether there are more.
+    Of(Vec<serde_json::Value>, bool),
+    /// It should begin after a payment that is not known here.
+    AfterUnknown,
+    /// There is none like that that was made then or later, in ms since the epoch; so many shards were asked for it that those of before are for another
+    /// request.
+    NoneSince(u64),
+}
+
+/// What a request asks for.
+pub async fn page(env: &Env, owner: &Owner, query: &ListQuery) -> Result<Page> {
     #[derive(Deserialize)]
     struct Place {
         created_at_ms: u64,
     }
     let model = ReadModel::of(env);
-    let (mut shards, others) = shards_of(&model, owner, query).await?;
+    let owner = owner.to_text();
+    let mut wanted = Wanted {
+        owner: Some(&owner),
+        from_ms: query.created_from_ms.unwrap_or(0),
+        until_ms: query.created_before_ms.unwrap_or(u64::MAX),
+    };
     let mut conditions = vec!["owner = ?1".to_owned()];
-    let mut values: Vec<Value> = vec![owner.to_text().into()];
+    let mut values: Vec<Value> = vec![owner.as_str().into()];
     conditions.extend(query.status.as_deref().and_then(index_of).map(str::to_owned));
     let mut add = |condition: &str, value: Value| {
         values.push(value);
@@ -44,57 +55,41 @@ pub async fn page(
     if let Some(id) = query.starting_after {
         let id = id.to_string();
         let sql = "SELECT created_at_ms FROM payments WHERE payment_id = ?1 AND owner = ?2";
-        let values = vec![id.as_str().into(), owner.to_text().into()];
-        let found = model.first_of::<Place>(&shards, sql, values.clone()).await?;
+        let values = vec![id.as_str().into(), owner.as_str().into()];
         // The page before may have been of other times.
-        let found = match found {
-            None if !others.is_empty() => model.first_of(&others, sql, values).await?,
-            found => found,
-        };
-        let Some(place) = found else { return Ok(None) };
-        let last = month(place.created_at_ms);
-        shards.retain(|name| name.month <= last);
+        let mut found = model.first_of::<Place>(&wanted, sql, values.clone()).await?;
+        if found.is_none() {
+            found = model.first_of(&Wanted { owner: Some(&owner), ..Wanted::ALL }, sql, values).await?;
+        }
+        let Some(place) = found else { return Ok(Page::AfterUnknown) };
+        wanted.until_ms = wanted.until_ms.min(place.created_at_ms.saturating_add(1));
         add("created_at_ms <= ?", place.created_at_ms.into());
         let at = format!("(created_at_ms < {} OR payment_id < ?)", place.created_at_ms);
         add(&at, id.into());
     }
     let limit = usize::try_from(query.limit).unwrap_or(1);
     // With what merges the rows of several places.
-    let merging = if shards.is_empty() { "" } else { ", created_at_ms, payment_id, version" };
+    let merging = if model.may_be_many().await? { ", created_at_ms, payment_id, version" } else { "" };
     let sql = |most| {
         let conditions = conditions.join(" AND ");
         format!(
             "SELECT shown{merging} FROM payments WHERE {conditions} ORDER BY created_at_ms DESC, payment_id DESC LIMIT {most}"
         )
     };
-    let mut rows: Vec<Row> =
-        model.newest(&shards, sql, values, limit + 1, |row: &Row| row.created_at_ms).await?;
+    let made_at_ms = |row: &Row| row.created_at_ms;
+    let Part { mut rows, looked_to_ms } =
+        model.newest(&wanted, sql, values, limit + 1, true, made_at_ms).await?;
     // A page that leaves payments out without a word would be wrong.
     if let Some(missing) = model.missing() {
         return Err(Error::RustError(missing));
     }
-    let has_more = rows.len() > limit;
+    if let Some(since_ms) = looked_to_ms.filter(|_| rows.is_empty()) {
+        return Ok(Page::NoneSince(since_ms));
+    }
+    let has_more = rows.len() > limit || looked_to_ms.is_some();
     rows.truncate(limit);
     let shown = rows.iter().map(|row| serde_json::from_str(&row.shown)).collect::<serde_json::Result<_>>()?;
-    Ok(Some((shown, has_more)))
-}
-
-/// The shards that may have payments of an account that are asked for, and those that may have others of it; those of the newest month first.
-/// Without shards none.
-async fn shards_of(
-    model: &ReadModel,
-    owner: &Owner,
-    query: &ListQuery,
-) -> Result<(Vec<ShardName>, Vec<ShardName>)> {
-    let directory = model.directory().await?;
-    let owner = owner.to_text();
-    let (from, until) = (query.created_from_ms.map(month), query.created_before_ms.map(month));
-    let is_asked = |name: &ShardName| {
-        from.as_ref().is_none_or(|from| name.month >= *from)
-            && until.as_ref().is_none_or(|until| name.month <= *until)
-    };
-    let of_owner = directory.shards.iter().filter(|name| may_have(&directory.layouts, &owner, name));
-    Ok(of_owner.cloned().partition(is_asked))
+    Ok(Page::Of(shown, has_more))
 }
 
 /// A payment, as the API shows it.

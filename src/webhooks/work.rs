@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use worker::{Date, Delay, Env, Error, Result};
+use worker::{Date, Delay, Env, Result};
 
 use super::{Event, Ingested};
 use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
@@ -187,12 +187,8 @@ pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<Object
         object: String,
     }
     let sql = "SELECT object FROM payments WHERE provider_payment = ?1 LIMIT 1";
-    let model = ReadModel::of(env);
-    let found: Option<Row> = model.first(sql, vec![payment.into()]).await?;
-    // It may stand in a shard that did not answer: then it is looked for again.
-    if let (None, Some(missing)) = (&found, model.missing()) {
-        return Err(Error::RustError(missing));
-    }
+    // It may stand in a shard that did not answer: that is an error, and then it is looked for again.
+    let found: Option<Row> = ReadModel::of(env).first(sql, vec![payment.into()]).await?;
     Ok(found.and_then(|row| ObjectId::from_hex(&row.object)))
 }
 

@@ -238,6 +238,9 @@ describe('ten shards', async () => {
     };
     for (const wrong of [
       { slots: 101 },
+      { slots: 481, period: 'day' },
+      { slots: 101, period: 'hour' },
+      { slots: 2, period: 'week' },
       { slots: 2, spread: { one: 1 } },
       { slots: 2, spread: { 'account:one': 3 } },
       { slots: 2, from: 'soon' },
@@ -261,6 +264,99 @@ describe('ten shards', async () => {
     assert.equal((await got.json()).layouts[1].moved_since, '1970-01-01T00:00:00.000Z');
     const key = freshKey();
     assert.equal((await users.six.pay(PAYMENT, key)).status, 201);
+  });
+});
+
+describe('shards of a day, after those of a month', async () => {
+  const site = await startSite({
+    workers: workersWithShards({ vars: { ...LOOKS_SOON, LIST_SHARDS_MAX: '4' }, secrets }),
+  });
+  const all = shards(site);
+  const model = readModel(site);
+  const desk = operator(site, ADMIN_TOKEN);
+  const user = client(site, 'token-of-one');
+  after(() => site.close());
+  const made = [];
+  const ids = (text) => [...text.matchAll(/\/admin\/payments\/(pay_[\w-]{43})"/g)].map(([, id]) => id);
+
+  before(async () => {
+    await all.lay(2, { from_ms: Date.now() - 120_000 });
+    for (let number = 0; number < 3; number += 1) made.unshift((await paid(user)).id);
+    for (const id of made) await jobsForgotten(site, id);
+    await all.lay(3, { from_ms: Date.now() - 1, period: 'day', spread: { all: 3 } });
+    // An isolate goes for ten seconds by what it has read.
+    await new Promise((resolve) => setTimeout(resolve, 10_500));
+    for (let number = 0; number < 4; number += 1) made.unshift((await paid(user)).id);
+    for (const id of made) await jobsForgotten(site, id);
+  });
+
+  test('are all written down with the first payment of a day, and have what is made from then on', async () => {
+    const names = await all.names();
+    const ofDays = names.filter((name) => /^g2-\d{4}-\d{2}-\d{2}-00[012]$/.test(name));
+    assert.equal(ofDays.length % 3, 0, `${names}`);
+    assert.ok(ofDays.length > 0, `${names}`);
+    assert.ok(names.some((name) => /^g1-\d{4}-\d{2}-00[01]$/.test(name)));
+    const rows = await all.rows('SELECT payment_id FROM payments');
+    const of = (kind) => rows.filter(({ shard }) => kind.test(shard)).map((row) => row.payment_id);
+    assert.deepEqual(of(/^g2/).sort(), made.slice(0, 4).sort());
+    assert.deepEqual(of(/^g1/).sort(), made.slice(4).sort());
+  });
+
+  test('are listed with those of before, also by a page that begins in the middle', async () => {
+    const list = async (query) => (await user.ask(`/payments?${query}`)).json();
+    const first = await list('limit=4');
+    assert.deepEqual(
+      first.data.map(({ id }) => id),
+      made.slice(0, 4),
+    );
+    assert.ok(first.has_more);
+    const second = await list(`limit=4&starting_after=${made[3]}`);
+    assert.deepEqual(
+      second.data.map(({ id }) => id),
+      made.slice(4),
+    );
+    assert.equal(second.has_more, false);
+    assert.deepEqual(ids((await desk.look('/admin/payments')).text), made);
+    const today = await desk.look(`/admin/payments?day=${new Date().toISOString().slice(0, 10)}`);
+    assert.deepEqual(ids(today.text), made);
+    const { text } = await desk.look('/admin/payments?day=2020-01-01');
+    assert.deepEqual(ids(text), []);
+  });
+
+  test('of more days than a page asks are looked through in parts, which say how far and go on', async () => {
+    // As if what D1 had of some days had been moved there: more shards than a request asks. Nothing is in them.
+    const days = Array.from({ length: 12 }, (_, day) =>
+      new Date(Date.UTC(2020, 0, 1 + day)).toISOString().slice(0, 10),
+    );
+    const names = days.map((day) => `g2-${day}-000`);
+    await model.run(
+      'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
+      JSON.stringify(names),
+    );
+    await model.run('UPDATE shard_layouts SET moved_since_ms = 0, moved_at_ms = 1 WHERE layout_id = 2');
+    const found = [];
+    let path = '/admin/payments';
+    let parts = 0;
+    for (; path !== undefined; parts += 1) {
+      const page = await desk.look(path);
+      assert.equal(page.status, 200, page.text);
+      found.push(...ids(page.text));
+      const on = page.text.match(/href="(\/admin\/payments\?[^"]*made_before=\d+)"[^>]*>Older/)?.[1];
+      assert.equal(on !== undefined, page.text.includes('was looked through: go on with Older'));
+      path = on;
+    }
+    assert.ok(parts > 1, `${parts} parts`);
+    assert.deepEqual(found, made);
+    // An account's list does not leave out without a word what it has not looked for.
+    let answer = await user.ask('/payments?status=disputed');
+    assert.equal(answer.status, 422, answer.text);
+    while (answer.status === 422) {
+      const [, at] = answer.text.match(/go on with created\[lt\]=([\d:.TZ-]+)/) ?? [];
+      assert.ok(at, answer.text);
+      answer = await user.ask(`/payments?status=disputed&created[lt]=${at}`);
+    }
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(answer.json().data, []);
   });
 });
 

@@ -45,7 +45,8 @@ const SMALL = {
   settlement_late: 'movements that came late, until the next file has them',
   shard_rest: 'one row',
   shard_layouts: 'one row for each change of the layout',
-  shards: 'one row for each shard: a page asks at most 200',
+  shards:
+    'one row for each shard: its own indexes are named in each statement that reads more than one, and 1,000 are read at most',
 };
 
 /** What no rule below knows of, each with what bounds it. */

@@ -8,17 +8,90 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use chrono::{DateTime, Months, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use once::id::digest;
 use payments::timestamp;
 
-/// The most slots of a layout.
-pub const SLOTS_MAX: u32 = 100;
+/// What is in one shard is of one of these (UTC).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Period {
+    /// A month: `2026-11`.
+    #[default]
+    Month,
+    /// A day: `2026-11-25`.
+    Day,
+    /// An hour: `2026-11-25T07`.
+    Hour,
+}
+
+impl Period {
+    /// As it is stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Month => "month",
+            Self::Day => "day",
+            Self::Hour => "hour",
+        }
+    }
+
+    /// The most slots of a layout. A list of all payments, the newest first, asks a whole period at once; so a period of fewer shards is as good for
+    /// it as it is short, and a day, which must have many where an hour or a month is too large or too small, has no more than one page may ask.
+    pub const fn slots_max(self) -> u32 {
+        match self {
+            Self::Month | Self::Hour => 100,
+            Self::Day => 480,
+        }
+    }
+
+    /// The period of a moment, in ms since the epoch. A longer one that begins at the same time comes before a shorter one, and all of them are in the
+    /// order of when they begin.
+    pub fn of(self, at_ms: u64) -> String {
+        let text = timestamp(at_ms);
+        text.get(..self.len()).unwrap_or(&text).to_owned()
+    }
+
+    const fn len(self) -> usize {
+        match self {
+            Self::Month => "2026-11".len(),
+            Self::Day => "2026-11-25".len(),
+            Self::Hour => "2026-11-25T07".len(),
+        }
+    }
+
+    /// When a period ends, by when it begins.
+    fn ends(self, begins: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        match self {
+            Self::Month => begins.checked_add_months(Months::new(1)),
+            Self::Day => begins.checked_add_signed(TimeDelta::days(1)),
+            Self::Hour => begins.checked_add_signed(TimeDelta::hours(1)),
+        }
+    }
+
+    /// Which one it is whose text has this form.
+    fn named(text: &str) -> Option<Self> {
+        [Self::Month, Self::Day, Self::Hour].into_iter().find(|period| period.len() == text.len())
+    }
+}
+
+/// When a period begins and ends, in ms since the epoch; `None` for what is none.
+fn span(text: &str) -> Option<(u64, u64)> {
+    let period = Period::named(text)?;
+    let first = "0000-01-01T00:00:00Z";
+    let begins = format!("{text}{}", first.get(text.len()..)?);
+    let begins = begins.parse::<DateTime<Utc>>().ok()?;
+    let at = |moment: DateTime<Utc>| u64::try_from(moment.timestamp_millis()).ok();
+    Some((at(begins)?, at(period.ends(begins)?)?))
+}
 /// How much later than now a layout, and a move, must begin, in ms: an isolate may go by what it read some seconds ago.
 pub const LEAD_MS: u64 = 60_000;
 /// For how long after a move begins messages may still be written to where they belonged before, in ms: a job takes at most 90 s.
 pub const STRAGGLE_MS: u64 = 120_000;
+
+/// Who stands for all owners in a layout's spread.
+pub const ALL: &str = "all";
 
 /// How payments that are made from a moment on are spread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,9 +100,12 @@ pub struct Layout {
     pub layout_id: u64,
     /// From when on payments that are made are its, in ms since the epoch.
     pub from_ms: u64,
-    /// Over how many shards a month; 0: they stay in D1.
+    /// Over how many shards a period; 0: they stay in D1.
     pub slots: u32,
-    /// Over how many of these an owner's payments are spread, where it is not one.
+    /// Of how long a time the payments of a shard are.
+    #[serde(default)]
+    pub period: Period,
+    /// Over how many of these an owner's payments are spread, where it is not one; under [`ALL`] those of all whom it does not name.
     #[serde(default)]
     pub spread: BTreeMap<String, u32>,
     /// Payments in D1 that were made since then are its, too, in ms since the epoch …
@@ -43,8 +119,8 @@ pub struct Layout {
 /// The name of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardName {
-    /// The month in which its payments were made: `2026-11`. First: so the order of names is that of time.
-    pub month: String,
+    /// The [period](Period) in which its payments were made: `2026-11`. First: so the order of names is that of time.
+    pub period: String,
     /// Whose layout it is.
     pub layout_id: u64,
     /// Which of the slots.
@@ -53,7 +129,7 @@ pub struct ShardName {
 
 impl fmt::Display for ShardName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "g{}-{}-{:03}", self.layout_id, self.month, self.slot)
+        write!(f, "g{}-{}-{:03}", self.layout_id, self.period, self.slot)
     }
 }
 
@@ -61,10 +137,15 @@ impl ShardName {
     /// Reads a name.
     pub fn parse(text: &str) -> Option<Self> {
         let (layout_id, rest) = text.strip_prefix('g')?.split_once('-')?;
-        let (month, slot) = rest.rsplit_once('-')?;
+        let (period, slot) = rest.rsplit_once('-')?;
         let name =
-            Self { month: month.to_owned(), layout_id: layout_id.parse().ok()?, slot: slot.parse().ok()? };
-        (name.to_string() == text).then_some(name)
+            Self { period: period.to_owned(), layout_id: layout_id.parse().ok()?, slot: slot.parse().ok()? };
+        (span(period).is_some() && name.to_string() == text).then_some(name)
+    }
+
+    /// When the last of its payments may have been made: before this moment, in ms since the epoch.
+    pub fn ends_ms(&self) -> u64 {
+        span(&self.period).map_or(u64::MAX, |(_, ends_ms)| ends_ms)
     }
 }
 
@@ -80,7 +161,7 @@ pub struct Home {
 /// Where the rows of a payment stand at `now_ms`: of this owner, made at this moment (in ms since the epoch), in this object.
 pub fn home(layouts: &[Layout], owner: &str, made_at_ms: u64, object: &str, now_ms: u64) -> Home {
     let shard = |layout: &Layout| ShardName {
-        month: month(made_at_ms),
+        period: layout.period.of(made_at_ms),
         layout_id: layout.layout_id,
         slot: layout.slot(owner, object),
     };
@@ -124,15 +205,49 @@ pub fn is_moved(layouts: &[Layout], made_at_ms: u64) -> bool {
         && layouts.iter().any(|layout| layout.moves(made_at_ms, u64::MAX))
 }
 
+/// The periods of the shards to which a payment that was made in D1 at a moment is to be moved, or was.
+pub fn moved_to(layouts: &[Layout], made_at_ms: u64) -> Vec<String> {
+    let moving = layouts.iter().filter(|layout| layout.moves(made_at_ms, u64::MAX));
+    moving.map(|layout| layout.period.of(made_at_ms)).collect()
+}
+
 /// Whether payments of an owner may stand in a shard. Those of an owner whose spread was changed meanwhile are in other slots of another layout.
-pub fn may_have(layouts: &[Layout], owner: &str, shard: &ShardName) -> bool {
+#[cfg(test)]
+fn may_have(layouts: &[Layout], owner: &str, shard: &ShardName) -> bool {
     let layout = layouts.iter().find(|layout| layout.layout_id == shard.layout_id);
     layout.is_some_and(|layout| layout.slots_of(owner).contains(&shard.slot))
 }
 
-/// The month of a moment (UTC): `2026-11`.
-pub fn month(at_ms: u64) -> String {
-    timestamp(at_ms).chars().take(7).collect()
+/// When the payments of a shard may have been made: since then, and before then, in ms since the epoch. A layout has none that was made after a later
+/// one began, and none that was made before it began, but for those that are moved.
+pub fn made_between(layouts: &[Layout], shard: &ShardName) -> (u64, u64) {
+    let (begins_ms, ends_ms) = span(&shard.period).unwrap_or((0, u64::MAX));
+    let Some(layout) = layouts.iter().find(|layout| layout.layout_id == shard.layout_id) else {
+        return (begins_ms, ends_ms);
+    };
+    let later = layouts.iter().map(|other| other.from_ms).filter(|from_ms| *from_ms > layout.from_ms).min();
+    let begins_ms = if layout.moved_at_ms.is_some() { begins_ms } else { begins_ms.max(layout.from_ms) };
+    (begins_ms, ends_ms.min(later.unwrap_or(u64::MAX)))
+}
+
+/// Which shards are written down with this one. Where periods are short all that a period may have are: each isolate meets each of them anew, and asks
+/// so once. What is of a time that is over comes from a move, and there may be little of it.
+pub fn written_down_with(layouts: &[Layout], shard: &ShardName, now_ms: u64) -> Vec<String> {
+    let layout = layouts.iter().find(|layout| layout.layout_id == shard.layout_id);
+    let is_whole = |layout: &&Layout| layout.period != Period::Month && shard.ends_ms() > now_ms;
+    match layout.filter(is_whole) {
+        Some(layout) => {
+            (0..layout.slots).map(|slot| ShardName { slot, ..shard.clone() }.to_string()).collect()
+        }
+        None => vec![shard.to_string()],
+    }
+}
+
+/// An hour between the beginnings of two periods, which `chance` says.
+pub fn hour_between(first: &str, last: &str, chance: u64) -> Option<String> {
+    let ((first_ms, _), (last_ms, _)) = (span(first)?, span(last)?);
+    let hours = last_ms.saturating_sub(first_ms) / 3_600_000 + 1;
+    Some(Period::Hour.of(first_ms + chance.checked_rem(hours)? * 3_600_000))
 }
 
 impl Layout {
@@ -145,12 +260,18 @@ impl Layout {
         (0..self.spread_of(owner)).map(|offset| self.nth_slot(owner, offset)).collect()
     }
 
+    /// The same, as the directory has them.
+    pub fn named_slots_of(&self, owner: &str) -> Vec<String> {
+        self.slots_of(owner).into_iter().map(|slot| format!("g{}-{slot:03}", self.layout_id)).collect()
+    }
+
     fn nth_slot(&self, owner: &str, offset: u64) -> u32 {
         u32::try_from(hash("owner", owner).wrapping_add(offset) % u64::from(self.slots.max(1))).unwrap_or(0)
     }
 
     fn spread_of(&self, owner: &str) -> u64 {
-        self.spread.get(owner).copied().unwrap_or(1).clamp(1, self.slots.max(1)).into()
+        let spread = self.spread.get(owner).or_else(|| self.spread.get(ALL));
+        spread.copied().unwrap_or(1).clamp(1, self.slots.max(1)).into()
     }
 
     /// Whether a payment that was made in D1 at a moment counts as moved here.
@@ -176,7 +297,8 @@ mod tests {
     const DAY: u64 = 86_400_000;
 
     fn layout(layout_id: u64, from_ms: u64, slots: u32) -> Layout {
-        Layout { layout_id, from_ms, slots, spread: BTreeMap::new(), moved_since_ms: None, moved_at_ms: None }
+        let (period, spread) = (Period::Month, BTreeMap::new());
+        Layout { layout_id, from_ms, slots, period, spread, moved_since_ms: None, moved_at_ms: None }
     }
 
     fn name(layouts: &[Layout], owner: &str, made_at_ms: u64, object: &str, now_ms: u64) -> String {
@@ -247,10 +369,111 @@ mod tests {
     }
 
     #[test]
+    fn names_are_in_the_order_of_time_whatever_their_periods() {
+        let at =
+            |layout_id, period: Period, at_ms| ShardName { period: period.of(at_ms), layout_id, slot: 0 };
+        let names = [
+            at(1, Period::Month, NOV - DAY),
+            at(1, Period::Month, NOV),
+            at(9, Period::Day, NOV),
+            at(10, Period::Hour, NOV),
+            at(2, Period::Hour, NOV + 3_600_000),
+            at(3, Period::Day, NOV + DAY),
+            at(2, Period::Month, NOV + 30 * DAY),
+        ];
+        assert!(names.is_sorted());
+        for name in &names {
+            assert_eq!(ShardName::parse(&name.to_string()).as_ref(), Some(name));
+        }
+        let texts = names.each_ref().map(ShardName::to_string);
+        assert_eq!(texts[2..4], ["g9-2026-11-01-000", "g10-2026-11-01T00-000"]);
+        let ends = names.each_ref().map(ShardName::ends_ms);
+        assert_eq!(
+            ends,
+            [NOV, NOV + 30 * DAY, NOV + DAY, NOV + 3_600_000, NOV + 7_200_000, NOV + 2 * DAY, NOV + 61 * DAY]
+        );
+    }
+
+    #[test]
+    fn the_payments_of_a_shard_were_made_while_its_layout_was_in_force() {
+        let of = |layout_id, from_ms, period| Layout { period, ..layout(layout_id, from_ms, 3) };
+        let layouts = [
+            of(1, NOV, Period::Month),
+            of(2, NOV + 5 * DAY + 7_000, Period::Day),
+            of(3, NOV + 8 * DAY + 9_000, Period::Hour),
+            of(4, NOV + 9 * DAY, Period::Month),
+        ];
+        for at_ms in (0..2_000).map(|number| NOV + number * 700_000) {
+            let shard = home(&layouts, "account:a", at_ms, "o", at_ms).shard.unwrap();
+            let (since_ms, until_ms) = made_between(&layouts, &shard);
+            assert!((since_ms..until_ms).contains(&at_ms), "{shard}");
+        }
+        let between = |name: &str| made_between(&layouts, &ShardName::parse(name).unwrap());
+        assert_eq!(between("g1-2026-11-000"), (NOV, NOV + 5 * DAY + 7_000), "the next layout ends it");
+        assert_eq!(between("g2-2026-11-06-000"), (NOV + 5 * DAY + 7_000, NOV + 6 * DAY));
+        assert_eq!(between("g4-2026-11-000"), (NOV + 9 * DAY, NOV + 30 * DAY));
+        let moving = [Layout { moved_at_ms: Some(0), ..layouts[3].clone() }];
+        assert_eq!(
+            made_between(&moving, &ShardName::parse("g4-2026-11-000").unwrap()).0,
+            NOV,
+            "some are moved there"
+        );
+    }
+
+    #[test]
+    fn what_all_owners_have_is_theirs_whom_a_spread_does_not_name() {
+        let mut layout = Layout { period: Period::Day, ..layout(1, NOV, 480) };
+        layout.spread = BTreeMap::from([(ALL.to_owned(), 40), ("account:large".to_owned(), 100)]);
+        assert_eq!((layout.slots_of("account:a").len(), layout.slots_of("account:large").len()), (40, 100));
+        assert!(
+            layout.named_slots_of("account:a").iter().all(|slot| slot.starts_with("g1-") && slot.len() == 6)
+        );
+    }
+
+    #[test]
+    fn as_many_shops_are_in_the_fullest_slot_as_the_table_of_the_scale_says() {
+        let fullest = |spread| {
+            let mut layout = Layout { period: Period::Day, ..layout(1, NOV, 480) };
+            layout.spread.insert(ALL.to_owned(), spread);
+            let mut slots = BTreeMap::<u32, u32>::new();
+            for slot in (0..400).flat_map(|shop| layout.slots_of(&format!("account:shop-{shop}"))) {
+                *slots.entry(slot).or_default() += 1;
+            }
+            slots.into_values().max().unwrap()
+        };
+        assert_eq!((fullest(1), fullest(40)), (4, 45));
+    }
+
+    #[test]
+    fn the_shards_of_a_short_period_are_written_down_together_while_it_lasts() {
+        let layouts = [layout(1, NOV, 4), Layout { period: Period::Day, ..layout(2, NOV + DAY, 4) }];
+        let written =
+            |name: &str, now_ms| written_down_with(&layouts, &ShardName::parse(name).unwrap(), now_ms);
+        assert_eq!(written("g1-2026-11-001", NOV), ["g1-2026-11-001"]);
+        let all: Vec<String> = (0..4).map(|slot| format!("g2-2026-11-03-00{slot}")).collect();
+        assert_eq!(written("g2-2026-11-03-001", NOV + 2 * DAY), all);
+        assert_eq!(written("g2-2026-11-03-001", NOV + 3 * DAY), ["g2-2026-11-03-001"], "it is moved there");
+        assert_eq!(
+            written("g7-2026-11-03-001", NOV),
+            ["g7-2026-11-03-001"],
+            "of a layout that is not known yet"
+        );
+    }
+
+    #[test]
     fn a_name_is_read_as_it_is_written() {
-        let shard = ShardName { month: "2026-11".to_owned(), layout_id: 12, slot: 7 };
+        let shard = ShardName { period: "2026-11".to_owned(), layout_id: 12, slot: 7 };
         assert_eq!(ShardName::parse("g12-2026-11-007"), Some(shard));
-        for other in ["", "g1", "g1-2026-11", "x1-2026-11-001", "g1-2026-11-1", "g01-2026-11-001"] {
+        for other in [
+            "",
+            "g1",
+            "g1-2026-11",
+            "x1-2026-11-001",
+            "g1-2026-11-1",
+            "g01-2026-11-001",
+            "g1-2026-13-001",
+            "g1-2026-11-25T-001",
+        ] {
             assert_eq!(ShardName::parse(other), None, "{other}");
         }
     }
@@ -306,7 +529,7 @@ mod tests {
         let other = ShardName {
             slot: (layout.slot("account:small", "o") + 1) % 10,
             layout_id: 1,
-            month: "2026-11".to_owned(),
+            period: "2026-11".to_owned(),
         };
         assert!(!may_have(&layouts, "account:small", &other));
     }

@@ -8,9 +8,11 @@ use serde::de::DeserializeOwned;
 use worker::Result;
 
 use crate::db::{Db, Value};
-use crate::places::{PLACES_MAX, ReadModel};
-use messages::placement::{self, ShardName};
+use crate::places::{ReadModel, Shards, Wanted, shard};
+use messages::placement::{self, Layout, ShardName};
 
+/// How many shards are asked at most before it is looked whether there are enough rows, but for those of one period.
+const CHUNK_MAX: usize = 64;
 /// How many rows of D1 are looked through for one part of a list; twice as many as are asked for, where that is more.
 const LOOK_MAX: usize = 3_200;
 
@@ -35,10 +37,19 @@ impl ReadModel {
         limit: usize,
         offset: usize,
     ) -> Result<Vec<T>> {
-        self.page_in(self.places().await?, sql, values, (limit, offset)).await
+        let until_ms = self.until_ms.get();
+        let (shards, _) = self.shards_of(&Wanted { until_ms, ..Wanted::ALL }).await?;
+        let (names, looked_to_ms) = whole_periods(&shards, self.list_shards_max()?);
+        // Those who look on behind some shards have seen what D1 has.
+        let d1 = (until_ms == u64::MAX).then(|| self.d1()).transpose()?;
+        let places: Vec<Db> =
+            d1.into_iter().chain(names.iter().map(|(_, name)| shard(&self.env, name))).collect();
+        let rows = self.page_in(places, sql, values, (limit, offset)).await?;
+        self.looked_to_ms.set(looked_to_ms.filter(|_| rows.len() < limit));
+        Ok(rows)
     }
 
-    /// The same of these places, of which D1 is the first one.
+    /// The same of these places.
     pub async fn page_in<T: DeserializeOwned + Listed>(
         &self,
         places: Vec<Db>,
@@ -46,97 +57,69 @@ impl ReadModel {
         values: Vec<Value>,
         (limit, offset): (usize, usize),
     ) -> Result<Vec<T>> {
-        if places.len() == 1 {
-            return self.d1()?.rows(&sql(limit, offset), values).await;
+        if let [place] = places.as_slice() {
+            return place.rows(&sql(limit, offset), values).await;
         }
         let rows = self.rows_in(places, &sql(limit.saturating_add(offset), 0), &values).await?;
         Ok(merged(rows).into_iter().skip(offset).take(limit).collect())
     }
 
-    /// The same of a list whose newest come first by when they were made, in ms since the epoch: month by month, until there are enough.
-    pub async fn page_by_month<T: DeserializeOwned + Listed>(
-        &self,
-        sql: impl Fn(usize, usize) -> String,
-        values: Vec<Value>,
-        (limit, offset): (usize, usize),
-        made_at_ms: impl Fn(&T) -> u64,
-    ) -> Result<Vec<T>> {
-        if !self.is_many().await? {
-            return self.d1()?.rows(&sql(limit, offset), values).await;
-        }
-        let shards = self.directory().await?.shards.clone();
-        let rows =
-            self.newest(&shards, |most| sql(most, 0), values, limit.saturating_add(offset), made_at_ms);
-        Ok(rows.await?.into_iter().skip(offset).take(limit).collect())
-    }
-
-    /// The newest payments that D1 and these shards have, whose newest month comes first. `sql` gives the statement for so many.
+    /// The newest payments that are wanted. `sql` gives the statement for so many. Where many shards are asked for one page each is asked for no more
+    /// than may be its part of it, if `is_sliced`: a statement must give all that there are, if it gives fewer than it is asked for.
     pub async fn newest<T: DeserializeOwned + Listed>(
         &self,
-        shards: &[ShardName],
+        wanted: &Wanted<'_>,
         sql: impl Fn(usize) -> String,
         values: Vec<Value>,
         most: usize,
+        is_sliced: bool,
         made_at_ms: impl Fn(&T) -> u64,
-    ) -> Result<Vec<T>> {
-        if shards.is_empty() {
-            return self.d1()?.rows(&sql(most), values).await;
+    ) -> Result<Part<T>> {
+        let (shards, layouts) = self.shards_of(wanted).await?;
+        if shards.names.is_empty() {
+            return Ok(Part { rows: self.d1()?.rows(&sql(most), values).await?, looked_to_ms: None });
         }
-        let OfD1 { mut rows, looked_through } =
-            self.newest_of_d1(shards, &sql, &values, most, &made_at_ms).await?;
-        let sql = sql(most);
-        let (months, is_cut) = months(shards, PLACES_MAX - 1);
-        let mut is_full = false;
-        for month in months {
-            let places = month.names.iter().map(|name| Db::shard(&self.env, &name.to_string())).collect();
-            rows.extend(self.rows_in(places, &sql, &values).await?);
-            rows = merged(rows);
-            // All that are older stand in the months before, or in D1.
-            let since = month.names.first().map(|name| name.month.as_str()).unwrap_or_default();
-            let enough =
-                rows.iter().filter(|row| placement::month(made_at_ms(row)).as_str() >= since).count();
-            is_full = enough >= most && month.is_whole;
-            if is_full {
-                break;
-            }
-        }
-        self.note_cut(is_cut && !is_full);
-        rows = merged(rows);
-        rows.truncate(most);
-        // Whatever is older than what was looked through in D1 may be missing.
-        let is_behind =
-            |since_ms: u64| rows.len() < most || rows.last().is_some_and(|row| made_at_ms(row) <= since_ms);
-        self.note_cut(looked_through.is_some_and(is_behind));
-        Ok(rows)
+        let d1 = self.newest_of_d1(&layouts, &sql, &values, most, &made_at_ms).await?;
+        let ask = async |names: Vec<&ShardName>, most: usize| {
+            let sql = sql(most);
+            let places = names.into_iter().map(|name| shard(&self.env, name)).collect();
+            let found = self.each(places, async |db: Db| db.ask(&sql, values.clone()).await).await?;
+            let read = found
+                .into_iter()
+                .map(|(db, rows)| Ok((db.name().unwrap_or_default().to_owned(), rows.read()?)));
+            read.collect::<Result<Vec<(String, Vec<T>)>>>()
+        };
+        newest_first(
+            &Plan { shards: &shards, shards_max: self.list_shards_max()?, most, is_sliced },
+            d1,
+            ask,
+            made_at_ms,
+        )
+        .await
     }
 
     /// The newest payments that D1 has, without those that were changed in their shard since a move has begun: they may be in the list by what
     /// they were.
     async fn newest_of_d1<T: DeserializeOwned + Listed>(
         &self,
-        shards: &[ShardName],
+        layouts: &[Layout],
         sql: impl Fn(usize) -> String,
         values: &[Value],
         most: usize,
         made_at_ms: impl Fn(&T) -> u64,
     ) -> Result<OfD1<T>> {
-        let directory = self.directory().await?;
         let d1 = self.d1()?;
         let ask = async |most| d1.rows(&sql(most), values.to_vec()).await;
-        let is_moved = |row: &T| placement::is_moved(&directory.layouts, made_at_ms(row));
+        let is_moved = |row: &T| placement::is_moved(layouts, made_at_ms(row));
         let versions = async |moved: Vec<&T>| {
-            let months = moved.iter().map(|row| (row.id(), placement::month(made_at_ms(row))));
-            self.versions(shards, months.collect()).await
+            let moved = moved.iter().map(|row| (row.id(), placement::moved_to(layouts, made_at_ms(row))));
+            self.versions(moved.collect()).await
         };
         without_older(most, ask, is_moved, versions, &made_at_ms).await
     }
 
-    /// At which versions payments are in these shards, by their ids; each was made in a month.
-    async fn versions(
-        &self,
-        shards: &[ShardName],
-        payments: BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, u64>> {
+    /// At which versions payments are in shards, by their ids; each was made in one of some periods.
+    async fn versions(&self, payments: BTreeMap<String, Vec<String>>) -> Result<BTreeMap<String, u64>> {
         #[derive(Deserialize)]
         struct Version {
             payment_id: String,
@@ -147,12 +130,116 @@ impl ReadModel {
         }
         let sql =
             "SELECT payment_id, version FROM payments WHERE payment_id IN (SELECT value FROM json_each(?1))";
-        let of: BTreeSet<&str> = payments.values().map(String::as_str).collect();
-        let places = self.bounded(shards.iter().filter(|name| of.contains(name.month.as_str())).collect());
         let ids: Vec<&String> = payments.keys().collect();
-        let rows: Vec<Version> = self.rows_in(places, sql, &[serde_json::to_string(&ids)?.into()]).await?;
+        let values = [serde_json::to_string(&ids)?.into()];
+        let places = self.of_periods(&payments.into_values().flatten().collect()).await?;
+        let rows: Vec<Version> = self.rows_in(places, sql, &values).await?;
         Ok(rows.into_iter().map(|row| (row.payment_id, row.version)).collect())
     }
+}
+
+/// A part of a list, the newest first.
+#[derive(Debug)]
+pub struct Part<T> {
+    /// These.
+    pub rows: Vec<T>,
+    /// All that was made then or later is here; there are not enough of these, and nobody has looked for those that were made before, in ms since the
+    /// epoch.
+    pub looked_to_ms: Option<u64>,
+}
+
+/// Where a part of a list is looked for.
+struct Plan<'a> {
+    shards: &'a Shards,
+    /// After so many no shards of another period are asked.
+    shards_max: usize,
+    /// How many rows are enough.
+    most: usize,
+    is_sliced: bool,
+}
+
+/// The shards that are asked next after so many: whole periods, and twice as many as before.
+pub(crate) fn chunk(names: &[(u64, ShardName)], asked: usize) -> Option<&[(u64, ShardName)]> {
+    let left = names.get(asked..).filter(|left| !left.is_empty())?;
+    let mut end = 0;
+    for period in left.chunk_by(|one, other| one.0 == other.0) {
+        end += period.len();
+        if end >= (asked + 1).min(CHUNK_MAX) {
+            break;
+        }
+    }
+    left.get(..end)
+}
+
+/// The shards of the newest periods that are asked together, and before when the payments of all others were made.
+fn whole_periods(shards: &Shards, most: usize) -> (&[(u64, ShardName)], Option<u64>) {
+    let mut end = 0;
+    for period in shards.names.chunk_by(|one, other| one.0 == other.0) {
+        if end > 0 && end + period.len() > most {
+            break;
+        }
+        end += period.len();
+    }
+    let (asked, left) = shards.names.split_at_checked(end).unwrap_or((&shards.names, &[]));
+    (asked, left_until_ms(left, shards.others_ms))
+}
+
+/// Before when the payments of the shards were made that were not asked; `None` where all were.
+fn left_until_ms(left: &[(u64, ShardName)], others_ms: Option<u64>) -> Option<u64> {
+    left.first().map(|(until_ms, _)| *until_ms).max(others_ms)
+}
+
+/// The newest rows of D1 and of shards, one period after the other until there are enough.
+async fn newest_first<T: Listed>(
+    plan: &Plan<'_>,
+    d1: OfD1<T>,
+    ask: impl AsyncFn(Vec<&ShardName>, usize) -> Result<Vec<(String, Vec<T>)>>,
+    made_at_ms: impl Fn(&T) -> u64,
+) -> Result<Part<T>> {
+    let Plan { shards: Shards { names, others_ms }, shards_max, most, is_sliced } = *plan;
+    let mut rows = d1.rows;
+    // Whatever is as old as what was looked through in D1 may be missing.
+    let d1_since_ms = d1.looked_through.map_or(0, |at_ms| at_ms.saturating_add(1));
+    let (mut asked, mut since_ms) = (0, d1_since_ms);
+    let certain = |rows: &[T], since_ms| rows.iter().filter(|row| made_at_ms(row) >= since_ms).count();
+    while let (Some(chunk), true) = (chunk(names, asked), asked < shards_max) {
+        asked += chunk.len();
+        let left = names.get(asked..).unwrap_or_default();
+        since_ms = left_until_ms(left, *others_ms).unwrap_or(0).max(d1_since_ms);
+        let mut of_each = match is_sliced {
+            true => (most.div_ceil(chunk.len()) * 2 + 8).min(most),
+            false => most,
+        };
+        let mut asks: Vec<&ShardName> = chunk.iter().map(|(_, name)| name).collect();
+        while !asks.is_empty() {
+            let mut full = BTreeMap::new();
+            for (name, found) in ask(asks, of_each).await? {
+                if let Some(last) = found.last().filter(|_| (of_each..most).contains(&found.len())) {
+                    full.insert(name, made_at_ms(last));
+                }
+                rows.extend(found);
+            }
+            rows = merged(rows);
+            // One that has given as many as it was asked for may have more that belong here.
+            let enough_ms = (certain(&rows, since_ms) >= most)
+                .then(|| most.checked_sub(1).and_then(|last| rows.get(last)).map_or(0, &made_at_ms));
+            full.retain(|_, last_ms| enough_ms.is_none_or(|enough_ms| *last_ms >= enough_ms));
+            asks = chunk
+                .iter()
+                .map(|(_, name)| name)
+                .filter(|name| full.contains_key(&name.to_string()))
+                .collect();
+            of_each = of_each.saturating_mul(4).min(most);
+        }
+        if certain(&rows, since_ms) >= most {
+            break;
+        }
+    }
+    rows = merged(rows);
+    let number = certain(&rows, since_ms);
+    let is_cut = number < most && since_ms > 0;
+    rows.truncate(if is_cut { number } else { most });
+    Ok(Part { rows, looked_to_ms: is_cut.then_some(since_ms) })
 }
 
 /// The newest rows that D1 has.
@@ -194,23 +281,6 @@ async fn without_older<T: Listed>(
     }
 }
 
-/// Shards of one month.
-struct Month<'a> {
-    names: &'a [ShardName],
-    /// Or there are more of it than are asked.
-    is_whole: bool,
-}
-
-/// The first shards, at most so many, month by month; and whether there are more.
-fn months(shards: &[ShardName], most: usize) -> (Vec<Month<'_>>, bool) {
-    let (asked, others) = shards.split_at_checked(most).unwrap_or((shards, &[]));
-    let next = others.first().map(|name| name.month.as_str());
-    let chunks = asked.chunk_by(|one, other| one.month == other.month);
-    let month =
-        |names| Month { names, is_whole: names.first().map(|name: &ShardName| name.month.as_str()) != next };
-    (chunks.map(month).collect(), !others.is_empty())
-}
-
 /// In their order, each once: while a payment is moved it may stand in two places.
 pub fn merged<T: Listed>(mut rows: Vec<T>) -> Vec<T> {
     rows.sort_by_cached_key(|row| (row.id(), Reverse(row.version())));
@@ -223,24 +293,177 @@ pub fn merged<T: Listed>(mut rows: Vec<T>) -> Vec<T> {
 mod tests {
     use std::cell::{Cell, RefCell};
 
+    use crate::places::READ_MAX;
     use futures_util::FutureExt as _;
+    use messages::placement::Period;
 
     use super::*;
 
+    const NOV: u64 = 1_793_491_200_000;
+    const HOUR: u64 = 3_600_000;
+    /// After all payments.
+    const END_MS: u64 = NOV + 10_000 * HOUR;
+
+    /// Payments of some weeks, in D1 and in the shards of ten layouts of all periods, some of which end within a period of theirs.
+    struct World {
+        layouts: Vec<Layout>,
+        shards: BTreeMap<ShardName, Vec<Row>>,
+        d1: Vec<Row>,
+        asked: Cell<usize>,
+    }
+
+    impl World {
+        fn new(seed: u64) -> Self {
+            let mut random = seed;
+            let mut below = |most: u64| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % most
+            };
+            let periods = [Period::Month, Period::Day, Period::Hour];
+            let mut from_ms = NOV + 10 * HOUR;
+            let layouts: Vec<Layout> = (1..=10)
+                .map(|layout_id| {
+                    from_ms += 1 + below(90 * HOUR);
+                    let period = periods[below(3) as usize];
+                    let slots = below(7) as u32;
+                    let spread = BTreeMap::from([("all".to_owned(), 1 + below(3) as u32)]);
+                    Layout {
+                        layout_id,
+                        from_ms,
+                        slots,
+                        period,
+                        spread,
+                        moved_since_ms: None,
+                        moved_at_ms: None,
+                    }
+                })
+                .collect();
+            let (mut shards, mut d1) = (BTreeMap::<ShardName, Vec<Row>>::new(), Vec::new());
+            for number in 0..400 {
+                // Some at the same moment.
+                let made_at_ms = NOV + below(1_100) * HOUR / 2;
+                let (owner, object) = (format!("account:{}", number % 5), number.to_string());
+                let row = row(&object, made_at_ms, 1);
+                match placement::home(&layouts, &owner, made_at_ms, &object, u64::MAX).shard {
+                    Some(name) => shards.entry(name).or_default().push(row),
+                    None => d1.push(row),
+                }
+            }
+            shards.values_mut().chain([&mut d1]).for_each(|rows| *rows = merged(rows.clone()));
+            Self { layouts, shards, d1, asked: Cell::default() }
+        }
+
+        fn all(&self) -> Vec<Row> {
+            merged(self.shards.values().chain([&self.d1]).flatten().cloned().collect())
+        }
+
+        /// A part of the list of those that were made before a moment, of no more than so many shards.
+        fn part(&self, until_ms: u64, most: usize, read: usize, layouts: &[Layout]) -> Part<Row> {
+            let before =
+                |rows: &[Row]| -> Vec<Row> { rows.iter().filter(|row| row.1 < until_ms).cloned().collect() };
+            let mut names: Vec<&ShardName> = self.shards.keys().collect();
+            names.sort_by_key(|name| Reverse((format!("{}~", name.period), name.to_string())));
+            // As the directory gives them.
+            names.retain(|name| name.period <= Period::Hour.of(until_ms - 1));
+            let names: Vec<String> = names.into_iter().take(READ_MAX + 1).map(ShardName::to_string).collect();
+            let wanted = Wanted { until_ms, ..Wanted::ALL };
+            let mut shards = Shards::of(&names, READ_MAX, layouts, &wanted);
+            // Whole periods, but no more of them.
+            let mut read = read.min(shards.names.len());
+            while read > 0 && read < shards.names.len() && shards.names[read].0 == shards.names[read - 1].0 {
+                read += 1;
+            }
+            shards.others_ms = left_until_ms(&shards.names[read..], shards.others_ms);
+            shards.names.truncate(read);
+            let mut d1 = before(&self.d1);
+            d1.truncate(most);
+            let ask = async |names: Vec<&ShardName>, most: usize| {
+                self.asked.set(self.asked.get() + names.len());
+                let rows = |name: &ShardName| before(&self.shards[name]).into_iter().take(most).collect();
+                Ok(names.into_iter().map(|name| (name.to_string(), rows(name))).collect())
+            };
+            let plan = Plan { shards: &shards, shards_max: 500, most, is_sliced: true };
+            let d1 = OfD1 { rows: d1, looked_through: None };
+            newest_first(&plan, d1, ask, |row| row.1).now_or_never().unwrap().unwrap()
+        }
+
+        /// All parts, one after the other, by those who look on where one ends.
+        fn pages(&self, most: usize, read: usize, layouts: &[Layout]) -> Vec<Row> {
+            let (mut found, mut until_ms) = (Vec::new(), END_MS);
+            loop {
+                let Part { rows, looked_to_ms } = self.part(until_ms, most, read, layouts);
+                let last = rows.last().map(|row| row.1);
+                let is_full = rows.len() >= most;
+                found.extend(rows);
+                let next_ms = match (looked_to_ms, last) {
+                    (Some(looked_to_ms), _) => looked_to_ms,
+                    // As a cursor by time alone does, which may come upon those of the last moment again.
+                    (None, Some(last)) if is_full => last,
+                    (None, _) => return found,
+                };
+                assert!(next_ms < until_ms, "it goes on");
+                until_ms = next_ms;
+            }
+        }
+    }
+
     #[test]
-    fn what_is_beyond_the_places_that_are_asked_is_known_to_be_missing() {
-        let name = |month: &str, slot| ShardName { month: month.to_owned(), layout_id: 1, slot };
-        let shards: Vec<ShardName> =
-            ["2026-11", "2026-10"].iter().flat_map(|month| (0..3).map(|slot| name(month, slot))).collect();
-        let told = |most| {
-            let (months, is_cut) = months(&shards, most);
-            (months.iter().map(|month| (month.names.len(), month.is_whole)).collect::<Vec<_>>(), is_cut)
+    fn ten_layouts_of_mixed_periods_are_listed_as_one_place_is_and_a_part_goes_on_where_one_ends() {
+        let mut asked = 0;
+        for seed in 0..25 {
+            let world = World::new(seed);
+            let all = world.all();
+            for (most, read) in [(1, 1_000), (7, 1_000), (50, 1_000), (1_000, 1_000)] {
+                let part = world.part(END_MS, most, read, &world.layouts);
+                assert_eq!(part.rows, all[..most.min(all.len())], "{seed}: {most}");
+                assert_eq!(part.looked_to_ms, None);
+            }
+            // Larger than the list, so that only the shards cut it.
+            for read in [1, 2, 5, 30] {
+                assert_eq!(world.pages(1_000, read, &world.layouts), all, "{seed}: {read}");
+            }
+            world.asked.set(0);
+            world.part(END_MS, 5, 1_000, &world.layouts);
+            asked += world.asked.get();
+        }
+        assert!(asked < 25 * 60, "{asked}: a short part asks few of them");
+    }
+
+    /// The control: one who believes that there is nothing between two periods loses payments.
+    #[test]
+    fn one_who_stops_at_the_first_full_part_without_the_layouts_leaves_payments_out() {
+        let is_wrong = |seed| {
+            let world = World::new(seed);
+            // As if each layout had ended before the next one begins.
+            let mut careless = world.layouts.clone();
+            careless.iter_mut().for_each(|layout| layout.from_ms -= 5 * HOUR);
+            world.pages(1_000, 2, &careless) != world.all()
         };
-        assert_eq!(told(9), (vec![(3, true), (3, true)], false));
-        assert_eq!(told(6), (vec![(3, true), (3, true)], false));
-        assert_eq!(told(4), (vec![(3, true), (1, false)], true));
-        assert_eq!(told(3), (vec![(3, true)], true), "those before are left out, and it says so");
-        assert_eq!(told(2), (vec![(2, false)], true));
+        assert!((0..25).any(is_wrong));
+    }
+
+    #[test]
+    fn many_shards_are_asked_for_a_part_of_a_page_each_and_one_that_has_more_again() {
+        let name = |slot| ShardName { period: "2026-11-01".to_owned(), layout_id: 1, slot };
+        let shards = Shards { names: (0..100).map(|slot| (u64::MAX, name(slot))).collect(), others_ms: None };
+        // The first has the newest hundred, and the others have older ones.
+        let rows = |name: &str| -> Vec<Row> {
+            let age = if name.ends_with("-000") { 0 } else { 1_000 };
+            (age..age + 100).map(|age| row(&format!("{name}/{age}"), 10_000 - age, 1)).collect()
+        };
+        let given = Cell::new(0);
+        let ask = async |names: Vec<&ShardName>, most: usize| {
+            let rows = |name: &ShardName| rows(&name.to_string()).into_iter().take(most).collect::<Vec<_>>();
+            let found: Vec<_> = names.into_iter().map(|name| (name.to_string(), rows(name))).collect();
+            given.set(given.get() + found.iter().map(|(_, rows)| rows.len()).sum::<usize>());
+            Ok(found)
+        };
+        let plan = Plan { shards: &shards, shards_max: 500, most: 51, is_sliced: true };
+        let part = newest_first(&plan, OfD1 { rows: Vec::new(), looked_through: None }, ask, |row| row.1);
+        let part = part.now_or_never().unwrap().unwrap();
+        assert_eq!(part.rows, rows("g1-2026-11-01-000")[..51]);
+        assert!(given.get() < 1_200, "{} rows for a page of 51", given.get());
     }
 
     #[derive(Clone, Debug, PartialEq)]

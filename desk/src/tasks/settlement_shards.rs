@@ -116,7 +116,7 @@ impl Moves {
             owner: String,
             created_at_ms: u64,
         }
-        let sql = "SELECT json_object('layout_id', layout_id, 'from_ms', from_ms, 'slots', slots, 'spread', json(spread),
+        let sql = "SELECT json_object('layout_id', layout_id, 'from_ms', from_ms, 'slots', slots, 'period', period, 'spread', json(spread),
                 'moved_since_ms', moved_since_ms, 'moved_at_ms', moved_at_ms) AS layout,
                 moved_at_ms IS NULL OR done_at_ms IS NOT NULL AS is_over FROM shard_layouts ORDER BY layout_id";
         let mut moves = Self { layouts: BTreeSet::new(), shards: BTreeSet::new() };

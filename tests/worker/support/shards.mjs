@@ -95,15 +95,25 @@ export function shards(site, { now = () => Date.now() } = {}) {
       return (await Promise.all(each)).flat();
     },
     /** A layout as of now. An operator can make one of the future only. */
-    lay: (slots, { from_ms = now() - 60_000, spread = {}, moved_since_ms = null, moved_at_ms = null } = {}) =>
+    lay: (
+      slots,
+      {
+        from_ms = now() - 60_000,
+        period = 'month',
+        spread = {},
+        moved_since_ms = null,
+        moved_at_ms = null,
+      } = {},
+    ) =>
       site.rows(
-        `INSERT INTO shard_layouts (from_ms, slots, spread, moved_since_ms, moved_at_ms, made_at_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?1)`,
+        `INSERT INTO shard_layouts (from_ms, slots, spread, moved_since_ms, moved_at_ms, made_at_ms, period)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?1, ?6)`,
         from_ms,
         slots,
         JSON.stringify(spread),
         moved_since_ms,
         moved_at_ms,
+        period,
       ),
     takeDown: (name) => rowsIn(name, 'CREATE TABLE IF NOT EXISTS is_down (it INTEGER)'),
     putUp: (name) => rowsIn(name, 'DROP TABLE IF EXISTS is_down'),

@@ -22,7 +22,7 @@ use worker::{Bucket, Date, Env, Error, Object, Result};
 use super::settlement_file;
 use crate::config::Config;
 use crate::tasks::bucket::only_new;
-use messages::placement::{self, ShardName};
+use messages::placement::ShardName;
 use runtime::db::{Db, Statement, Value};
 use runtime::log::log;
 use runtime::places::ReadModel;
@@ -37,6 +37,8 @@ const UNCHANGED_MS: u64 = 40 * DAY_MS;
 /// … and, with settlement files, than the 70 days for which a payment that is written anew is noted as one that came late (`payments_late`): the
 /// place to which it is moved meanwhile may have no line of it.
 const SETTLED_UNCHANGED_MS: u64 = 71 * DAY_MS;
+/// In how many shards one run looks for what is due: more than it has steps for.
+const SHARDS_MAX: usize = 200;
 /// How many shards at rest one run looks at.
 const CHECKED: usize = 4;
 /// How long a run begins further steps, in ms.
@@ -60,7 +62,7 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     };
     let unchanged_since_ms = unchanged_since_ms(began_at_ms, settled_until_ms);
     let bounds = Bounds { made_before_ms, unchanged_since_ms, now_ms: began_at_ms };
-    let shards = model.made_before(made_before_ms).await?;
+    let shards = model.made_before(made_before_ms, began_at_ms, SHARDS_MAX).await?;
     let at_rest = model.at_rest(began_at_ms, CHECKED).await?;
     let of_shards = shards.iter().map(|(layout, db)| Place {
         tables: db,
@@ -71,11 +73,10 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     let is_over = || Date::now().as_millis().saturating_sub(began_at_ms) > RUN_MS;
     let mut run = turns::run(&places, began_at_ms, &bucket, bounds, is_over).await.or_error(places.len())?;
     let mut resting = 0;
-    // Of the months before, all payments are old enough.
-    let month = placement::month(made_before_ms);
     for place in run.empty.iter().filter_map(|position| places.get(*position)) {
         let Some(shard) = &place.shard else { continue };
-        if ShardName::parse(shard.name).is_none_or(|name| name.month >= month) {
+        // Some of its payments are not old enough.
+        if ShardName::parse(shard.name).is_none_or(|name| name.ends_ms() > made_before_ms) {
             continue;
         }
         match rest::lay(place.tables, shard, began_at_ms).await {

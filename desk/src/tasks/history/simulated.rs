@@ -18,7 +18,7 @@ use super::{statements, turns};
 use crate::tasks::late::tests::read_model;
 use crate::tasks::shards::mover::{self, Cursor, Stores};
 use crate::tasks::simulation::{self, bound};
-use messages::placement::{self, Layout, ShardName};
+use messages::placement::{self, Layout, Period, ShardName};
 use runtime::db::{Statement, Value};
 
 pub(super) const PAYMENTS: u32 = 8;
@@ -82,6 +82,7 @@ impl World {
             layout_id: 1,
             from_ms,
             slots: 2,
+            period: Period::Month,
             spread: BTreeMap::from([("account:a".to_owned(), 2)]),
             moved_since_ms: Some(0),
             moved_at_ms: Some(from_ms),

@@ -17,13 +17,13 @@ use runtime::places;
 
 /// Takes a part of what is in D1 to where it counts. Gives how far it has come.
 pub(crate) async fn part(env: &Env, now_ms: u64, steps: usize) -> worker::Result<Value> {
-    let directory = places::fresh(env).await?;
+    let layouts = places::layouts(env).await?;
     let d1 = Db::of(env)?;
     let mut moved = 0;
     let mut failed = BTreeMap::new();
     let mut is_done = true;
     let mut begins_at_ms = None;
-    for layout in directory.layouts.iter().filter(|layout| layout.slots > 0) {
+    for layout in layouts.iter().filter(|layout| layout.slots > 0) {
         let Some(at_ms) = layout.moved_at_ms else { continue };
         // Until then a message may still be on its way to D1.
         let at_ms = at_ms.saturating_add(STRAGGLE_MS);
@@ -35,7 +35,7 @@ pub(crate) async fn part(env: &Env, now_ms: u64, steps: usize) -> worker::Result
         let places = Places { env, d1: &d1 };
         for _ in 0..steps {
             let cursor = cursor(&d1, layout.layout_id).await?;
-            let step = mover::step(&places, &directory.layouts, layout, cursor, now_ms).await;
+            let step = mover::step(&places, &layouts, layout, cursor, now_ms).await;
             let step = step.map_err(worker::Error::RustError)?;
             moved += step.moved;
             failed.extend(step.failed);

@@ -20,7 +20,7 @@ use super::settled_payments::{Payment, block, database, json_rows, transaction, 
 use crate::tasks::settlement_job;
 use crate::tasks::settlement_run::Stores;
 use crate::tasks::simulation::{Rng, turn};
-use messages::placement::{self, LEAD_MS, Layout, STRAGGLE_MS, ShardName};
+use messages::placement::{self, LEAD_MS, Layout, Period, STRAGGLE_MS, ShardName};
 use runtime::db::{Statement, Value};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -102,6 +102,7 @@ impl World {
                 layout_id: 1,
                 from_ms: SHARDS_FROM_MS,
                 slots: 3,
+                period: Period::Month,
                 spread: BTreeMap::from([("account:0".to_owned(), 2)]),
                 moved_since_ms: None,
                 moved_at_ms: None,

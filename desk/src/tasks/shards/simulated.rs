@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use super::mover::{self, Cursor, Stores};
 use crate::tasks::late::tests::read_model;
 use crate::tasks::simulation::{Rng, bound, turn};
-use messages::placement::{self, Layout, ShardName};
+use messages::placement::{self, Layout, Period, ShardName};
 use runtime::db::{Statement, Value};
 
 const PAYMENTS: usize = 50;
@@ -92,6 +92,7 @@ impl World {
             layout_id: 1,
             from_ms: FROM_MS,
             slots: 4,
+            period: Period::Month,
             spread: BTreeMap::from([("account:1".to_owned(), 3)]),
             moved_since_ms: Some(0),
             moved_at_ms: Some(FROM_MS),
