@@ -10,7 +10,7 @@ import { inRoot } from './lib/paths.mjs';
 import { endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script } from './lib/say.mjs';
 import { table } from './lib/table.mjs';
-import { ceiling, over, parts, small } from './scale/parts.mjs';
+import { PERIODS, ceiling, over, parts, small } from './scale/parts.mjs';
 import { setUp } from './setup.mjs';
 
 const DAYS = [
@@ -18,10 +18,11 @@ const DAYS = [
   { name: 'Settlement', test: 'settlement_day', env: { SETTLEMENT_ROWS: '400000' } },
 ];
 
-/** Where the counts go, who compares the books of a shop, and who reads the registry of accounts. */
+/** Where the counts go, who compares the books of a shop, of how long a time a shard is, and who reads the registry of accounts. */
 const CHOICES = {
   metrics: { field: 'metrics', words: ['object', 'analytics'] },
   tasks: { field: 'tasks', words: ['object', 'cron'] },
+  by: { field: 'by', words: Object.keys(PERIODS) },
   'accounts-cache': { field: 'accountsCache', words: ['isolate', 'object'] },
 };
 
@@ -53,6 +54,7 @@ await script(async () => {
 function wanted() {
   const names = {
     shards: 'shards',
+    spread: 'spread',
     shops: 'shops',
     queues: 'queues',
     'hot-days': 'hotDays',
@@ -74,9 +76,13 @@ function wanted() {
     if (values[name] !== undefined) deployment[field] = number(name, { shards: 0, busy: 0.001 }[name] ?? 1);
   for (const [name, { field, words }] of Object.entries(CHOICES)) {
     if (values[name] === undefined) continue;
-    if (!words.includes(values[name])) throw new Stop(`--${name} must be ${words.join(' or ')}.`);
+    if (!words.includes(values[name])) throw new Stop(`--${name} must be one of ${words.join(', ')}.`);
     deployment[field] = values[name];
   }
+  const { most } = PERIODS[deployment.by];
+  if (deployment.shards > most || !Number.isInteger(deployment.shards))
+    throw new Stop(`--shards must be a whole number of at most ${most}, where each has a ${deployment.by}.`);
+  if (!Number.isInteger(deployment.spread)) throw new Stop('--spread must be a whole number.');
   const payments = values.payments === undefined ? 0.5 : number('payments', 0.001);
   return { onlyParts: values.parts === true, payments, deployment };
 }

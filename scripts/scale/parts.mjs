@@ -1,4 +1,6 @@
 // What each part of a deployment has to do for so many payments a second, against what it may. Pure.
+import { createHash } from 'node:crypto';
+
 import { assumed, limits } from './limits.mjs';
 
 const DAY_S = 86_400;
@@ -10,8 +12,16 @@ const PAGE = 100;
 const SETTLEMENT_LINES = 133_000;
 /** Lines that a payment has there: its capture, and a refund or a dispute of one in fifty. */
 const LINES = 1.02;
-/** Places of the read model that a page of the desk or a task asks: `PLACES_MAX` in crates/runtime/src/places.rs. */
+/** Shards after which no list asks those of another period: `LIST_SHARDS_MAX` in crates/runtime/src/places.rs. */
+const LIST_PLACES = 500;
+/** Places that a task or a count of the desk asks, if it asks them all: `PLACES_MAX` in crates/runtime/src/places.rs. */
 const PLACES = 200;
+/** Periods of the read model's shards, in days, and the most shards that one may have: `Period` in crates/messages/src/placement.rs. */
+export const PERIODS = {
+  month: { days: 31, most: 100 },
+  day: { days: 1, most: 480 },
+  hour: { days: 1 / 24, most: 100 },
+};
 /** Entries that a payment makes in Stripe's lists: two events, a balance transaction, a payment. */
 const ENTRIES = 4;
 /** Accounts beside the deployment's own that a run of the cron compares: `CONNECTED_MAX` in desk/src/tasks/reconcile/mod.rs. */
@@ -27,8 +37,9 @@ const PAGE_STATEMENTS = 2;
 const BATCH = 20;
 
 /**
- * What is deployed: `shops` with a Stripe account each, `queues` for jobs, `shards` of the read model that a month has (0: D1 alone), how many
- * days a payment stays in the read model, where the counts go, who reads the registry of accounts: each `isolate`, or an `object` of so many for all of them; and who compares the books of a shop: an `object` of its own, or the `cron`
+ * What is deployed: `shops` with a Stripe account each, `queues` for jobs, `shards` of the read model that a period has (0: D1 alone), `by` month,
+ * day or hour, over how many of these each shop is spread, how many days a payment stays in the read model, where the counts go, who reads the
+ * registry of accounts: each `isolate`, or an `object` of so many for all of them; and who compares the books of a shop: an `object` of its own, or the `cron`
  * those of all. `busy` is how much of its busiest second a mean second of the day has.
  */
 export const small = {
@@ -36,6 +47,8 @@ export const small = {
   shops: 1,
   queues: 1,
   shards: 0,
+  by: 'month',
+  spread: 1,
   hotDays: 400,
   metrics: 'object',
   metricsShards: 1,
@@ -46,18 +59,65 @@ export const small = {
   tasks: 'object',
 };
 
+/** A number that stands for a name: `hash` in crates/messages/src/placement.rs. */
+function hash(what, name) {
+  const digest = createHash('sha256');
+  for (const part of ['shard', what, name]) {
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(Buffer.byteLength(part)));
+    digest.update(length).update(part);
+  }
+  return digest
+    .digest()
+    .subarray(0, 7)
+    .reduce((number, byte) => number * 256n + BigInt(byte), 0n);
+}
+
+/** So many shops are counted one by one; of more there are about as many in each slot. */
+const COUNTED_MAX = 20_000;
+const hashes = [];
+const fullest = new Map();
+
+/** Which part of all payments the fullest of the slots has, with so many shops of one size, called shop-0, shop-1 and so on. */
+export function ofFullest(shops, slots, spread) {
+  const of = `${shops}/${slots}/${spread}`;
+  if (!fullest.has(of))
+    fullest.set(of, counted(Math.min(shops, COUNTED_MAX), slots, Math.min(spread, slots)));
+  return fullest.get(of);
+}
+
+function counted(shops, slots, spread) {
+  while (hashes.length < shops) hashes.push(hash('owner', `account:shop-${hashes.length}`));
+  const each = new Array(slots).fill(0);
+  for (const owner of hashes.slice(0, shops))
+    for (let slot = 0; slot < spread; slot += 1) each[Number((owner + BigInt(slot)) % BigInt(slots))] += 1;
+  return Math.max(...each) / (shops * spread);
+}
+
 /** The parts, each with its load and its limit in the same unit. `budget` is what a payment was counted to take (bench/budget.json). */
 export function parts(budget, deployment, paymentsPerSecond) {
-  const { busy, shops, queues, shards, hotDays, metrics, metricsShards, metricsIntervalS, accountsCacheS } =
-    deployment;
+  const {
+    busy,
+    shops,
+    queues,
+    shards,
+    by,
+    spread,
+    hotDays,
+    metrics,
+    metricsShards,
+    metricsIntervalS,
+    accountsCacheS,
+  } = deployment;
   const { tasks, accountsCache, accountsCacheShards } = deployment;
   const ofShop = paymentsPerSecond / shops;
   const pages = (paymentsPerSecond * ENTRIES) / PAGE;
   const ofRun = tasks === 'object' ? shops : 1;
   const messages = (paymentsPerSecond * budget['queue operations']) / 3;
   const isolates = Math.max(1, paymentsPerSecond * assumed.isolatesPerPaymentPerSecond);
-  const places = Math.max(1, shards);
-  const days = shards > 0 ? Math.min(hotDays, 31) : hotDays;
+  const share = shards > 0 ? ofFullest(shops, shards, spread) : 1;
+  const days = shards > 0 ? Math.min(hotDays, PERIODS[by].days) : hotDays;
+  const ofAll = 1 + shards * Math.max(1, Math.ceil(hotDays / PERIODS[by].days));
   const stored = paymentsPerSecond * busy * DAY_S * days * assumed.readModelBytesPerPayment;
   // Of an object an isolate may learn what it has known for half of the time already; and the object asks D1 once in that half.
   const registry =
@@ -97,16 +157,16 @@ export function parts(budget, deployment, paymentsPerSecond) {
     part(
       'the read model: writes of one place',
       'writes/s',
-      paymentsPerSecond / places,
+      paymentsPerSecond * share,
       assumed.readModelWritesPerSecond,
-      'shards',
+      'shards, or each shop in more of them',
     ),
     part(
-      `the read model: ${days} days in ${shards > 0 ? 'a shard' : 'D1'}`,
+      `the read model: ${shards > 0 && days < hotDays ? `${by === 'hour' ? 'an' : 'a'} ${by}` : `${hotDays} days`} in ${shards > 0 ? 'the fullest shard' : 'D1'}`,
       'GB',
-      stored / places / 1e9,
+      (stored * share) / 1e9,
       limits.databaseBytes.value / 1e9,
-      'shards, or fewer days until history leaves',
+      'shards, of a shorter time, or each shop in more of them',
     ),
     metrics === 'analytics'
       ? part('metrics: points of an invocation', 'points', 3, limits.pointsPerInvocation.value)
@@ -143,11 +203,18 @@ export function parts(budget, deployment, paymentsPerSecond) {
       'more deployments: one run writes the files of all shops',
     ),
     part(
-      'places that a page of the desk or a task asks',
+      'places that a page of a list asks for the newest',
       'places',
-      1 + shards * Math.max(1, Math.ceil(hotDays / 31)),
+      1 + shards,
+      LIST_PLACES,
+      'shards of a shorter time, and fewer of them',
+    ),
+    part(
+      'places that counts of the desk, and tasks of one run for all, ask',
+      'places',
+      ofAll,
       PLACES,
-      'the newest are asked, and it says so: fewer shards a month',
+      'the newest are asked, and it says so; the reconciliation stops with an error: fewer shards a period, or longer ones',
     ),
     part(
       'reconciliation of one shop',

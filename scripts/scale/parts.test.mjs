@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import { limits } from './limits.mjs';
-import { ceiling, over, parts, small } from './parts.mjs';
+import { ceiling, ofFullest, over, parts, small } from './parts.mjs';
 
 const budget = JSON.parse(readFileSync(new URL('../../bench/budget.json', import.meta.url), 'utf8')).payment;
 const large = {
@@ -11,8 +11,10 @@ const large = {
   busy: 1,
   shops: 400,
   queues: 8,
-  shards: 2_000,
-  hotDays: 7,
+  shards: 480,
+  by: 'day',
+  spread: 40,
+  hotDays: 90,
   metrics: 'analytics',
 };
 
@@ -35,11 +37,32 @@ test('more of what is short helps', () => {
     'consumers at once',
     'writes of one place',
     'metrics',
-    'days in',
+    'in the fullest shard',
+    'a page of a list',
   ])
     assert.equal(isOver(large, what), false, what);
   assert.ok(isOver({ ...large, queues: 1 }, 'consumers at once'));
   assert.ok(isOver({ ...large, shards: 20 }, 'writes of one place'));
+  assert.ok(isOver({ ...large, by: 'month', shards: 100 }, 'in the fullest shard'));
+});
+
+test('the fullest slot counts: a large shop in one slot of a day is too much where two meet', () => {
+  const isOver = (deployment) =>
+    over(parts(budget, { ...large, ...deployment }, 10_000)).some(({ name }) =>
+      name.includes('fullest shard'),
+    );
+  assert.ok(isOver({ spread: 1 }));
+  assert.ok(isOver({ shards: 300 }));
+  assert.equal(isOver({ by: 'hour', shards: 100, spread: 1 }), false);
+  assert.ok(ofFullest(400, 480, 1) > 3 / 400, 'three and more shops in one');
+  assert.ok(ofFullest(400, 480, 480) < 1.01 / 480, 'all of them in all');
+});
+
+test('shops fall on the slots that the read model gives them', () => {
+  // The same numbers are in `as_many_shops_are_in_the_fullest_slot_as_the_table_of_the_scale_says` of crates/messages/src/placement.rs.
+  assert.equal(ofFullest(1, 10, 3), 1 / 3);
+  assert.equal(Math.round(ofFullest(400, 480, 1) * 400), 4);
+  assert.equal(Math.round(ofFullest(400, 480, 40) * 400 * 40), 45);
 });
 
 test('an object for each shop ends what the runs of the cron share, and all shops share D1', () => {
