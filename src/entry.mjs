@@ -3,10 +3,10 @@ import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
 import { guard, log } from '../crates/once-object/guard.mjs';
 import { interrupted } from '../crates/runtime/interrupted.mjs';
-import { verbatim } from './verbatim.mjs';
+import { answersVerbatim } from './verbatim.mjs';
 
 const { guarded, atOnce, objectOf } = guard(wasm);
-const answerVerbatim = verbatim(wasm, atOnce);
+const verbatim = answersVerbatim(wasm, atOnce);
 
 /** What other Workers answer, where there is only one address for all and they are bound here. The desk may have a host of its own. */
 const PASSED_ON = [
@@ -21,7 +21,8 @@ export default class extends WorkerEntrypoint {
     );
     if (passedOn) return this.env[passedOn[0]].fetch(request);
     try {
-      const answer = await answerVerbatim(request, this.env, this.ctx);
+      const head = verbatim.knownHead(request);
+      const answer = head === undefined ? request : await verbatim.answer(request, head, this.env, this.ctx);
       if (answer instanceof Response) return answer;
       return await guarded(() => wasm.fetch(answer, this.env, this.ctx));
     } catch (error) {

@@ -4,23 +4,27 @@
 /** How long a body may take to come, in ms. A slower one is waited for where all are, for as long as the settings say. */
 const PATIENCE_MS = 1_000;
 
-/**
- * Asks for answers. `atOnce` makes a call into the WebAssembly `wasm` that does not wait. What it gives is asked for each request, and gives a
- * response; or a request to be read in WebAssembly: the same one, or one that is alike if something of the body was read.
- */
-export function verbatim(wasm, atOnce) {
+/** Asks for answers. `atOnce` makes a call into the WebAssembly `wasm` that does not wait. */
+export function answersVerbatim(wasm, atOnce) {
   const names = wasm.verbatim_headers().split(',');
 
-  return async function answer(request, env, ctx) {
-    if (request.method !== 'POST') return request;
+  /** The head of a request that may be the very same as one before; `undefined` if it is none. */
+  function knownHead(request) {
+    if (request.method !== 'POST' || !atOnce(wasm.verbatim_is_any)) return undefined;
     const head = headOf(names, request);
-    if (!atOnce(() => wasm.verbatim_is_known(head))) return request;
+    return atOnce(() => wasm.verbatim_is_known(head)) ? head : undefined;
+  }
+
+  /** A response; or a request to be read in WebAssembly, which is alike: something of this one's body was read. */
+  async function answer(request, head, env, ctx) {
     const began = Date.now();
     const whole = request.arrayBuffer();
     const body = await soon(whole);
     const found = body && atOnce(() => wasm.verbatim_answer(head, new Uint8Array(body), env, ctx));
     return found ? respond(found, began) : withBody(request, whole);
-  };
+  }
+
+  return { knownHead, answer };
 }
 
 /** Alike in Rust. */

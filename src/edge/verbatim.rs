@@ -1,6 +1,6 @@
 //! The very same request once more: answered from what was made of its copy, without reading it again.
 //!
-//! `src/verbatim.mjs` asks here before it hands a request on to be read. A request is remembered once it was answered [from a copy](super::copies),
+//! `src/verbatim.mjs` asks here before it hands a request on to be read. A request is remembered once it was answered from a copy (`copies.rs`),
 //! and the copy is what decides: where that is gone, or its time is over, so is what was made of it. What else the answer depends on is in
 //! the request, byte for byte, but for the settings and the account, which are looked at each time. So whoever is answered here would be
 //! answered alike by the long way.
@@ -88,10 +88,16 @@ fn prepare(request: &Request, route: &str, answer: &Answer) -> worker::Result<Ar
     ))
 }
 
-/// The names of [`HEADERS`], with commas between them.
+/// The names of those headers that the answer depends on, with commas between them.
 #[wasm_bindgen]
 pub fn verbatim_headers() -> String {
     HEADERS.join(",")
+}
+
+/// Whether any request is remembered: where none is, no head is made.
+#[wasm_bindgen]
+pub fn verbatim_is_any() -> bool {
+    isolate::is_any_remembered()
 }
 
 /// Whether a request with this head is remembered: only then its body is worth to be read for it.

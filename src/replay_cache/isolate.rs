@@ -42,6 +42,11 @@ pub(crate) fn remember(key_hash: &KeyHash, verbatim: Verbatim<Prepared>) {
     COPIES.with_borrow_mut(|copies| copies.remember(key_hash, verbatim));
 }
 
+/// See [`ReplayCache::is_any_remembered`].
+pub(crate) fn is_any_remembered() -> bool {
+    COPIES.with_borrow(ReplayCache::is_any_remembered)
+}
+
 /// See [`ReplayCache::knows`].
 pub(crate) fn knows(head: &str) -> bool {
     COPIES.with_borrow(|copies| copies.knows(head))

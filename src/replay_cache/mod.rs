@@ -131,6 +131,11 @@ impl<T> ReplayCache<T> {
         self.bound();
     }
 
+    /// Whether any request is remembered.
+    pub fn is_any_remembered(&self) -> bool {
+        !self.by_head.is_empty()
+    }
+
     /// Whether a request with this head is remembered: the same body would make it the same.
     pub fn knows(&self, head: &str) -> bool {
         self.by_head.contains_key(head)
