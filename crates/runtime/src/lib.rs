@@ -8,6 +8,7 @@ pub mod aes_gcm;
 pub mod client;
 pub mod counts;
 pub mod db;
+mod directory;
 pub mod http_client;
 pub mod lag;
 pub mod limiter;

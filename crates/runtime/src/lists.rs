@@ -8,11 +8,10 @@ use serde::de::DeserializeOwned;
 use worker::Result;
 
 use crate::db::{Db, Value};
-use crate::places::{ReadModel, Shards, Wanted, shard};
+use crate::directory::{Shards, Wanted};
+use crate::places::{ReadModel, shard};
 use messages::placement::{self, Layout, ShardName};
 
-/// How many shards are asked at most before it is looked whether there are enough rows, but for those of one period.
-const CHUNK_MAX: usize = 64;
 /// How many rows of D1 are looked through for one part of a list; twice as many as are asked for, where that is more.
 const LOOK_MAX: usize = 3_200;
 
@@ -39,7 +38,7 @@ impl ReadModel {
     ) -> Result<Vec<T>> {
         let until_ms = self.until_ms.get();
         let (shards, _) = self.shards_of(&Wanted { until_ms, ..Wanted::ALL }).await?;
-        let (names, looked_to_ms) = whole_periods(&shards, self.list_shards_max()?);
+        let (names, looked_to_ms) = shards.whole_periods(self.list_shards_max()?);
         // Those who look on behind some shards have seen what D1 has.
         let d1 = (until_ms == u64::MAX).then(|| self.d1()).transpose()?;
         let places: Vec<Db> =
@@ -158,37 +157,6 @@ struct Plan<'a> {
     is_sliced: bool,
 }
 
-/// The shards that are asked next after so many: whole periods, and twice as many as before.
-pub(crate) fn chunk(names: &[(u64, ShardName)], asked: usize) -> Option<&[(u64, ShardName)]> {
-    let left = names.get(asked..).filter(|left| !left.is_empty())?;
-    let mut end = 0;
-    for period in left.chunk_by(|one, other| one.0 == other.0) {
-        end += period.len();
-        if end >= (asked + 1).min(CHUNK_MAX) {
-            break;
-        }
-    }
-    left.get(..end)
-}
-
-/// The shards of the newest periods that are asked together, and before when the payments of all others were made.
-fn whole_periods(shards: &Shards, most: usize) -> (&[(u64, ShardName)], Option<u64>) {
-    let mut end = 0;
-    for period in shards.names.chunk_by(|one, other| one.0 == other.0) {
-        if end > 0 && end + period.len() > most {
-            break;
-        }
-        end += period.len();
-    }
-    let (asked, left) = shards.names.split_at_checked(end).unwrap_or((&shards.names, &[]));
-    (asked, left_until_ms(left, shards.others_ms))
-}
-
-/// Before when the payments of the shards were made that were not asked; `None` where all were.
-fn left_until_ms(left: &[(u64, ShardName)], others_ms: Option<u64>) -> Option<u64> {
-    left.first().map(|(until_ms, _)| *until_ms).max(others_ms)
-}
-
 /// The newest rows of D1 and of shards, one period after the other until there are enough.
 async fn newest_first<T: Listed>(
     plan: &Plan<'_>,
@@ -196,16 +164,15 @@ async fn newest_first<T: Listed>(
     ask: impl AsyncFn(Vec<&ShardName>, usize) -> Result<Vec<(String, Vec<T>)>>,
     made_at_ms: impl Fn(&T) -> u64,
 ) -> Result<Part<T>> {
-    let Plan { shards: Shards { names, others_ms }, shards_max, most, is_sliced } = *plan;
+    let Plan { shards, shards_max, most, is_sliced } = *plan;
     let mut rows = d1.rows;
     // Whatever is as old as what was looked through in D1 may be missing.
     let d1_since_ms = d1.looked_through.map_or(0, |at_ms| at_ms.saturating_add(1));
     let (mut asked, mut since_ms) = (0, d1_since_ms);
     let certain = |rows: &[T], since_ms| rows.iter().filter(|row| made_at_ms(row) >= since_ms).count();
-    while let (Some(chunk), true) = (chunk(names, asked), asked < shards_max) {
+    while let (Some(chunk), true) = (shards.next(asked), asked < shards_max) {
         asked += chunk.len();
-        let left = names.get(asked..).unwrap_or_default();
-        since_ms = left_until_ms(left, *others_ms).unwrap_or(0).max(d1_since_ms);
+        since_ms = shards.left_until_ms(asked).unwrap_or(0).max(d1_since_ms);
         let mut of_each = match is_sliced {
             true => (most.div_ceil(chunk.len()) * 2 + 8).min(most),
             false => most,
@@ -293,7 +260,7 @@ pub fn merged<T: Listed>(mut rows: Vec<T>) -> Vec<T> {
 mod tests {
     use std::cell::{Cell, RefCell};
 
-    use crate::places::READ_MAX;
+    use crate::directory::READ_MAX;
     use futures_util::FutureExt as _;
     use messages::placement::Period;
 
@@ -374,7 +341,7 @@ mod tests {
             while read > 0 && read < shards.names.len() && shards.names[read].0 == shards.names[read - 1].0 {
                 read += 1;
             }
-            shards.others_ms = left_until_ms(&shards.names[read..], shards.others_ms);
+            shards.others_ms = shards.left_until_ms(read);
             shards.names.truncate(read);
             let mut d1 = before(&self.d1);
             d1.truncate(most);

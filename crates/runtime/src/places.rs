@@ -5,23 +5,20 @@
 //! - D1 must answer. A shard that does not is told of, and what the others have is shown.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt as _};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use worker::{Env, Error, Result};
 
 use crate::db::{Db, RawRows, Value};
-use crate::lists;
+use crate::directory::{self, READ_MAX, Shards};
+pub use crate::directory::{Directory, Wanted, fresh, is_bound, layouts};
 use crate::log::log;
 use crate::now_ms;
-use crate::settings;
-use crate::shard::BINDING;
 use messages::job::JobPayment;
-use messages::placement::{self, Layout, Period, ShardName};
+use messages::placement::{self, Layout, ShardName};
 
 /// How many places are asked at once: a Worker has six connections that wait for an answer.
 const AT_ONCE: usize = 6;
@@ -33,179 +30,9 @@ const NAMED_MAX: usize = 3;
 
 /// After how many shards no list asks those of another period, where it is not set: a Worker asks six at once.
 const LIST_SHARDS_MAX: usize = 500;
-/// Later than all payments, in ms since the epoch: the end of the year 9998.
-const LATEST_MS: u64 = 253_370_764_800_000;
-/// How many shards of the directory one reader reads at most: a list asks a whole period at once, and a day may have had two layouts.
-pub(crate) const READ_MAX: usize = 1_000;
-
-/// What the directory says.
-#[derive(Clone, Debug, Default)]
-pub struct Directory {
-    /// The layouts, the oldest first.
-    pub layouts: Vec<Layout>,
-    /// The newest shards that have rows, or are about to, and are not [at rest](crate::rest).
-    pub shards: Shards,
-}
-
-/// Some shards, those whose payments may be the newest first.
-#[derive(Clone, Debug, Default)]
-pub struct Shards {
-    /// Each with the moment before which all of its payments were made, in ms since the epoch.
-    pub names: Vec<(u64, ShardName)>,
-    /// Before when the payments of all others were made, where there are more.
-    pub(crate) others_ms: Option<u64>,
-}
-
-impl Shards {
-    /// Those of these names that may have what is wanted. There are no more than `most` names and one, in the order of the ends of their periods.
-    pub(crate) fn of(names: &[String], most: usize, layouts: &[Layout], wanted: &Wanted<'_>) -> Self {
-        let (names, others) = names.split_at_checked(most).unwrap_or((names, &[]));
-        let others_ms = parsed(others).next().map(|next| next.ends_ms());
-        let with_times = parsed(names).map(|name| (placement::made_between(layouts, &name), name));
-        let may_have = |((since_ms, until_ms), _): &((u64, u64), ShardName)| {
-            *since_ms < wanted.until_ms && *until_ms > wanted.from_ms
-        };
-        let mut names: Vec<(u64, ShardName)> =
-            with_times.filter(may_have).map(|((_, until_ms), name)| (until_ms, name)).collect();
-        names.sort_by_key(|(until_ms, _)| Reverse(*until_ms));
-        Self { names, others_ms }
-    }
-}
-
-/// Which payments are looked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// Whose.
-    pub owner: Option<&'a str>,
-    /// Made then or later, in ms since the epoch.
-    pub from_ms: u64,
-    /// Made before then, in ms since the epoch.
-    pub until_ms: u64,
-}
-
-impl Wanted<'_> {
-    /// All of them.
-    pub const ALL: Self = Self { owner: None, from_ms: 0, until_ms: u64::MAX };
-}
-
 thread_local! {
-    /// Whether the shards are bound. It does not change while an isolate lives.
-    static IS_BOUND: Cell<Option<bool>> = const { Cell::new(None) };
-    /// `SHARDS_CACHE_MS`, once it was read.
-    static CACHE_MS: Cell<Option<u64>> = const { Cell::new(None) };
-    static KNOWN: RefCell<Option<(u64, Rc<[Layout]>)>> = const { RefCell::new(None) };
     /// The shards of which this isolate knows that they are written down.
     static WRITTEN_DOWN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
-}
-
-/// Whether there may be shards.
-pub fn is_bound(env: &Env) -> bool {
-    IS_BOUND.get().unwrap_or_else(|| {
-        let is_bound = env.durable_object(BINDING).is_ok();
-        IS_BOUND.set(Some(is_bound));
-        is_bound
-    })
-}
-
-/// For how long an isolate goes by the layouts that it has read, in ms: a layout begins later than that.
-fn cache_ms(env: &Env) -> Result<u64> {
-    let setting = |name: &str| crate::setting(env, name).filter(|value| !value.trim().is_empty());
-    if CACHE_MS.get().is_none() {
-        CACHE_MS.set(Some(settings::shards_cache_ms(setting).map_err(Error::RustError)?));
-    }
-    Ok(CACHE_MS.get().unwrap_or_default())
-}
-
-/// The layouts as they are now, the oldest first.
-pub async fn layouts(env: &Env) -> Result<Rc<[Layout]>> {
-    if !is_bound(env) {
-        return Ok(Rc::default());
-    }
-    let read_at_ms = now_ms();
-    let row: Option<Read> = Db::of(env)?.first(&format!("SELECT {LAYOUTS}"), Vec::new()).await?;
-    let layouts: Rc<[Layout]> = row.unwrap_or_default().layouts()?.into();
-    KNOWN.set(Some((read_at_ms, Rc::clone(&layouts))));
-    Ok(layouts)
-}
-
-/// The directory as it is now. Whoever lists must not leave out shards without a word: while D1 does not answer, this is an error.
-pub async fn fresh(env: &Env) -> Result<Rc<Directory>> {
-    if !is_bound(env) {
-        return Ok(Rc::default());
-    }
-    let sql = format!("SELECT {LAYOUTS}, (SELECT json_group_array(name) FROM ({NEWEST} LIMIT ?1)) AS shards");
-    let row: Option<Read> = Db::of(env)?.first(&sql, vec![number(READ_MAX + 1)]).await?;
-    let row = row.unwrap_or_default();
-    let names: Vec<String> = serde_json::from_str(row.shards.as_deref().unwrap_or("[]"))?;
-    let layouts = row.layouts()?;
-    let shards = Shards::of(&names, READ_MAX, &layouts, &Wanted::ALL);
-    Ok(Rc::new(Directory { layouts, shards }))
-}
-
-/// The oldest layout first. The columns of a layout have the names of its fields.
-const LAYOUTS: &str =
-    "(SELECT json_group_array(json_object('layout_id', layout_id, 'from_ms', from_ms, 'slots', slots, 'period', period, 'spread', json(spread),
-        'moved_since_ms', moved_since_ms, 'moved_at_ms', moved_at_ms)) FROM (SELECT * FROM shard_layouts ORDER BY layout_id)) AS layouts";
-/// The shards that are not at rest, those whose period ends last first.
-const NEWEST: &str = "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL ORDER BY ends DESC, name DESC";
-/// Those whose periods have begun by the hour `?2`, of the month `?1`, and have ended by no hour before `?3`. Of this month the ends of all are looked at.
-const OF_TIME: &str =
-    "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL AND ends <= ?1 || '~' AND ends >= ?3 || '~' AND period <= ?2
-     ORDER BY ends DESC, name DESC LIMIT ?4";
-/// The same of some slots.
-const OF_SLOTS: &str =
-    "SELECT name FROM shards INDEXED BY shards_awake_by_slot WHERE rests_since_ms IS NULL AND slot IN (SELECT value FROM json_each(?5))
-        AND ends <= ?1 || '~' AND ends >= ?3 || '~' AND period <= ?2
-     ORDER BY ends DESC, name DESC LIMIT ?4";
-/// The same of these periods.
-const OF_PERIODS: &str = "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL
-        AND ends IN (SELECT value || '~' FROM json_each(?1)) ORDER BY ends DESC, name DESC LIMIT ?2";
-/// All, also those at rest, whose periods begin as `?1` does, or are the month `?2`.
-const OF_HISTORY: &str =
-    "SELECT name FROM shards INDEXED BY shards_by_time WHERE period >= ?2 AND period < ?1 || '~'
-        AND (period >= ?1 OR period = ?2) ORDER BY period DESC, name DESC LIMIT ?3";
-/// Those whose periods have begun by the hour `?2`, of the month `?1`, and end with the hour `?3` or later, the oldest first.
-const OLDEST: &str =
-    "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL AND ends <= ?1 || '~' AND ends >= ?3 AND period <= ?2
-     ORDER BY ends, name LIMIT ?4";
-/// Those at rest whose period is the first one from `?1` on.
-const AT_REST: &str = "SELECT name FROM shards INDEXED BY shards_at_rest WHERE rests_since_ms IS NOT NULL AND period =
-        (SELECT period FROM shards INDEXED BY shards_at_rest WHERE rests_since_ms IS NOT NULL AND period >= ?1 ORDER BY period LIMIT 1)
-     ORDER BY name LIMIT ?2";
-/// The periods of the oldest, and of the newest.
-const RANGE_AT_REST: &str = "SELECT (SELECT period FROM shards INDEXED BY shards_at_rest WHERE rests_since_ms IS NOT NULL ORDER BY period LIMIT 1) AS first,
-        (SELECT period FROM shards INDEXED BY shards_at_rest WHERE rests_since_ms IS NOT NULL ORDER BY period DESC LIMIT 1) AS last";
-const OLDEST_AWAKE: &str = "SELECT period AS first, ?1 AS last FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL ORDER BY ends LIMIT 1";
-
-/// A row of the directory.
-#[derive(Default, Deserialize)]
-struct Read {
-    layouts: Option<String>,
-    shards: Option<String>,
-}
-
-impl Read {
-    fn layouts(&self) -> Result<Vec<Layout>> {
-        Ok(serde_json::from_str(self.layouts.as_deref().unwrap_or("[]"))?)
-    }
-}
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-}
-
-fn number(most: usize) -> Value {
-    u64::try_from(most).unwrap_or(u64::MAX).into()
-}
-
-fn parsed(names: &[String]) -> impl Iterator<Item = ShardName> {
-    names.iter().filter_map(|name| ShardName::parse(name))
-}
-
-async fn names(d1: &Db, sql: &str, values: Vec<Value>) -> Result<Vec<String>> {
-    let rows: Vec<Named> = d1.rows(sql, values).await?;
-    Ok(rows.into_iter().map(|row| row.name).collect())
 }
 
 /// Where the rows of one payment stand.
@@ -253,9 +80,9 @@ pub async fn home(env: &Env, about: Option<&JobPayment>, object: &str) -> Result
 
 /// By layouts that were read some seconds ago. While D1 does not answer, by those that are known, where no newer one can say otherwise.
 async fn placed(env: &Env, owner: &str, made_at_ms: u64, object: &str) -> Result<placement::Home> {
-    let known = KNOWN.with_borrow(Clone::clone);
+    let known = directory::known();
     if let Some((read_at_ms, layouts)) = &known
-        && now_ms().saturating_sub(*read_at_ms) < cache_ms(env)?
+        && now_ms().saturating_sub(*read_at_ms) < directory::cache_ms(env)?
     {
         return Ok(placement::home(layouts, owner, made_at_ms, object, now_ms()));
     }
@@ -274,10 +101,10 @@ async fn placed(env: &Env, owner: &str, made_at_ms: u64, object: &str) -> Result
 pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db> {
     let name = shard.to_string();
     if !WRITTEN_DOWN.with_borrow(|names| names.contains(&name)) {
-        let names = KNOWN.with_borrow(|known| match known {
-            Some((_, layouts)) => placement::written_down_with(layouts, shard, now_ms()),
+        let names = match directory::known() {
+            Some((_, layouts)) => placement::written_down_with(&layouts, shard, now_ms()),
             None => vec![name.clone()],
-        });
+        };
         let sql = "INSERT INTO shards (name, made_at_ms) SELECT value, ?2 FROM json_each(?1)
              WHERE NOT EXISTS (SELECT 1 FROM shards WHERE name = ?3) ON CONFLICT (name) DO NOTHING";
         let values = vec![serde_json::to_string(&names)?.into(), now_ms().into(), name.as_str().into()];
@@ -411,28 +238,13 @@ impl ReadModel {
         if layouts.iter().all(|layout| layout.slots == 0) || wanted.until_ms <= wanted.from_ms {
             return Ok((Shards::default(), layouts));
         }
-        // Of all times there is one that is later than all that are written.
-        let until_ms = wanted.until_ms.min(LATEST_MS).saturating_sub(1);
-        let [month, hour, from] =
-            [(Period::Month, until_ms), (Period::Hour, until_ms), (Period::Hour, wanted.from_ms)]
-                .map(|(period, at_ms)| Value::from(period.of(at_ms)));
-        let mut values = vec![month, hour, from, number(READ_MAX + 1)];
-        let sql = match wanted.owner {
-            None => OF_TIME,
-            Some(owner) => {
-                let slots = layouts.iter().flat_map(|layout| layout.named_slots_of(owner));
-                values.push(serde_json::to_string(&slots.collect::<Vec<_>>())?.into());
-                OF_SLOTS
-            }
-        };
-        let names = names(&self.d1()?, sql, values).await?;
-        Ok((Shards::of(&names, READ_MAX, &layouts, wanted), layouts))
+        let shards = directory::of_time(&self.d1()?, &layouts, wanted).await?;
+        Ok((shards, layouts))
     }
 
     /// The shards of these periods, as many as may be asked.
     pub(crate) async fn of_periods(&self, periods: &BTreeSet<String>) -> Result<Vec<Db>> {
-        let values = vec![serde_json::to_string(periods)?.into(), number(PLACES_MAX)];
-        Ok(self.bounded(parsed(&names(&self.d1()?, OF_PERIODS, values).await?)))
+        Ok(self.bounded(directory::of_periods(&self.d1()?, periods, PLACES_MAX).await?.into_iter()))
     }
 
     /// These shards, as many as may be asked beside D1: where there are more, something may be missing.
@@ -455,22 +267,26 @@ impl ReadModel {
         if layouts.is_empty() {
             return Ok(Vec::new());
         }
-        let until = Period::Hour.of(before_ms);
-        let from = |first: String| {
-            vec![Period::Month.of(before_ms).into(), until.as_str().into(), first.into(), number(most + 1)]
-        };
-        let mut found = names(&d1, OLDEST, from(String::new())).await?;
-        if found.len() > most {
-            let range = d1.first(OLDEST_AWAKE, vec![until.as_str().into()]).await?;
-            let later = names(&d1, OLDEST, from(between(range, chance))).await?;
-            // Those that come after it, and then, where these are few, the first ones.
-            let first: Vec<String> = found.into_iter().filter(|name| !later.contains(name)).collect();
-            found = later.into_iter().chain(first).collect();
-        }
-        let named = parsed(found.get(..most).unwrap_or(&found));
+        let named = directory::oldest(&d1, before_ms, chance, most).await?.into_iter();
         let layout =
             |name: &ShardName| layouts.iter().find(|layout| layout.layout_id == name.layout_id).cloned();
         Ok(named.filter_map(|name| Some((layout(&name)?, shard(&self.env, &name)))).collect())
+    }
+
+    /// The shards behind this one, or all, those of the newest periods first: at most so many.
+    pub async fn shards_behind(&self, after: Option<&ShardName>, most: usize) -> Result<Vec<ShardName>> {
+        if !is_bound(&self.env) {
+            return Ok(Vec::new());
+        }
+        directory::behind(&self.d1()?, after, most).await
+    }
+
+    /// The shards of these periods: the newest, at most so many.
+    pub async fn shards_of_periods(&self, periods: &BTreeSet<String>, most: usize) -> Result<Vec<ShardName>> {
+        if !is_bound(&self.env) {
+            return Ok(Vec::new());
+        }
+        directory::of_periods(&self.d1()?, periods, most).await
     }
 
     /// All places from which payments may have left, also those at rest; of a month or of a day, those in which its payments were made.
@@ -479,10 +295,8 @@ impl ReadModel {
         if !is_bound(&self.env) {
             return Ok(vec![d1]);
         }
-        let time = time.unwrap_or_default();
-        let month = time.get(..7).unwrap_or(time);
-        let shards = names(&d1, OF_HISTORY, vec![time.into(), month.into(), number(PLACES_MAX)]).await?;
-        let shards = self.bounded(parsed(&shards));
+        let shards = directory::of_history(&d1, time.unwrap_or_default(), PLACES_MAX).await?;
+        let shards = self.bounded(shards.into_iter());
         Ok(std::iter::once(d1).chain(shards).collect())
     }
 
@@ -491,15 +305,8 @@ impl ReadModel {
         if !is_bound(&self.env) {
             return Ok(Vec::new());
         }
-        let d1 = self.d1()?;
-        let range = d1.first(RANGE_AT_REST, Vec::new()).await?;
-        let resting = names(&d1, AT_REST, vec![between(range, chance).into(), number(READ_MAX)]).await?;
-        // What was taken away from the first choice is left for the second one.
-        let second = chance / 7;
-        let first = second.checked_rem(u64::try_from(resting.len()).unwrap_or(u64::MAX)).unwrap_or(0);
-        let some =
-            resting.iter().cycle().skip(usize::try_from(first).unwrap_or(0)).take(most.min(resting.len()));
-        Ok(some.map(|name| Db::shard(&self.env, name)).collect())
+        let some = directory::at_rest(&self.d1()?, chance, most).await?;
+        Ok(some.iter().map(|name| shard(&self.env, name)).collect())
     }
 
     /// The shard of this name, where there is one.
@@ -507,12 +314,8 @@ impl ReadModel {
         if !is_bound(&self.env) {
             return Ok(None);
         }
-        let sql = "SELECT name FROM shards WHERE name = ?1";
-        let known = names(&self.d1()?, sql, vec![name.into()]).await?;
-        Ok(known
-            .first()
-            .filter(|name| ShardName::parse(name).is_some())
-            .map(|name| Db::shard(&self.env, name)))
+        let known = directory::called(&self.d1()?, name).await?;
+        Ok(known.map(|name| shard(&self.env, &name)))
     }
 
     /// The shard after the one of this name, or the first one: all of them, in the order of their names.
@@ -520,8 +323,7 @@ impl ReadModel {
         if !is_bound(&self.env) {
             return Ok(None);
         }
-        let sql = "SELECT name FROM shards WHERE name > ?1 ORDER BY name LIMIT 1";
-        Ok(names(&self.d1()?, sql, vec![name.into()]).await?.into_iter().next())
+        directory::after(&self.d1()?, name).await
     }
 
     /// Asks places, some at once. The answers are in their order; a shard that gives none is told of. D1 must answer.
@@ -589,7 +391,7 @@ impl ReadModel {
         }
         let (shards, _) = self.shards_of(wanted).await?;
         let (mut asked, most) = (0, self.list_shards_max()?);
-        while let (Some(chunk), true) = (lists::chunk(&shards.names, asked), asked < most) {
+        while let (Some(chunk), true) = (shards.next(asked), asked < most) {
             let places = chunk.iter().map(|(_, name)| shard(&self.env, name)).collect();
             if let Some(row) = self.rows_in(places, sql, &values).await?.into_iter().next() {
                 return Ok(Some(row));
@@ -636,17 +438,4 @@ impl ReadModel {
             }
         }
     }
-}
-
-/// The first and the last period of something.
-#[derive(Deserialize)]
-struct Range {
-    first: Option<String>,
-    last: Option<String>,
-}
-
-/// A period between these, which `chance` says.
-fn between(range: Option<Range>, chance: u64) -> String {
-    let ends = |range: Range| placement::hour_between(&range.first?, &range.last?, chance);
-    range.and_then(ends).unwrap_or_default()
 }
