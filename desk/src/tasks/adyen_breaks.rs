@@ -11,7 +11,6 @@ use super::adyen_run::Import;
 use super::adyen_stores::{Halt, Stores};
 use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use super::compare::{Break, LocalRecord, LocalRecords};
-use messages::placement::ShardName;
 use payments::providers::Provider;
 use runtime::db::{self, Statement};
 
@@ -24,8 +23,6 @@ const LOOKS_MAX: u32 = 5;
 const UNSETTLED_MS: u64 = 21 * 86_400_000;
 /// In how many shards a run looks for payments that stand in no report: the next one goes on with others.
 const UNSETTLED_SHARDS_MAX: usize = 150;
-/// How far runs are apart, in ms.
-const RUN_MS: u64 = 300_000;
 
 /// Which payments are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +196,8 @@ impl<S: Stores> Import<S> {
             let values = vec![self.now_ms.into(), UNSETTLED_MS.into(), since_ms.into(), until_ms.into()];
             statements.push(Statement::new(sql, values));
         }
-        let shards = self.shards_in_turn().await?;
+        let before_ms = known.until_ms.unwrap_or(self.now_ms);
+        let shards = self.stores.some_shards(before_ms, UNSETTLED_SHARDS_MAX).await?;
         self.requests.set(self.requests.get().saturating_add(shards.len()));
         let answers = self.stores.shard_batch(&shards, &statements).await?;
         made += answers.each.iter().filter_map(|(_, changed)| changed.get(1)).sum::<usize>();
@@ -229,15 +227,6 @@ impl<S: Stores> Import<S> {
             }
         }
         Ok(all)
-    }
-
-    /// All shards, or where there are very many some of them: each run has others.
-    async fn shards_in_turn(&self) -> Result<Vec<ShardName>> {
-        let shards = self.stores.directory().await?.shards.clone();
-        let most = UNSETTLED_SHARDS_MAX.min(shards.len());
-        let turn = usize::try_from(self.now_ms / RUN_MS).unwrap_or(0);
-        let first = turn.wrapping_mul(most).checked_rem(shards.len()).unwrap_or(0);
-        Ok(shards.iter().cycle().skip(first).take(most).cloned().collect())
     }
 }
 

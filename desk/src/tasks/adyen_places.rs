@@ -14,14 +14,17 @@ use super::adyen_compare::{Booked, LocalRefund};
 use super::adyen_stores::{Halt, Stores};
 use super::breaks;
 use super::compare::LocalRecord;
-use messages::placement::{self, ShardName};
+use messages::placement::{self, Layout, ShardName};
 use payments::providers::Provider;
 use payments::timestamp;
 use runtime::db::Statement;
-use runtime::places::Directory;
 
 /// How much later than a report says a payment may have been made, in ms: its times are in time zones with ambiguous names.
 const SLACK_MS: u64 = 86_400_000;
+/// How many shards of the directory are read at once: a day may have hundreds.
+const READ_MAX: usize = 4_000;
+/// How long the text of a month is, with which that of a day begins.
+const MONTH: usize = "2026-11".len();
 
 /// A payment of which the reports tell.
 #[derive(Clone, Debug)]
@@ -51,9 +54,9 @@ impl Sought {
         all.into_iter().map(sought).collect()
     }
 
-    /// Whether it may have been made in this period: a month or a day, by how such days begin.
+    /// Whether it may have been made in this period: a month, a day, or an hour of one.
     fn may_be_in(&self, period: &str) -> bool {
-        self.day.as_deref().is_none_or(|day| period <= day)
+        self.day.as_deref().is_none_or(|day| period.get(..day.len()).unwrap_or(period) <= day)
     }
 }
 
@@ -226,23 +229,26 @@ pub(super) async fn find(
 ) -> std::result::Result<Found, Halt> {
     let mut found = Found::default();
     found.add(None, stores.rows(ask(sought)?).await?)?;
-    let directory = stores.directory().await?;
-    let moved = moved(&found, &directory);
+    // What is moved from D1 may be in its shard already.
+    for (day, ids) in moved(&found, &stores.layouts().await?) {
+        let shards = stores.shards_of_periods(&periods_of(&day), READ_MAX).await?;
+        let of_day = sought.iter().filter(|one| one.ids().any(|id| ids.contains(id)));
+        ask_shards(stores, &mut found, &shards, of_day).await?;
+    }
+    let shards = stores.shards_behind(newest(sought).as_ref(), READ_MAX).await?;
     let mut unasked: BTreeSet<&str> = BTreeSet::new();
-    for shards in directory.shards.chunk_by(|one, other| one.month == other.month) {
-        let period = shards.first().map(|shard| shard.month.as_str()).unwrap_or_default();
+    for shards in shards.chunk_by(|one, other| one.period == other.period) {
+        let period = shards.first().map(|shard| shard.period.as_str()).unwrap_or_default();
         let is_near = found.requests < near_shards;
-        let (mut asked, mut others): (Vec<&Sought>, Vec<&Sought>) =
+        let (asked, others): (Vec<&Sought>, Vec<&Sought>) =
             sought.iter().filter(|one| !found.has(one)).partition(|one| is_near && one.may_be_in(period));
-        unasked.extend(others.drain(..).map(|one| one.payment.as_str()));
-        // What is moved from D1 may be in its shard already.
-        let is_moved = |one: &&Sought| {
-            moved.iter().any(|(day, ids)| day.starts_with(period) && one.ids().any(|id| ids.contains(id)))
-        };
-        asked.extend(sought.iter().filter(is_moved));
+        unasked.extend(others.iter().map(|one| one.payment.as_str()));
         if !asked.is_empty() {
             ask_shards(stores, &mut found, shards, asked.iter().copied()).await?;
         }
+    }
+    if shards.len() == READ_MAX {
+        unasked.extend(sought.iter().map(|one| one.payment.as_str()));
     }
     let left = sought.iter().filter(|one| unasked.contains(one.payment.as_str()) && !found.has(one));
     found.left = left.map(|one| one.payment.clone()).collect();
@@ -274,11 +280,25 @@ impl Sought {
     }
 }
 
+/// All periods, of whatever length, that have a day in them or are in it.
+fn periods_of(day: &str) -> BTreeSet<String> {
+    let hours = (0..24).map(|hour| format!("{day}T{hour:02}"));
+    let longer = [day.get(..MONTH).unwrap_or(day), day].map(str::to_owned);
+    hours.chain(longer).collect()
+}
+
+/// A name behind which all shards are in which these may be; `None` where they may be in any.
+fn newest(sought: &[Sought]) -> Option<ShardName> {
+    let days: Option<Vec<&str>> = sought.iter().map(|one| one.day.as_deref()).collect();
+    let month = days?.into_iter().max()?.get(..MONTH)?.to_owned();
+    Some(ShardName { period: month, layout_id: u64::MAX, slot: u32::MAX })
+}
+
 /// Those of D1's that are moved, or will be: the days on which they were made, each with all their ids.
-fn moved(found: &Found, directory: &Directory) -> BTreeMap<String, BTreeSet<String>> {
+fn moved(found: &Found, layouts: &[Layout]) -> BTreeMap<String, BTreeSet<String>> {
     let mut days: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for Placed { record, .. } in &found.placed {
-        if placement::is_moved(&directory.layouts, record.created_at_ms) {
+        if placement::is_moved(layouts, record.created_at_ms) {
             let ids = days.entry(day(record.created_at_ms)).or_default();
             ids.insert(record.resource.clone());
             ids.extend(record.provider_payment.clone());

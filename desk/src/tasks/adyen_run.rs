@@ -74,8 +74,7 @@ impl<S: Stores> Import<S> {
         if self.alone_at_ms.get().is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < LEAD_MS / 2) {
             return Ok(true);
         }
-        let directory = self.stores.directory().await?;
-        let is_alone = directory.layouts.iter().all(|layout| layout.slots == 0);
+        let is_alone = self.stores.layouts().await?.iter().all(|layout| layout.slots == 0);
         self.is_many.set(!is_alone);
         self.alone_at_ms.set(is_alone.then_some(now_ms));
         Ok(is_alone)

@@ -26,31 +26,24 @@ struct Turn {
     after: String,
 }
 
-/// What a name is ordered by in the directory, whose first one is the greatest.
-fn order(name: &str) -> (&str, &str) {
-    (name.split_once('-').map_or("", |(_, period)| period), name)
-}
-
 impl<S: Stores> Import<S> {
     /// Goes on, as long as this run may ask shards. Returns how many payments are left of this turn.
     pub(super) async fn search(&self) -> Result<usize, Halt> {
         let Some(mut turn) = self.turn().await? else { return Ok(0) };
-        let directory = self.stores.directory().await?;
-        let left: Vec<ShardName> = directory
-            .shards
-            .iter()
-            .filter(|shard| turn.after.is_empty() || order(&shard.to_string()) < order(&turn.after))
-            .cloned()
-            .collect();
         let lines = self.lines(&turn.ids()?).await?;
         let sought = Sought::of(&lines);
-        for shards in left.chunks(self.limits.far_shards) {
+        loop {
+            let after = ShardName::parse(&turn.after);
+            let shards = self.stores.shards_behind(after.as_ref(), self.limits.far_shards).await?;
+            if shards.is_empty() {
+                break;
+            }
             if turn.payments.is_empty() || !self.may_go_on() {
                 return Ok(turn.payments.len());
             }
             let asked = sought.iter().filter(|one| turn.payments.contains_key(one.payment()));
             let mut found = Found::default();
-            ask_shards(&self.stores, &mut found, shards, asked).await?;
+            ask_shards(&self.stores, &mut found, &shards, asked).await?;
             mark(&self.stores, &mut found, &settled(&lines)).await?;
             self.requests.set(self.requests.get().saturating_add(found.requests));
             let known: BTreeSet<&str> =

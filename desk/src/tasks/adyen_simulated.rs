@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,9 +22,8 @@ use super::adyen_stores::{Answers, Stores};
 use super::shards::mover::{self, Cursor};
 use super::shards::settled_payments::{block, database, json_rows, transaction};
 use super::simulation::{Rng, turn};
-use messages::placement::{self, Layout, ShardName};
+use messages::placement::{self, Layout, Period, ShardName};
 use runtime::db::{Statement, Value};
-use runtime::places::Directory;
 
 /// Payments that were made from then on are in shards; those before are moved there.
 const SHARDS_FROM_MS: u64 = OPENS_MS + 80 * DAY_MS;
@@ -55,7 +55,7 @@ struct World {
     reports: Vec<String>,
     cursor: RefCell<Option<Cursor>>,
     down: RefCell<Option<String>>,
-    directory: RefCell<Option<Rc<Directory>>>,
+    directory: RefCell<Option<Vec<ShardName>>>,
     /// How runs ended that were not killed.
     errors: RefCell<Vec<String>>,
     /// What runs said that they wait for.
@@ -93,10 +93,12 @@ impl World {
 
     /// In shards, to which the payments of D1 are being moved.
     fn over_shards(seed: u64, protection: Protection) -> Self {
+        let period = if seed % 3 == 2 { Period::Day } else { Period::Month };
         let layout = Layout {
             layout_id: 1,
             from_ms: SHARDS_FROM_MS,
             slots: 5,
+            period,
             spread: BTreeMap::from([("account:1".to_owned(), 3)]),
             moved_since_ms: Some(0),
             moved_at_ms: Some(SHARDS_FROM_MS),
@@ -290,29 +292,60 @@ impl World {
     }
 }
 
+impl World {
+    /// Those that are written down.
+    async fn all_shards(&self) -> Vec<ShardName> {
+        turn().await;
+        if self.protection == Protection::DirectoryIsOld
+            && let Some(known) = self.directory.borrow().as_ref()
+        {
+            return known.clone();
+        }
+        let sql = "SELECT name FROM shards";
+        let rows = json_rows(&self.d1, &Statement::new(sql, Vec::new()));
+        let shards: Vec<ShardName> =
+            rows.iter().map(|row| ShardName::parse(row["name"].as_str().unwrap()).unwrap()).collect();
+        self.directory.replace(Some(shards.clone()));
+        shards
+    }
+}
+
 impl Stores for &World {
     fn now_ms(&self) -> u64 {
         self.now_ms.get()
     }
 
-    async fn directory(&self) -> worker::Result<Rc<Directory>> {
+    async fn layouts(&self) -> worker::Result<Rc<[Layout]>> {
         turn().await;
-        if self.protection == Protection::DirectoryIsOld
-            && let Some(known) = self.directory.borrow().as_ref()
-        {
-            return Ok(Rc::clone(known));
-        }
-        let sql = "SELECT name FROM shards ORDER BY substr(name, instr(name, '-')) DESC, name DESC";
-        let rows = json_rows(&self.d1, &Statement::new(sql, Vec::new()));
-        let shards: Vec<ShardName> =
-            rows.iter().map(|row| ShardName::parse(row["name"].as_str().unwrap()).unwrap()).collect();
         let mut layouts = self.layouts.borrow().clone();
         if self.protection == Protection::MovedAreNotAsked {
             layouts.iter_mut().for_each(|layout| layout.moved_since_ms = None);
         }
-        let directory = Rc::new(Directory { layouts, shards: shards.clone(), all: shards });
-        self.directory.replace(Some(Rc::clone(&directory)));
-        Ok(directory)
+        Ok(layouts.into())
+    }
+
+    async fn shards_behind(&self, after: Option<&ShardName>, most: usize) -> worker::Result<Vec<ShardName>> {
+        let order = |shard: &ShardName| (format!("{}~", shard.period), shard.to_string());
+        let mut shards = self.all_shards().await;
+        shards.sort_by_key(|shard| Reverse(order(shard)));
+        let is_behind = |shard: &ShardName| after.is_none_or(|after| order(shard) < order(after));
+        Ok(shards.into_iter().filter(is_behind).take(most).collect())
+    }
+
+    async fn shards_of_periods(
+        &self,
+        periods: &BTreeSet<String>,
+        most: usize,
+    ) -> worker::Result<Vec<ShardName>> {
+        let shards = self.all_shards().await.into_iter();
+        Ok(shards.filter(|shard| periods.contains(&shard.period)).take(most).collect())
+    }
+
+    async fn some_shards(&self, _: u64, most: usize) -> worker::Result<Vec<ShardName>> {
+        let shards = self.all_shards().await;
+        let first = self.rng.roll(shards.len().max(1) as u64) as usize;
+        let number = shards.len();
+        Ok(shards.into_iter().cycle().skip(first).take(most.min(number)).collect())
     }
 
     async fn rows<T: DeserializeOwned>(&self, mut statement: Statement) -> worker::Result<Vec<T>> {
@@ -433,7 +466,7 @@ fn reports_over_several_places_give_the_breaks_of_one_wherever_runs_are_broken_o
 
 fn is_found(protection: Protection) -> bool {
     let expected = expected();
-    (1..=30).any(|seed| !played(seed, protection).wrong(&expected).is_empty())
+    (1..=150).any(|seed| !played(seed, protection).wrong(&expected).is_empty())
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //! and the bucket.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use serde::de::DeserializeOwned;
 use worker::{Bucket, Date, Env, Error, Object, Range, Result};
 
-use messages::placement::ShardName;
+use messages::placement::{Layout, ShardName};
 use runtime::db::{Db, Statement};
-use runtime::places::{self, Directory, ReadModel};
+use runtime::places::{self, ReadModel};
 
 /// Why something is not compared now.
 #[derive(Debug)]
@@ -54,8 +55,14 @@ impl<T> Answers<T> {
 pub(super) trait Stores {
     /// In ms since the epoch.
     fn now_ms(&self) -> u64;
-    /// Which shards there are now.
-    async fn directory(&self) -> Result<Rc<Directory>>;
+    /// The layouts as they are now.
+    async fn layouts(&self) -> Result<Rc<[Layout]>>;
+    /// The shards behind this one, or all, those of the newest periods first: at most so many.
+    async fn shards_behind(&self, after: Option<&ShardName>, most: usize) -> Result<Vec<ShardName>>;
+    /// The shards of these periods, at most so many.
+    async fn shards_of_periods(&self, periods: &BTreeSet<String>, most: usize) -> Result<Vec<ShardName>>;
+    /// The shards that have payments which were made before a moment, in ms since the epoch, or so many of them: others each time.
+    async fn some_shards(&self, before_ms: u64, most: usize) -> Result<Vec<ShardName>>;
     /// What a statement gives in D1.
     async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>>;
     /// Runs all of these in D1, or none. Gives how many rows each has changed.
@@ -81,7 +88,7 @@ pub(super) struct Bound {
     env: Env,
     d1: Db,
     pub(super) bucket: Bucket,
-    /// The read model by the newest directory.
+    /// The read model by the newest layouts.
     model: RefCell<Rc<ReadModel>>,
 }
 
@@ -105,11 +112,25 @@ impl Stores for Bound {
         Date::now().as_millis()
     }
 
-    async fn directory(&self) -> Result<Rc<Directory>> {
-        let model = Rc::new(ReadModel::of(&self.env));
-        let directory = model.directory().await?;
-        self.model.replace(model);
-        Ok(directory)
+    async fn layouts(&self) -> Result<Rc<[Layout]>> {
+        self.model.replace(Rc::new(ReadModel::of(&self.env)));
+        places::layouts(&self.env).await
+    }
+
+    async fn shards_behind(&self, after: Option<&ShardName>, most: usize) -> Result<Vec<ShardName>> {
+        let model = Rc::clone(&self.model.borrow());
+        model.shards_behind(after, most).await
+    }
+
+    async fn shards_of_periods(&self, periods: &BTreeSet<String>, most: usize) -> Result<Vec<ShardName>> {
+        let model = Rc::clone(&self.model.borrow());
+        model.shards_of_periods(periods, most).await
+    }
+
+    async fn some_shards(&self, before_ms: u64, most: usize) -> Result<Vec<ShardName>> {
+        let model = Rc::clone(&self.model.borrow());
+        let some = model.made_before(before_ms, self.now_ms(), most).await?;
+        Ok(some.into_iter().filter_map(|(_, db)| ShardName::parse(db.name()?)).collect())
     }
 
     async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> Result<Vec<T>> {
