@@ -43,6 +43,12 @@ impl Desk<'_> {
 
     /// The chrome of a page. `here` is its address in the menu.
     pub(super) async fn chrome(&self, here: &'static str) -> Result<PageChrome, Problem> {
+        // What the page itself has comes before the numbers of the menu.
+        let of_page = self.app.model.missing();
+        let looked_to = || {
+            let since = payments::timestamp(self.app.model.looked_to_ms()?);
+            Some(format!("Only what belongs to payments since {since} was looked through: go on with Older."))
+        };
         let waiting = queries::waiting(&self.app.model).await.map_err(unreadable)?;
         Ok(PageChrome {
             style: DESK_STYLE.address,
@@ -55,13 +61,7 @@ impl Desk<'_> {
             gate: self.app.gate.as_ref().map(|_| waiting.gate),
             has_history: self.app.env.bucket(BUCKET).is_ok(),
             notice: self.notice().await?,
-            missing: self.app.model.missing().or_else(|| {
-                let looked_to_ms = self.app.model.looked_to_ms()?;
-                let since = payments::timestamp(looked_to_ms);
-                Some(format!(
-                    "Only what belongs to payments since {since} was looked through: go on with Older."
-                ))
-            }),
+            missing: of_page.or_else(looked_to).or_else(|| self.app.model.missing()),
         })
     }
 
