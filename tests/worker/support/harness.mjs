@@ -69,12 +69,10 @@ const withoutTriggers = (config) => ({
 });
 
 /** Starts the demo, or any other list of Workers whose first one is the site. */
-export async function startSite({
-  workers,
-  looksAtStatements = Boolean(statements.folder),
-  ...options
-} = {}) {
-  const toStart = (workers) => (looksAtStatements ? workers.map(lookedAt) : workers);
+export async function startSite({ workers, looksAtStatements, ...options } = {}) {
+  const looks = looksAtStatements ?? Boolean(statements.folder);
+  const toStart = (workers) =>
+    looks ? workers.map((worker) => lookedAt(worker, Boolean(looksAtStatements))) : workers;
   const first = toStart(workers ?? demoWorkers(options));
   const server = createTestHarness({ root, workers: first });
   let running = JSON.stringify(first);
@@ -112,11 +110,11 @@ export async function startSite({
   };
 }
 
-/** A Worker whose statements are looked at. */
-function lookedAt(worker) {
+/** A Worker whose statements are looked at: each time, or once each. */
+function lookedAt(worker, tellsEach) {
   const read = ({ configPath, env }) =>
     withoutTriggers(readConfig({ config: resolve(root, configPath), env }));
-  return statements.seen(worker, root, read);
+  return statements.seen(worker, root, read, tellsEach);
 }
 
 /**

@@ -10,18 +10,25 @@ import { join, relative, resolve } from 'node:path';
 export const folder = process.env.STATEMENTS_TO;
 const MARK = 'read model: ';
 
-/** A Worker as the harness takes it, with the entry that looks. `read` reads its configuration. */
-export function seen(worker, root, read) {
+/**
+ * A Worker as the harness takes it, with the entry that looks. `read` reads its configuration. `tellsEach` says whether it tells of a statement
+ * each time, or once: what a test asks of a binding stops this process until the runtime answers, nobody reads the runtime's log meanwhile, and a
+ * runtime that has written as much as the pipe holds stops, too, for good.
+ */
+export function seen(worker, root, read, tellsEach) {
   // A configuration of a test's own stays as it is.
   if (worker.configPath?.startsWith('/')) return worker;
   const config = worker.config ?? read(worker);
   if (!config.main || !config.d1_databases?.length) return worker;
   const { configPath: _path, env: _env, ...settings } = worker;
-  return { ...settings, config: { ...config, main: entry(resolve(root, config.main), config.name, root) } };
+  return {
+    ...settings,
+    config: { ...config, main: entry(resolve(root, config.main), config.name, root, tellsEach) },
+  };
 }
 
 /** Changes the runtime's own classes: workers-rs takes no other object for a database. */
-function entry(main, name, root) {
+function entry(main, name, root, tellsEach) {
   // Its own: wrangler starts the Worker anew when its entry is written.
   const dir = join(root, '.wrangler', `statements-${process.pid}`);
   mkdirSync(dir, { recursive: true });
@@ -31,7 +38,13 @@ function entry(main, name, root) {
   writeFileSync(
     file,
     `import { env } from 'cloudflare:workers';
-const tell = (sql, rows) => console.log(${JSON.stringify(MARK)} + JSON.stringify([sql, rows]));
+const told = new Set();
+const tell = (sql, rows) => {
+  const about = String(sql).replace(/\\d{6,}/g, '0');
+  if (!${tellsEach} && told.has(about)) return;
+  told.add(about);
+  console.log(${JSON.stringify(MARK)} + JSON.stringify([sql, rows]));
+};
 const texts = new WeakMap();
 const database = Object.getPrototypeOf(env.DB);
 const statement = Object.getPrototypeOf(env.DB.prepare('SELECT 1'));
