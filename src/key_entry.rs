@@ -64,7 +64,7 @@ async fn remove(env: &Env, wanted: &CredentialChange) -> Result<String, Stop> {
         CredentialKind::StripeWebhookSecret => CredentialKind::StripeWebhookSecretBefore,
         kind => kind,
     };
-    Ok(match rows::remove(env, &wanted.account, wanted.kind, with).await.map_err(unknown)? {
+    Ok(match rows::remove(env, &wanted.account, wanted.kind, with, Date::now().as_millis()).await.map_err(unknown)? {
         0 => "there was none".to_owned(),
         _ => "removed: it is used nowhere any more within a minute, or ten while D1 cannot be read. If it leaked, roll it at Stripe."
             .to_owned(),

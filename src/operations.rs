@@ -14,6 +14,7 @@ use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
 use crate::key_entry;
+use crate::own_keys;
 use crate::transport::Transport;
 use crate::webhooks::work;
 
@@ -59,6 +60,16 @@ async fn read(env: &Env, config: &Config, read: &ProviderRead) -> ProviderAnswer
     let transport = Transport::new(env, config);
     if let Some(account) = read.request.account.as_deref().and_then(account_of) {
         transport.prepare(config, account).await;
+        if read.key_set_at_ms.is_some() && transport.own_key_set_at_ms() != read.key_set_at_ms {
+            // What this isolate knows may be older.
+            own_keys::forget(account);
+            transport.prepare(config, account).await;
+            if transport.own_key_set_at_ms() != read.key_set_at_ms {
+                return Err(format!(
+                    "the key of {account} was changed at this moment: nothing is read with it until the next run"
+                ));
+            }
+        }
     }
     transport.get(read.provider, &read.request, &mut None).await
 }

@@ -77,6 +77,11 @@ impl Transport {
         self.own.borrow().as_ref()?.credential()
     }
 
+    /// When the account's own key was set, in ms since the epoch; `None` if there is none.
+    pub(crate) fn own_key_set_at_ms(&self) -> Option<u64> {
+        self.own.borrow().as_ref()?.set_at_ms()
+    }
+
     /// Of which account at Stripe a key is that is not used yet.
     pub(crate) async fn whose_key(&self, secret: &str) -> Result<HttpAnswer, String> {
         let access = Access { secret: secret.to_owned(), ..self.stripe.clone() };

@@ -10,10 +10,12 @@ use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
 use super::queries::{self, PAGE, Where};
 use super::route::{OperatorAction, Target};
 use super::status::{self, Entity};
+use super::tasks::compare::Kind as BreakKind;
 use super::view_models::{Button, Cell, List, Row};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::{PaymentId, reference};
+use payments::payment::own_keys::account_of;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -297,6 +299,11 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let resource = match (&row.resource, &row.object) {
             (Some(id), _) => Cell::link(format::short(id), format!("/admin/payments/{id}")),
             (None, Some(object)) => Cell::link(format::short(object), format!("/admin/keys/{object}/1")),
+            (None, None) if row.kind == BreakKind::Ended.as_str() => {
+                let of = row.provider_payment.as_deref().unwrap_or_default();
+                let account = of.split(" of ").next().and_then(account_of).unwrap_or_default();
+                Cell::link(account, Target::Account(account.to_owned()).path())
+            }
             (None, None) => Cell::text("not ours"),
         };
         let at_provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();

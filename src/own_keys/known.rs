@@ -44,6 +44,11 @@ impl OwnKeys {
         self.row(CredentialKind::StripeSecretKey)?.stripe_account.as_deref()
     }
 
+    /// When the secret key was set, in ms since the epoch; `None` if there is none.
+    pub(crate) fn set_at_ms(&self) -> Option<u64> {
+        self.row(CredentialKind::StripeSecretKey).map(|row| row.changed_at_ms)
+    }
+
     /// For the checkout.
     pub(crate) fn publishable_key(&self) -> Option<&str> {
         self.publishable_key.as_deref()

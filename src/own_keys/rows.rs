@@ -6,7 +6,7 @@ use worker::{Env, Result};
 use crate::accounts::read;
 use crate::config::{Config, Sealed};
 use messages::credentials::{CredentialKind, Mode};
-use runtime::db::{Db, Value};
+use runtime::db::{Db, Statement, Value};
 
 /// One of an account's keys.
 #[derive(Clone, Debug, Deserialize)]
@@ -15,6 +15,7 @@ pub(crate) struct Row {
     pub(crate) sealed: String,
     pub(crate) mode: Option<Mode>,
     pub(crate) stripe_account: Option<String>,
+    pub(crate) changed_at_ms: u64,
 }
 
 impl Row {
@@ -35,7 +36,7 @@ pub(crate) struct NewRow {
 }
 
 const OF_ACCOUNT: &str =
-    "SELECT kind, sealed, mode, stripe_account FROM account_credentials WHERE account = ?1";
+    "SELECT kind, sealed, mode, stripe_account, changed_at_ms FROM account_credentials WHERE account = ?1";
 
 /// Those of an account, as they stand in D1 now.
 pub(crate) async fn of(env: &Env, account: &str) -> Result<Vec<Row>> {
@@ -91,7 +92,29 @@ pub(crate) async fn put(
     let mut seen: Vec<String> = seen.iter().map(|row| format!("{}:{}", row.kind, row.sealed)).collect();
     seen.sort();
     let new = serde_json::to_string(new)?;
-    Db::of(env)?.run(sql, vec![account.into(), new.into(), now_ms.into(), seen.join(" ").into()]).await
+    let put = Statement::new(sql, vec![account.into(), new.into(), now_ms.into(), seen.join(" ").into()]);
+    with_periods(env, put, account, now_ms).await
+}
+
+/// Changes an account's keys, and with them when which account at Stripe has its payments. Gives how many keys were changed.
+///
+/// A key that did not say whose it is neither ends a period nor begins one: reconciliation asks it again.
+async fn with_periods(env: &Env, change: Statement, account: &str, now_ms: u64) -> Result<usize> {
+    let ends = "UPDATE own_key_periods SET until_ms = ?2 WHERE name = 'keys:' || ?1 AND until_ms IS NULL AND NOT EXISTS (
+            SELECT 1 FROM account_credentials c WHERE c.account = ?1 AND c.kind = 'stripe_secret_key'
+                AND coalesce(c.stripe_account, own_key_periods.stripe_account) = own_key_periods.stripe_account
+                AND c.mode = own_key_periods.mode)";
+    // The first key counts for all that was made before: then nobody had noted whose it was.
+    let begins = "INSERT INTO own_key_periods (name, from_ms, stripe_account, mode)
+         SELECT 'keys:' || ?1, CASE WHEN EXISTS (SELECT 1 FROM own_key_periods WHERE name = 'keys:' || ?1) THEN ?2 ELSE 0 END,
+            c.stripe_account, c.mode
+         FROM account_credentials c WHERE c.account = ?1 AND c.kind = 'stripe_secret_key' AND c.stripe_account IS NOT NULL
+            AND c.mode IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM own_key_periods WHERE name = 'keys:' || ?1 AND until_ms IS NULL)
+         ON CONFLICT (name, from_ms) DO UPDATE SET stripe_account = excluded.stripe_account, mode = excluded.mode, until_ms = NULL";
+    let periods = [ends, begins].map(|sql| Statement::new(sql, vec![account.into(), now_ms.into()]));
+    let changed = Db::of(env)?.batch_changes([change].into_iter().chain(periods).collect()).await?;
+    Ok(changed.first().copied().unwrap_or(0))
 }
 
 /// Removes one, and with it another one that is nothing without it. Gives how many there were.
@@ -100,9 +123,11 @@ pub(crate) async fn remove(
     account: &str,
     kind: CredentialKind,
     with: CredentialKind,
+    now_ms: u64,
 ) -> Result<usize> {
     let sql = "DELETE FROM account_credentials WHERE account = ?1 AND kind IN (?2, ?3)";
-    Db::of(env)?.run(sql, vec![account.into(), kind.as_str().into(), with.as_str().into()]).await
+    let remove = Statement::new(sql, vec![account.into(), kind.as_str().into(), with.as_str().into()]);
+    with_periods(env, remove, account, now_ms).await
 }
 
 /// One that is sealed with a key that is replaced.

@@ -7,7 +7,7 @@ import Stripe from 'stripe';
 
 import { read } from './support/account.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
-import { ADMIN_TOKEN, registry, secretKey, webhookSecret } from './support/own-keys.mjs';
+import { ADMIN_TOKEN, registry, restrictedKey, secretKey, webhookSecret } from './support/own-keys.mjs';
 import { assertProblem, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { STRIPE_SECRET } from './support/webhooks.mjs';
@@ -270,34 +270,105 @@ describe('the reconciliation', () => {
     );
   });
 
-  test('compares nothing with a key of another account, and says so', async () => {
+  const ended = (own, of = own.stripe) =>
+    model.first(
+      'SELECT state, ours, theirs FROM breaks WHERE break_id = ?',
+      `ended:stripe:keys:${own.id} of ${of} (test)`,
+    );
+  const breaksOf = async (intent) =>
+    (await breaks()).map(({ break_id: id }) => id).filter((id) => id.includes(intent));
+  /** Runs until this is so. */
+  const ticked = (what, so) =>
+    until(what, async () => {
+      await model.tick();
+      return so();
+    });
+  const listed = ({ id, intent }) =>
+    ticked('it is in the books', async () => (await booked(id)).listed_payment === intent);
+  /** Its books are asked for it again. */
+  const forgotten = ({ id }) =>
+    model.run('UPDATE payments SET listed_payment = NULL WHERE payment_id = ?', id);
+
+  test('compares a payment with the account of its time, and tells of books that have ended', async () => {
     const own = await shop();
-    const { id, intent } = await paidAt(own);
-    await until('it is in the books', async () => {
-      await model.tick();
-      return (await booked(id)).listed_payment === intent;
-    });
-    await own.remove('stripe_secret_key');
+    const first = await paidAt(own);
+    await listed(first);
+    assert.equal((await own.remove('stripe_secret_key')).status, 204);
     assert.ok((await untilCompared()).without_keys >= 1);
-    await own.set('stripe_secret_key', secretKey('Strange'));
-    const error = await until('it says so', async () => (await model.tick()).reconcile.error);
+    const { ours, theirs } = await ticked('it is told', () => ended(own));
+    assert.match(ours, new RegExp(`^1 payment in ${own.stripe} \\(test\\), made from 20\\S+ to 20\\S+$`));
+    assert.match(theirs, new RegExp(`no account has a key of ${own.stripe}\\. Enter a restricted key`));
+    const page = await site.fetch('/admin/breaks', { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } });
+    assert.ok((await page.text()).includes(`1 payment in ${own.stripe}`));
+
+    const moved = `Moved${own.stripe.slice('acct_'.length)}`;
+    assert.equal((await own.set('stripe_secret_key', secretKey(moved))).status, 200);
+    const second = await paidAt(own);
+    await listed(second);
+    await forgotten(first);
+    for (let run = 0; run < 2; run += 1) assert.equal((await model.tick()).reconcile.error, undefined);
+    for (const { intent } of [first, second]) assert.deepEqual(await breaksOf(intent), []);
+    assert.equal((await booked(first.id)).listed_payment, null, 'nobody has read its books');
+    assert.equal((await ended(own)).state, 'open');
+    assert.equal(await ended(own, `acct_${moved}`), undefined);
+
+    // The way back: the books of the second account have ended now, and those of the first were compared.
+    assert.equal((await own.remove('stripe_secret_key')).status, 204);
+    assert.equal((await own.set('stripe_secret_key', own.secret)).status, 200);
+    await listed(first);
+    await ticked('it is over', async () => (await ended(own)).state === 'resolved');
     assert.match(
-      error,
-      new RegExp(
-        `the key of ${own.id} is of acct_Strange \\(test\\); its payments of ${own.stripe} \\(test\\)`,
-      ),
+      (await ticked('it is told', () => ended(own, `acct_${moved}`))).ours,
+      /^1 payment in acct_Moved/,
     );
-    assert.deepEqual(
-      (await breaks()).filter(({ break_id: id }) => id.includes(intent)),
-      [],
-    );
-    // Control: where it is not known whose books they were, the payment is missing there.
-    await model.run('DELETE FROM compared_own_keys WHERE name = ?', `keys:${own.id}`);
-    await until('it is missing', async () => {
-      await model.run('UPDATE payments SET listed_payment = NULL WHERE payment_id = ?', id);
-      await model.tick();
-      return (await breaks()).some(({ break_id: id }) => id === `missing:stripe:${intent}`);
+    for (const { intent } of [first, second]) assert.deepEqual(await breaksOf(intent), []);
+    // Control: where nobody knows when which key was there, it would be missing in the books of the first account.
+    await model.run('DELETE FROM own_key_periods WHERE name = ?', `keys:${own.id}`);
+    await ticked('it is missing', async () => {
+      await forgotten(second);
+      return (await breaksOf(second.intent)).includes(`missing:stripe:${second.intent}`);
     });
+  });
+
+  test('reads books that an account has left with the key of another one, where its payments are no orphans', async () => {
+    const own = await shop();
+    const payment = await paidAt(own);
+    assert.equal((await own.remove('stripe_secret_key')).status, 204);
+    await ticked('it is told', () => ended(own));
+    assert.equal((await booked(payment.id)).listed_payment, null, 'it was not compared before');
+    // It is charged with the deployment's key: its own one only reads.
+    const reader = await shop({ own: false, key: null });
+    const name = own.stripe.slice('acct_'.length);
+    assert.equal((await reader.set('stripe_secret_key', restrictedKey(name))).status, 200);
+    await listed(payment);
+    await ticked('it is over', async () => (await ended(own)).state === 'resolved');
+    assert.deepEqual(await breaksOf(payment.intent), []);
+    // Control: where nobody knows whose it was, it is one that nobody has made.
+    await model.run("UPDATE own_key_periods SET name = 'keys:nobody' WHERE name = ?", `keys:${own.id}`);
+    await ticked('it is an orphan', async () =>
+      (await breaksOf(payment.intent)).includes(`orphan:stripe:${payment.intent}`),
+    );
+  });
+
+  test('takes nothing that was read with another key than the one whose books it compares', async () => {
+    const own = await shop();
+    const payment = await paidAt(own);
+    await listed(payment);
+    const asked = async () =>
+      (await site.simulator.requests()).filter(({ path }) => path === '/v1/events').length;
+    const before = await asked();
+    await site.simulator.fault('slow', { method: 'GET', path: '/v1/events', count: 1000, delay_ms: 60_000 });
+    const run = model.tick();
+    await until('a list is read', async () => (await asked()) > before);
+    assert.equal((await own.remove('stripe_secret_key')).status, 204);
+    assert.equal(
+      (await own.set('stripe_secret_key', secretKey(`Other${payment.id.slice(4, 12)}`))).status,
+      200,
+    );
+    await forgotten(payment);
+    await site.simulator.calm();
+    await run;
+    assert.deepEqual(await breaksOf(payment.intent), [], 'its books were not read any more');
   });
 
   /** A run in which the account without a key had its turn. */

@@ -33,7 +33,7 @@ const OPEN = new Set([
 /** Tables that stay small: what is not a payment's, or is gone again soon. */
 const SMALL = {
   compared_account: 'one row',
-  compared_own_keys: 'one row for each account with keys of its own',
+  own_key_periods: 'one row for each time that a key of an account’s own was set that was not the one before',
   cursors: 'one row for each list of an account at a provider',
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',

@@ -52,6 +52,9 @@ pub struct ProviderRead {
     pub provider: Provider,
     /// Its path and its account; it has no body.
     pub request: FrozenRequest,
+    /// With an account's own key: when that was set, in ms since the epoch. With another key nothing is read: it may be of other books.
+    #[serde(default)]
+    pub key_set_at_ms: Option<u64>,
 }
 
 /// What the provider has answered, or why there is no answer.
@@ -88,6 +91,7 @@ mod tests {
         let read = |path: &str| ProviderRead {
             provider: Provider::Stripe,
             request: FrozenRequest::new(path.to_owned(), String::new()),
+            key_set_at_ms: None,
         };
         for path in
             ["/v1/account", "/v1/events?limit=100", "/v1/payment_intents/pi_1?expand%5B%5D=latest_charge"]

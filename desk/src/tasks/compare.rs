@@ -124,6 +124,8 @@ pub enum Kind {
     Movement,
     /// We do not know of a dispute, or it stands otherwise. A comparison of payments says nothing about it.
     Dispute,
+    /// Books with payments of ours that nobody has a key for any more. It is about none of them alone.
+    Ended,
 }
 
 impl Kind {
@@ -136,6 +138,7 @@ impl Kind {
             Self::Status => "status",
             Self::Movement => "movement",
             Self::Dispute => "dispute",
+            Self::Ended => "ended",
         }
     }
 }

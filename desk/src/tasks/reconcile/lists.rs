@@ -20,7 +20,8 @@ impl Reconciliation {
         let mut cursor = match self.cursor(&self.cursor_name(source)).await? {
             Some(cursor) => cursor,
             None => {
-                let first = Cursor::first(self.now_ms.saturating_sub(self.window_ms));
+                let left_at_ms = self.left_at(source).await?;
+                let first = Cursor::first(left_at_ms.unwrap_or(self.now_ms.saturating_sub(self.window_ms)));
                 // What is older than the first request need not be in the list.
                 let since = Cursor::first(first.through_ms.saturating_sub(source.again_ms(self.window_ms)));
                 self.save_cursor(&self.since_name(source), &since).await?;

@@ -6,7 +6,8 @@
 //! projections. What the object cannot repair stays on the admin pages for a person.
 //!
 //! - [`session`]: one run's state, its reads and writes;
-//! - [`books`]: whose books an account's are;
+//! - [`books`]: whose books an account's are, and which payments belong to them;
+//! - [`periods`]: when which account at Stripe had the payments of an account with keys of its own;
 //! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
 //! - [`overdue`]: flags payments whose money or whose webhook is late;
@@ -17,6 +18,7 @@
 mod books;
 mod lists;
 mod overdue;
+mod periods;
 mod recheck;
 mod session;
 mod turns;
@@ -27,6 +29,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use worker::{Date, Env, Error, Result};
 
+use self::periods::{Books, OpenBooks};
 use self::session::Reconciliation;
 use super::cursor::Source;
 use super::pace::Used;
@@ -55,7 +58,10 @@ pub(super) async fn reconcile(env: &Env, is_now: bool) -> Result<Value> {
     let silent = run.flag_silent_adyen().await;
     let has_objects = alarms::is_bound(env);
     let most = if has_objects { ALARMS_MAX } else { CONNECTED_MAX };
-    let books = run.next_books(most, &settings.stripe_accounts).await?;
+    run.live = settings.stripe.live;
+    // Also where nothing was paid: those that are configured, and those whose key is of books that others have left.
+    let configured: Vec<String> = settings.stripe_accounts.into_iter().chain(run.readers().await?).collect();
+    let books = run.next_books(most, &configured).await?;
     let result = match has_objects {
         true => run.keep_alarms(books, is_now).await,
         false => run.compare_all(&books, settings.stripe).await,
@@ -71,7 +77,10 @@ pub(super) async fn reconcile_one(env: &Env, account: Option<&str>) -> Result<Op
     let mut run = Reconciliation::begin(env)?;
     let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
     run.account = account.map(str::to_owned);
-    let is_used = run.is_used(&settings.stripe_accounts).await?;
+    let mut is_used = run.is_used(&settings.stripe_accounts).await?;
+    if !is_used {
+        is_used = run.readers().await?.iter().any(|name| Some(name.as_str()) == account);
+    }
     if !is_used {
         run.end_books().await?;
         return Ok(None);
@@ -109,7 +118,7 @@ impl Reconciliation {
             now_ms,
             account: None,
             live: false,
-            same_books: None,
+            books: OpenBooks::default(),
             share: 1,
             used: Used::default(),
             used_before: Used::default(),
@@ -152,7 +161,8 @@ impl Reconciliation {
             let (found, failed) = self.compare_account(&mut read).await;
             unmoved += found;
             errors.extend(failed);
-            let whose = (Provider::Stripe, account.as_deref());
+            let label = self.books.label.clone();
+            let whose = (Provider::Stripe, label.as_deref());
             let most = self.share_of(breaks::ASKED_MAX);
             match breaks::ask_objects(&self.env, &self.db, whose, most, self.now_ms).await {
                 Ok(number) => asked += number,
@@ -187,15 +197,17 @@ impl Reconciliation {
     /// Finds out whose the books of the current account are, before anything in them is compared. `false` if there is no key for them any more.
     async fn open_books(&mut self, credential: Credential) -> Result<bool> {
         // Those of an account with keys of its own are not read with the deployment's.
+        let mut of_deployment = None;
         if self.account.as_deref().and_then(account_of).is_none() {
-            self.identify(credential).await?;
+            self.books = OpenBooks::default();
+            of_deployment = Books::parse(&self.identify(credential).await?);
         }
-        self.find_books().await
+        self.find_books(of_deployment).await
     }
 
     /// Checks that the configured key belongs to the account whose payments are compared. Another account has none of our payments, so
-    /// all of them would seem to be missing.
-    async fn identify(&mut self, credential: Credential) -> Result<()> {
+    /// all of them would seem to be missing. Gives whose it is.
+    async fn identify(&mut self, credential: Credential) -> Result<String> {
         #[derive(Deserialize)]
         struct Known {
             account: String,
@@ -209,8 +221,8 @@ impl Reconciliation {
         let known: Vec<Known> =
             self.rows("SELECT account, credential FROM compared_account", Vec::new()).await?;
         let known = known.into_iter().next();
-        if known.as_ref().is_some_and(|known| known.credential == credential_name) {
-            return Ok(());
+        if let Some(known) = known.as_ref().filter(|known| known.credential == credential_name) {
+            return Ok(known.account.clone());
         }
         let answer = self.get(&FrozenRequest::new("/v1/account".to_owned(), String::new())).await?;
         let named = serde_json::from_str::<Named>(&answer.body).ok().filter(|_| answer.status == 200);
@@ -229,15 +241,18 @@ impl Reconciliation {
         }
         let sql = "INSERT INTO compared_account (id, account, credential) VALUES (1, ?1, ?2)
             ON CONFLICT (id) DO UPDATE SET credential = excluded.credential";
-        self.run(sql, vec![account.into(), credential_name.into()]).await.map(drop)
+        self.run(sql, vec![account.as_str().into(), credential_name.into()]).await?;
+        Ok(account)
     }
 
     /// Compares one account. Returns how many of our movements of money are not in its balance, and what failed.
     async fn compare_account(&mut self, lists: &mut Lists) -> (usize, Vec<Error>) {
         let mut errors: Vec<Error> = self.recheck_recent().await.err().into_iter().collect();
+        let mut is_read = true;
         for source in Source::ALL {
             match self.read_list(source).await {
                 Ok((through_ms, is_over)) => {
+                    is_read &= is_over;
                     let least = lists.through_ms.entry(source.as_str()).or_insert(through_ms);
                     *least = through_ms.min(*least);
                     if source == Source::Payments {
@@ -251,8 +266,11 @@ impl Reconciliation {
             }
         }
         lists.is_complete = !lists.is_left_off;
-        errors.extend(self.check_unlisted().await.err());
+        let unlisted = self.check_unlisted().await;
+        is_read &= unlisted.as_ref().is_ok_and(|is_all| *is_all);
+        errors.extend(unlisted.err());
         errors.extend(self.recheck_open_breaks().await.err());
+        errors.extend(self.settle_ended(is_read && errors.is_empty()).await.err());
         let unmoved = self.flag_unmoved().await;
         let found = unmoved.as_ref().copied().unwrap_or(0);
         errors.extend(unmoved.err());

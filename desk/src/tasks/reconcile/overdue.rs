@@ -2,6 +2,7 @@
 
 use worker::Result;
 
+use super::periods::is_surely_in;
 use super::session::Reconciliation;
 use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::cursor::Source;
@@ -16,13 +17,8 @@ impl Reconciliation {
     /// Flags money that we recorded as captured or refunded long ago and that is not in the provider's balance. A payment that has left for
     /// history and has changed since does not say any more where it was found: that is remembered there.
     pub(super) async fn flag_unmoved(&mut self) -> Result<usize> {
-        let (Some(since), Some(read)) = (
-            self.cursor(&self.since_name(Source::Movements)).await?,
-            self.cursor(&self.cursor_name(Source::Movements)).await?,
-        ) else {
-            return Ok(0);
-        };
-        let until_ms = read.through_ms.min(self.now_ms).saturating_sub(UNMOVED_MS);
+        let Some((since_ms, through_ms)) = self.span_read(Source::Movements).await? else { return Ok(0) };
+        let until_ms = through_ms.min(self.now_ms).saturating_sub(UNMOVED_MS);
         let gone = format!(
             "UPDATE breaks SET {MARK_GONE} WHERE kind = 'unmoved' AND state = 'open' AND NOT EXISTS (
                 SELECT 1 FROM payments WHERE payment_id = breaks.resource AND {HOLDS_MONEY} AND status != 'requires_capture'
@@ -31,6 +27,7 @@ impl Reconciliation {
                     AND moved_refund IS NOT provider_refund) AND ?1 IS NULL"
         );
         self.resolved += self.run_in_all(&gone, vec![db::Value::Null, self.now_ms.into()]).await?;
+        let (spans, is_ours) = (serde_json::to_string(&self.books.spans)?, is_surely_in("?4"));
         let range = "updated_at_ms BETWEEN ?1 AND ?2";
         let sql = format!(
             "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
@@ -39,7 +36,7 @@ impl Reconciliation {
                 SELECT provider_payment AS unmoved, payment_id AS resource, object,
                     status || ': ' || captured_minor || ' ' || currency || ' taken' AS ours
                 FROM payments WHERE provider = 'stripe' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
-                    AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND stripe_account IS ?4 AND {range}
+                    AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {is_ours} AND {range}
                     AND NOT EXISTS (SELECT 1 FROM history_payments h WHERE h.object = unhex(payments.object) AND h.is_booked = 1)
                 UNION ALL
                 SELECT refunds.provider_refund, refunds.payment_id, payments.object,
@@ -47,7 +44,7 @@ impl Reconciliation {
                 FROM refunds JOIN payments ON payments.payment_id = refunds.payment_id
                 WHERE refunds.provider = 'stripe' AND refunds.status = 'succeeded'
                     AND refunds.moved_refund IS NOT refunds.provider_refund
-                    AND payments.stripe_account IS ?4 AND refunds.updated_at_ms BETWEEN ?1 AND ?2
+                    AND {is_ours} AND refunds.updated_at_ms BETWEEN ?1 AND ?2
                     AND NOT EXISTS (SELECT 1 FROM history_payments h JOIN history_batches b ON b.batch = h.batch
                         WHERE h.object = unhex(payments.object) AND h.is_booked = 1 AND refunds.created_at_ms < b.began_at_ms))
              WHERE NOT EXISTS (SELECT 1 FROM breaks WHERE break_id = 'unmoved:stripe:' || unmoved AND state IN ('open', 'accepted'))
@@ -56,12 +53,7 @@ impl Reconciliation {
         );
         let mut all = 0;
         for _ in 0..BATCHES_MAX {
-            let values = vec![
-                since.through_ms.into(),
-                until_ms.into(),
-                self.now_ms.into(),
-                self.account.clone().into(),
-            ];
+            let values = vec![since_ms.into(), until_ms.into(), self.now_ms.into(), spans.as_str().into()];
             let made = self.run_in_all(&sql, values).await?;
             all += made;
             if made < BREAKS_MAX {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use worker::{Error, Result};
 
+use super::periods::is_surely_in;
 use super::session::{Findings, Reconciliation, newest};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::changes;
@@ -13,6 +14,7 @@ use crate::tasks::cursor::Source;
 use crate::tasks::movements::{self, Matched, Movement};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::Provider;
+use runtime::db;
 
 /// How many payments that were too recent are looked at again in one run, and how many that were in no list.
 ///
@@ -31,10 +33,10 @@ impl Reconciliation {
         struct Look {
             provider_payment: String,
         }
-        let sql = "SELECT provider_payment FROM looks WHERE since_ms <= ?1 AND stripe_account IS ?3
+        let sql = "SELECT provider_payment FROM looks WHERE since_ms <= ?1
+            AND (stripe_account IS ?3 OR stripe_account IN (SELECT value FROM json_each(?4)))
             ORDER BY since_ms, provider_payment LIMIT ?2";
-        let values =
-            vec![self.quiet_since_ms.into(), self.share_of(AGAIN_MAX).into(), self.account.clone().into()];
+        let values = self.of_these_books(self.quiet_since_ms, AGAIN_MAX)?;
         let looks: Vec<Look> = self.rows(sql, values).await?;
         if looks.is_empty() {
             return Ok(());
@@ -49,19 +51,15 @@ impl Reconciliation {
         self.run(sql, vec![serde_json::to_string(&absent)?.into()]).await.map(drop)
     }
 
-    /// Fetches our payments that hold money and that were in no list: the provider has them, or they are missing.
-    pub(super) async fn check_unlisted(&mut self) -> Result<()> {
-        let (Some(since), Some(read)) = (
-            self.cursor(&self.since_name(Source::Payments)).await?,
-            self.cursor(&self.cursor_name(Source::Payments)).await?,
-        ) else {
-            return Ok(());
-        };
+    /// Fetches our payments that hold money and that were in no list: the provider has them, or they are missing. Returns whether these were all.
+    pub(super) async fn check_unlisted(&mut self) -> Result<bool> {
+        let Some((since_ms, through_ms)) = self.span_read(Source::Payments).await? else { return Ok(false) };
         let unlisted = format!(
-            "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND stripe_account IS ?3 AND {UNBOOKED}
+            "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND {} AND {UNBOOKED}
              AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
              AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
-                WHERE break_id = 'missing:stripe:' || coalesce(payments.provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')"
+                WHERE break_id = 'missing:stripe:' || coalesce(payments.provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')",
+            is_surely_in("?3")
         );
         let most = self.share_of(UNLISTED_MAX);
         // A shard does not know which of its payments are breaks already.
@@ -71,8 +69,8 @@ impl Reconciliation {
             breaks::local_records_sql(&unlisted),
             if is_many { UNLISTED_OF_A_SHARD_MAX } else { most }
         );
-        let until_ms = read.through_ms.min(self.quiet_since_ms);
-        let values = vec![since.through_ms.into(), until_ms.into(), self.account.clone().into()];
+        let until_ms = through_ms.min(self.quiet_since_ms);
+        let values = vec![since_ms.into(), until_ms.into(), serde_json::to_string(&self.books.spans)?.into()];
         let mut rows: Vec<LocalRecord> = self.rows_of_all(&sql, values).await?;
         if is_many {
             rows = self.without_known(newest(rows)).await?;
@@ -84,7 +82,15 @@ impl Reconciliation {
         let is_absent =
             |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| absent.contains(id));
         let breaks = rows.iter().filter(is_absent).map(missing).collect();
-        self.write(&Findings { breaks, ..Findings::default() }).await
+        self.write(&Findings { breaks, ..Findings::default() }).await?;
+        Ok(rows.len() < usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    /// The values of a statement over what stands under the labels of these books.
+    fn of_these_books(&self, before_ms: u64, most: u32) -> Result<Vec<db::Value>> {
+        let left = serde_json::to_string(&self.books.left)?;
+        let label = self.books.label.clone();
+        Ok(vec![before_ms.into(), self.share_of(most).into(), label.into(), left.into()])
     }
 
     /// Those of which D1 has no break that says that they are missing.
@@ -115,9 +121,10 @@ impl Reconciliation {
         }
         let sql = format!(
             "SELECT break_id, provider_payment, resource FROM breaks WHERE state = 'open' AND provider = 'stripe'
-             AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute') AND last_seen_at_ms < ?1 AND stripe_account IS ?3 ORDER BY last_seen_at_ms LIMIT ?2"
+             AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute') AND last_seen_at_ms < ?1
+             AND (stripe_account IS ?3 OR stripe_account IN (SELECT value FROM json_each(?4))) ORDER BY last_seen_at_ms LIMIT ?2"
         );
-        let values = vec![self.now_ms.into(), self.share_of(OLD_MAX).into(), self.account.clone().into()];
+        let values = self.of_these_books(self.now_ms, OLD_MAX)?;
         for old in self.rows::<Old>(&sql, values).await? {
             if let Some(movement) = Break::movement_of(&old.break_id) {
                 self.recheck_movement(movement, &old.break_id).await?;

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use worker::{Date, Delay, Env, Error, Result};
 
+use super::periods::OpenBooks;
 use crate::operations;
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
 use crate::tasks::compare::{Break, LocalRecord, LocalRecords};
@@ -39,8 +40,8 @@ pub(super) struct Reconciliation {
     pub(super) account: Option<String>,
     /// Whether the deployment's key moves real money: connected accounts are read with it.
     pub(super) live: bool,
-    /// Another name under which payments were made in the same books.
-    pub(super) same_books: Option<String>,
+    /// Its books.
+    pub(super) books: OpenBooks,
     /// How many accounts share the run's limits.
     pub(super) share: u32,
     /// What it has used.
@@ -78,11 +79,39 @@ pub(super) struct Findings<'a> {
 impl Reconciliation {
     /// The name of a list's cursor in this account.
     pub(super) fn cursor_name(&self, source: Source) -> String {
-        source.cursor_of(self.account.as_deref())
+        source.cursor_of(self.books.label.as_deref())
     }
 
     pub(super) fn since_name(&self, source: Source) -> String {
-        source.since_of(self.account.as_deref())
+        source.since_of(self.books.label.as_deref())
+    }
+
+    /// Since when a list of these books is read, under whatever label, and how far. `None` if it was not read yet.
+    pub(super) async fn span_read(&mut self, source: Source) -> Result<Option<(u64, u64)>> {
+        #[derive(Deserialize)]
+        struct Read {
+            since_ms: Option<u64>,
+            through_ms: Option<u64>,
+        }
+        let left = self.books.left.iter().map(|label| source.since_of(Some(label)));
+        let since: Vec<String> = left.chain([self.since_name(source)]).collect();
+        let sql = "SELECT (SELECT min(through_ms) FROM cursors WHERE name IN (SELECT value FROM json_each(?1))) AS since_ms,
+            (SELECT through_ms FROM cursors WHERE name = ?2) AS through_ms";
+        let values = vec![serde_json::to_string(&since)?.into(), self.cursor_name(source).into()];
+        let read = self.rows::<Read>(sql, values).await?.into_iter().next();
+        Ok(read.and_then(|read| Some((read.since_ms?, read.through_ms?))))
+    }
+
+    /// How far a list of these books was read under the labels that are left, in ms since the epoch: from there it is read on.
+    pub(super) async fn left_at(&mut self, source: Source) -> Result<Option<u64>> {
+        #[derive(Deserialize)]
+        struct Left {
+            through_ms: Option<u64>,
+        }
+        let names: Vec<String> = self.books.left.iter().map(|label| source.cursor_of(Some(label))).collect();
+        let sql = "SELECT max(through_ms) AS through_ms FROM cursors WHERE name IN (SELECT value FROM json_each(?1))";
+        let left: Vec<Left> = self.rows(sql, vec![serde_json::to_string(&names)?.into()]).await?;
+        Ok(left.into_iter().next().and_then(|left| left.through_ms))
     }
 
     /// This account's share of a limit.
@@ -145,7 +174,8 @@ impl Reconciliation {
 
     async fn ask_provider(&self, request: &FrozenRequest) -> Result<HttpAnswer> {
         let request = request.clone().for_account(self.account.as_deref());
-        let read = ProviderRead { provider: Provider::Stripe, request };
+        let read =
+            ProviderRead { provider: Provider::Stripe, request, key_set_at_ms: self.books.key_set_at_ms };
         let answer: ProviderAnswer = operations::ask(&self.env, READ_PATH, &read).await?;
         answer.map_err(Error::RustError)
     }
@@ -198,11 +228,11 @@ impl Reconciliation {
         // A payment in another account can carry our ids without being ours.
         let sql = breaks::local_records_sql(
             "(provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2)))
-             AND (provider != 'stripe' OR stripe_account IS ?3 OR stripe_account = ?4)",
+             AND (provider != 'stripe' OR stripe_account IS ?3 OR stripe_account IN (SELECT value FROM json_each(?4)))",
         );
         let (ids, resources) = (serde_json::to_string(ids)?, serde_json::to_string(resources)?);
-        let values =
-            vec![ids.into(), resources.into(), self.account.clone().into(), self.same_books.clone().into()];
+        let names = serde_json::to_string(&self.books.names)?;
+        let values = vec![ids.into(), resources.into(), self.account.clone().into(), names.into()];
         Ok(LocalRecords::new(newest(self.rows_of_all(&sql, values).await?)))
     }
 
@@ -227,7 +257,7 @@ impl Reconciliation {
             let values = vec![
                 breaks::rows_json(breaks, Provider::Stripe)?.into(),
                 self.now_ms.into(),
-                self.account.clone().into(),
+                self.books.label.clone().into(),
             ];
             statements.push(Statement::new(breaks::upsert_sql(Provider::Stripe), values));
         }
@@ -236,7 +266,7 @@ impl Reconciliation {
                 ON CONFLICT (provider_payment) DO UPDATE SET since_ms = excluded.since_ms";
             statements.push(Statement::new(
                 sql,
-                vec![list(&found.young)?, self.now_ms.into(), self.account.clone().into()],
+                vec![list(&found.young)?, self.now_ms.into(), self.books.label.clone().into()],
             ));
         }
         if !found.compared.is_empty() {

@@ -10,7 +10,6 @@ use worker::{Error, Result};
 use super::WITHOUT_KEYS;
 use super::session::Reconciliation;
 use crate::tasks::alarms;
-use crate::tasks::cursor::Source;
 use crate::tasks::names::FAILING;
 use crate::tasks::schedule::ScheduledTask;
 use messages::credentials::CredentialKind;
@@ -83,10 +82,10 @@ impl Reconciliation {
 
     /// The current account is not compared any more: its lists do not count as behind. Should it be compared again, it goes on from there.
     pub(super) async fn end_books(&mut self) -> Result<()> {
-        let names: Vec<String> = Source::ALL.into_iter().map(|source| self.cursor_name(source)).collect();
-        let sql = "UPDATE cursors SET ended_at_ms = ?2
-            WHERE name IN (SELECT value FROM json_each(?1)) AND ended_at_ms IS NULL";
-        self.run(sql, vec![serde_json::to_string(&names)?.into(), self.now_ms.into()]).await.map(drop)
+        match self.account.clone() {
+            Some(name) => self.end_lists(&name, None).await,
+            None => Ok(()),
+        }
     }
 
     /// Sees to it that the object of each of these books has its alarm. The result says how the newest runs of all books ended.
@@ -111,6 +110,7 @@ impl Reconciliation {
         result.insert("begun".to_owned(), woken.set.into());
         if !without_keys.is_empty() {
             result.insert(WITHOUT_KEYS.to_owned(), without_keys.len().into());
+            self.flag_all_ended(&without_keys.into_iter().flatten().collect::<Vec<_>>()).await?;
         }
         self.add_newest(&mut result).await?;
         Ok(result)
