@@ -12,7 +12,7 @@ use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome,
 use payments::providers::HttpAnswer;
 use runtime::log::log;
 
-/// How many are read at once to be sealed anew; no more are begun once so many were.
+/// How many are looked at in one run to be sealed anew: the next one goes on behind them.
 const RESEALED_MAX: usize = 100;
 
 /// Why nothing was changed.
@@ -251,32 +251,30 @@ pub(crate) struct Resealed {
     left: Option<usize>,
 }
 
-/// Seals under the first key what is sealed under the other one, while there are two. What cannot be opened is passed over: it keeps nothing back
-/// that can.
+/// Seals under the first key what is sealed under the other one, while there are two: a slice of it in each run, and after the last one
+/// from the start. What cannot be opened is passed over, and keeps nothing back for good that can.
 pub(crate) async fn reseal(env: &Env, config: &Config) -> worker::Result<Resealed> {
     let (keys, mut done) = (&config.credentials_keys, Resealed::default());
     let Some((new, old)) = keys.replaced() else { return Ok(done) };
     done.unopened = rows::sealed_otherwise(env, new, old).await?;
-    let mut last = None;
-    while done.resealed < RESEALED_MAX {
-        let page = rows::sealed_with(env, old, last.as_ref(), RESEALED_MAX).await?;
-        for row in &page {
-            let Some(kind) = CredentialKind::parse(&row.kind) else {
-                done.unopened += 1;
-                continue;
-            };
-            match keys.open(&row.account, kind, &row.sealed).await {
-                Some(value) => {
-                    let sealed = keys.seal(&row.account, kind, &value).await?;
-                    done.resealed += rows::resealed(env, row, sealed).await?;
-                }
-                None => done.unopened += 1,
+    let before = rows::resealed_through(env).await?;
+    let slice = rows::sealed_with(env, old, before.as_ref(), RESEALED_MAX).await?;
+    for row in &slice {
+        let value = match CredentialKind::parse(&row.kind) {
+            Some(kind) => keys.open(&row.account, kind, &row.sealed).await.map(|value| (kind, value)),
+            None => None,
+        };
+        match value {
+            Some((kind, value)) => {
+                let sealed = keys.seal(&row.account, kind, &value).await?;
+                done.resealed += rows::resealed(env, row, sealed).await?;
             }
+            None => done.unopened += 1,
         }
-        if page.len() < RESEALED_MAX {
-            break;
-        }
-        last = page.into_iter().next_back();
+    }
+    let last = slice.into_iter().nth(RESEALED_MAX - 1).map(|row| (row.account, row.kind));
+    if last != before {
+        rows::keep_resealed_through(env, last.as_ref(), Date::now().as_millis()).await?;
     }
     // Counted at last: also what another isolate has sealed meanwhile that does not know the new key yet.
     done.left = Some(rows::number_sealed_with(env, old).await?);

@@ -138,11 +138,41 @@ pub(crate) struct Old {
     pub(crate) sealed: String,
 }
 
+/// Where keys are that were sealed anew last: an account, and the kind of its key. They are gone through in this order.
+pub(crate) type Place = (String, String);
+
+/// The cursor over what is sealed anew.
+const RESEALED: &str = "resealed";
+
+/// Where the last run has ended; `None` if it came to the end, or there was none.
+pub(crate) async fn resealed_through(env: &Env) -> Result<Option<Place>> {
+    #[derive(Deserialize)]
+    struct Cursor {
+        after: Option<String>,
+    }
+    let sql = "SELECT after FROM cursors WHERE name = ?1";
+    let cursor: Option<Cursor> = Db::of(env)?.first(sql, vec![RESEALED.into()]).await?;
+    Ok(cursor.and_then(|cursor| cursor.after).and_then(|after| serde_json::from_str(&after).ok()))
+}
+
+/// Keeps where a run has ended.
+pub(crate) async fn keep_resealed_through(env: &Env, place: Option<&Place>, now_ms: u64) -> Result<()> {
+    let sql = "INSERT INTO cursors (name, through_ms, after) VALUES (?1, ?2, ?3)
+        ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, after = excluded.after";
+    let after = place.map(serde_json::to_string).transpose()?;
+    Db::of(env)?.run(sql, vec![RESEALED.into(), now_ms.into(), after.into()]).await.map(drop)
+}
+
 /// Some that are sealed with this key, in the order of their accounts and kinds: those after one.
-pub(crate) async fn sealed_with(env: &Env, key: &str, after: Option<&Old>, limit: usize) -> Result<Vec<Old>> {
+pub(crate) async fn sealed_with(
+    env: &Env,
+    key: &str,
+    after: Option<&Place>,
+    limit: usize,
+) -> Result<Vec<Old>> {
     let sql = "SELECT account, kind, sealed FROM account_credentials WHERE sealed_with = ?1 AND (account, kind) > (?2, ?3)
          ORDER BY account, kind LIMIT ?4";
-    let (account, kind) = after.map_or(("", ""), |after| (after.account.as_str(), after.kind.as_str()));
+    let (account, kind) = after.map_or(("", ""), |(account, kind)| (account.as_str(), kind.as_str()));
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     Db::of(env)?.rows(sql, vec![key.into(), account.into(), kind.into(), limit.into()]).await
 }
