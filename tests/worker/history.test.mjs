@@ -309,6 +309,9 @@ describe('history', async () => {
     const listed = (await model.all('SELECT name FROM history_files')).map(({ name }) => name);
     const there = (await bucket.list({ prefix: 'history/' })).objects.map(({ key }) => key);
     assert.deepEqual(there.sort(), listed.sort(), 'its files are gone');
+    const { text: page } = await look('/admin/history');
+    assert.ok(there.some((name) => page.includes(name)));
+    assert.doesNotMatch(page, new RegExp(`batch ${batch}\\b`), 'and it is not listed');
     assert.equal(
       (await model.first('SELECT state FROM history_batches WHERE batch = ?', batch)).state,
       'void',
