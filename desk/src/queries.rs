@@ -7,7 +7,7 @@ use serde::Deserialize;
 use worker::{Env, Result};
 
 use super::timeline::JobRow;
-use crate::tasks::names::{FAILING, TASKS};
+use crate::tasks::names::{FAILING, FAILING_PLACES, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};
 use messages::snapshot::Snapshot;
@@ -84,10 +84,12 @@ pub(super) async fn runs(env: &Env) -> Result<Vec<Run>> {
     let db = Db::of(env)?;
     let mut runs: Vec<Run> = db.rows(sql, vec![serde_json::to_string(&TASKS)?.into()]).await?;
     // Of those that have runs of their own only some that have failed.
-    let sql = format!(
-        "SELECT task, at_ms, took_ms, result FROM runs INDEXED BY runs_failing WHERE {FAILING} ORDER BY at_ms DESC LIMIT 10"
-    );
-    runs.extend(db.rows::<Run>(&sql, Vec::new()).await?);
+    for (index, failing) in [("runs_failing", FAILING), ("runs_failing_places", FAILING_PLACES)] {
+        let sql = format!(
+            "SELECT task, at_ms, took_ms, result FROM runs INDEXED BY {index} WHERE {failing} ORDER BY at_ms DESC LIMIT 10"
+        );
+        runs.extend(db.rows::<Run>(&sql, Vec::new()).await?);
+    }
     Ok(runs)
 }
 

@@ -143,6 +143,11 @@ impl ShardName {
         (span(period).is_some() && name.to_string() == text).then_some(name)
     }
 
+    /// When the first of its payments may have been made, in ms since the epoch.
+    pub fn begins_ms(&self) -> u64 {
+        span(&self.period).map_or(0, |(begins_ms, _)| begins_ms)
+    }
+
     /// When the last of its payments may have been made: before this moment, in ms since the epoch.
     pub fn ends_ms(&self) -> u64 {
         span(&self.period).map_or(u64::MAX, |(_, ends_ms)| ends_ms)

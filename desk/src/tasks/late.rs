@@ -8,6 +8,9 @@ pub const WAIT_MIN_MS: u64 = 900_000;
 /// object asks after an eighth.
 pub const WAIT_MAX_MS: u64 = 108_000_000;
 
+/// For how long no payment was made where nothing is looked for so often, in ms.
+pub const QUIET_AFTER_MS: u64 = 3_600_000;
+
 /// Objects with an open key that was due before `?1`, at most `?2`. Left to itself SQLite reads all keys, because they lie in the order of
 /// their objects.
 pub const OPEN: &str =
@@ -31,6 +34,10 @@ pub const WAITING: &str = "WITH waiting (object, heard_at_ms, created_at_ms) AS 
      SELECT object FROM waiting
      WHERE ?1 - heard_at_ms > max(?3, min(?4, (?1 - created_at_ms) / 4))
      GROUP BY object ORDER BY min(heard_at_ms) LIMIT ?2";
+
+/// Whether a key is open, or a payment was made from `?1` on.
+pub const IS_BUSY: &str = "SELECT EXISTS (SELECT 1 FROM keys INDEXED BY keys_open WHERE status = 'open')
+        OR EXISTS (SELECT 1 FROM payments INDEXED BY payments_by_time WHERE created_at_ms >= ?1) AS is_busy";
 
 /// Opens a break, at `?1`, for each payment whose capture failed before `?2` and did not succeed since: the provider no longer
 /// retries. An accepted break stays accepted.
@@ -82,7 +89,7 @@ pub(super) mod tests {
         let whole = |step: &&String| {
             ["SCAN payments", "SCAN keys", "SCAN refunds", "SCAN r", "SCAN p"].contains(&step.as_str())
         };
-        for sql in [OPEN, WATCHED, WAITING, NOT_CAPTURED, CAPTURE_ENDED] {
+        for sql in [OPEN, WATCHED, WAITING, IS_BUSY, NOT_CAPTURED, CAPTURE_ENDED] {
             let plan = plan(&connection, sql);
             assert!(plan.iter().any(|step| step.contains("INDEX")), "{plan:?}");
             assert_eq!(plan.iter().find(whole), None, "{plan:?}");

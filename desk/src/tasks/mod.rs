@@ -1,6 +1,7 @@
 //! Scheduled tasks: the Cron Trigger runs all of them every few minutes. A task may run twice at once, or not at all for a while:
 //! the next run finds the same work. With the binding `TASKS` the reconciliation of each account has an object of its own (`task_object`), which
-//! runs it by its own alarm.
+//! runs it by its own alarm; and where the read model is in shards so has each place of it (`place_runs`, and what the cron has to do with them:
+//! `place_alarms`).
 
 mod adyen_breaks;
 pub mod adyen_compare;
@@ -29,6 +30,8 @@ pub mod movements;
 pub(crate) mod names;
 pub mod pace;
 pub mod page;
+mod place_alarms;
+mod place_runs;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;
@@ -65,14 +68,25 @@ use runtime::log::log;
 /// have alarms of their own.
 pub async fn run(env: &Env, is_now: bool) {
     record_run(env, "inbox", operations::ask(env, INBOX_PATH, &())).await;
-    record_run(env, "sweep", sweep::sweep(env)).await;
+    // If D1 does not say so, each task says why.
+    let is_apart = place_alarms::have_objects(env).await.unwrap_or(false);
+    if is_apart {
+        record_run(env, "places", place_alarms::keep(env, is_now)).await;
+        place_alarms::record_newest(env).await;
+    } else {
+        record_run(env, "sweep", sweep::sweep(env)).await;
+    }
     record_run(env, "reconcile", reconcile::reconcile(env, is_now)).await;
     record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;
     record_run(env, "adyen_reports", adyen_import::go_on(env)).await;
-    record_run(env, "settle", settlement_job::write_due_files(env)).await;
+    if !is_apart {
+        record_run(env, "settle", settlement_job::write_due_files(env)).await;
+    }
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
-    record_run(env, "history", history::leave(env)).await;
-    record_run(env, "forget", purge::purge(env)).await;
+    if !is_apart {
+        record_run(env, "history", history::leave(env)).await;
+        record_run(env, "forget", purge::purge(env)).await;
+    }
     // Where the settings are wrong every request says so.
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {
         record_run(env, "counts", analytics::scheduled(env, &config)).await;

@@ -3,7 +3,7 @@
 //! lost: it becomes a dead letter.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use worker::{Date, Env, Result};
 
 use super::names::TASKS;
@@ -33,60 +33,113 @@ const LOST_AFTER_MS: u64 = 24 * 3_600_000;
 /// How many of them one run finds.
 const LOST_MAX: u32 = 100;
 
+/// In all places.
 pub(super) async fn purge(env: &Env) -> Result<Value> {
-    let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
+    let kept = Kept::of(env).await?;
     let model = ReadModel::of(env);
-    let db = model.d1()?;
-    let now_ms = Date::now().as_millis();
-    let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
-         WHERE state IN ('tried', 'attempted', 'dead') AND updated_at_ms < ?1";
-    let kept_since_ms = now_ms.saturating_sub(settings.personal_retention_ms);
-    let places = || model.places();
-    let purged = async |db: Db| db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await;
-    let jobs = sum(model.each(places().await?, purged).await?);
-    let lost = sum(model.each(places().await?, async |db: Db| lost(&db, now_ms).await).await?);
-    let sql = "DELETE FROM jobs WHERE job_id IN
-         (SELECT job_id FROM jobs WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
-    let over_since_ms = now_ms.saturating_sub(OVER_KEPT_MS);
-    let deleted = async |db: Db| db.run(sql, vec![over_since_ms.into(), OVER_MAX.into()]).await;
-    let over = sum(model.each(places().await?, deleted).await?);
-    let sql = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
-         WHERE state = 'dead' AND updated_at_ms < ?1";
-    db.run(sql, vec![kept_since_ms.into(), now_ms.into()]).await?;
-    let sql = "DELETE FROM inbox WHERE event_key IN
-         (SELECT event_key FROM inbox WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
-    let events_since_ms = now_ms.saturating_sub(EVENTS_KEPT_MS);
-    let events = db.run(sql, vec![events_since_ms.into(), OVER_MAX.into()]).await?;
-    let sql = "DELETE FROM gate_operations WHERE key_hash IN
-         (SELECT key_hash FROM gate_operations WHERE began_at_ms < ?1 AND state != 'unknown' LIMIT ?2)
-         AND began_at_ms < ?1 AND state != 'unknown'";
-    let gate_since_ms = now_ms.saturating_sub(GATE_KEPT_MS);
-    let gate = db.run(sql, vec![gate_since_ms.into(), OVER_MAX.into()]).await?;
-    if env.bucket("SETTLEMENT").is_err() {
-        let late_since_ms = now_ms.saturating_sub(LATE_KEPT_MS);
-        let sql = "DELETE FROM settlement_late WHERE at_ms < ?1";
-        model.each(places().await?, async |db: Db| db.run(sql, vec![late_since_ms.into()]).await).await?;
+    let each = model.each(model.places().await?, async |db: Db| kept.purge_place(&db).await).await?;
+    let mut all = Purged::default();
+    for (_, one) in each {
+        all.jobs += one.jobs;
+        all.lost += one.lost;
+        all.over += one.over;
     }
-    let runs_since_ms = now_ms.saturating_sub(RUNS_KEPT_MS);
-    let runs = db
-        .run(
-            "DELETE FROM runs WHERE task IN (SELECT value FROM json_each(?2)) AND at_ms < ?1",
-            vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()],
-        )
-        .await?;
-    // Of each task with an object of its own the newest run is kept; it has stopped if that is so old.
-    let sql = "DELETE FROM runs WHERE task > 'reconcile:' AND task < 'reconcile:~' AND at_ms < ?1";
-    db.run(sql, vec![runs_since_ms.into()]).await?;
-    let mut result =
-        json!({ "jobs": jobs, "lost": lost, "over": over, "events": events, "gate": gate, "runs": runs });
-    if let (Some(missing), Some(result)) = (model.missing(), result.as_object_mut()) {
+    let mut result = all.told();
+    kept.purge_d1(&model.d1()?, &mut result).await?;
+    if let Some(missing) = model.missing() {
         result.insert("missing".to_owned(), missing.into());
     }
-    Ok(result)
+    Ok(Value::Object(result))
 }
 
-fn sum(each: Vec<(Db, usize)>) -> usize {
-    each.into_iter().map(|(_, number)| number).sum()
+/// In one place, which has the run for itself.
+pub(super) async fn purge_one(env: &Env, db: &Db) -> Result<Value> {
+    let kept = Kept::of(env).await?;
+    let mut result = kept.purge_place(db).await?.told();
+    if db.name().is_none() {
+        kept.purge_d1(db, &mut result).await?;
+    }
+    Ok(Value::Object(result))
+}
+
+/// Of what each place has.
+#[derive(Default)]
+struct Purged {
+    jobs: usize,
+    lost: usize,
+    over: usize,
+}
+
+impl Purged {
+    fn told(&self) -> Map<String, Value> {
+        let numbers = [("jobs", self.jobs), ("lost", self.lost), ("over", self.over)];
+        numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
+    }
+}
+
+/// How long what is kept.
+struct Kept {
+    now_ms: u64,
+    personal_ms: u64,
+    has_settlement: bool,
+}
+
+impl Kept {
+    async fn of(env: &Env) -> Result<Self> {
+        let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
+        Ok(Self {
+            now_ms: Date::now().as_millis(),
+            personal_ms: settings.personal_retention_ms,
+            has_settlement: env.bucket("SETTLEMENT").is_ok(),
+        })
+    }
+
+    const fn since_ms(&self, kept_ms: u64) -> u64 {
+        self.now_ms.saturating_sub(kept_ms)
+    }
+
+    async fn purge_place(&self, db: &Db) -> Result<Purged> {
+        let sql = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
+             WHERE state IN ('tried', 'attempted', 'dead') AND updated_at_ms < ?1";
+        let jobs = db.run(sql, vec![self.since_ms(self.personal_ms).into(), self.now_ms.into()]).await?;
+        let lost = lost(db, self.now_ms).await?;
+        let sql = "DELETE FROM jobs WHERE job_id IN
+             (SELECT job_id FROM jobs WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
+        let over = db.run(sql, vec![self.since_ms(OVER_KEPT_MS).into(), OVER_MAX.into()]).await?;
+        if !self.has_settlement {
+            let sql = "DELETE FROM settlement_late WHERE at_ms < ?1";
+            db.run(sql, vec![self.since_ms(LATE_KEPT_MS).into()]).await?;
+        }
+        Ok(Purged { jobs, lost, over })
+    }
+
+    /// What is in D1 alone.
+    async fn purge_d1(&self, db: &Db, result: &mut Map<String, Value>) -> Result<()> {
+        let sql = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
+             WHERE state = 'dead' AND updated_at_ms < ?1";
+        db.run(sql, vec![self.since_ms(self.personal_ms).into(), self.now_ms.into()]).await?;
+        let sql = "DELETE FROM inbox WHERE event_key IN
+             (SELECT event_key FROM inbox WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
+        let events = db.run(sql, vec![self.since_ms(EVENTS_KEPT_MS).into(), OVER_MAX.into()]).await?;
+        let sql = "DELETE FROM gate_operations WHERE key_hash IN
+             (SELECT key_hash FROM gate_operations WHERE began_at_ms < ?1 AND state != 'unknown' LIMIT ?2)
+             AND began_at_ms < ?1 AND state != 'unknown'";
+        let gate = db.run(sql, vec![self.since_ms(GATE_KEPT_MS).into(), OVER_MAX.into()]).await?;
+        let sql = "DELETE FROM runs WHERE task IN (SELECT value FROM json_each(?2)) AND at_ms < ?1";
+        let runs_since_ms = self.since_ms(RUNS_KEPT_MS);
+        let runs = db.run(sql, vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()]).await?;
+        // Of each task with an object of its own the newest run is kept; it has stopped if that is so old.
+        for sql in [
+            "DELETE FROM runs WHERE task > 'reconcile:' AND task < 'reconcile:~' AND at_ms < ?1",
+            "DELETE FROM runs WHERE task > 'place:' AND task < 'place:~' AND at_ms < ?1",
+        ] {
+            db.run(sql, vec![runs_since_ms.into()]).await?;
+        }
+        for (name, number) in [("events", events), ("gate", gate), ("runs", runs)] {
+            result.insert(name.to_owned(), number.into());
+        }
+        Ok(())
+    }
 }
 
 /// Moves jobs whose message was lost to the dead letters. Returns how many there were.

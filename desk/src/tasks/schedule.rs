@@ -4,26 +4,40 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use messages::placement::ShardName;
+
 /// From one run to the next, in ms.
 pub const INTERVAL_MS: u64 = 300_000;
-/// The longest pause after runs that failed, in ms. An operator is told of lists that are so far behind.
+/// The longest pause, in ms: after runs that failed, and where there is nothing to do. An operator is told of lists that are so far behind.
 pub const PAUSE_MAX_MS: u64 = 1_800_000;
 
 /// What the names of all reconciliations begin with.
 const RECONCILE: &str = "reconcile:";
 /// The account of the deployment's own key, where others have their names: none of those is called like that.
 const DEPLOYMENT: &str = "deployment";
+/// What the names of the runs of places begin with.
+pub(super) const PLACE: &str = "place:";
+/// D1 among the places.
+pub(super) const D1: &str = "D1";
 
 /// What an object runs at its alarm. Its name is the object's, and that of its run in the table `runs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduledTask {
     /// Compares the books of one account at Stripe with ours: a connected one, one with keys of its own, or `None` for that of the deployment's key.
     Reconcile(Option<String>),
+    /// Does what is to be done in one place of the read model: a shard, or `None` for D1.
+    Place(Option<ShardName>),
 }
 
 impl ScheduledTask {
     /// From its name. `None` for a name that this release does not know.
     pub fn parse(name: &str) -> Option<Self> {
+        if let Some(place) = name.strip_prefix(PLACE) {
+            return match place {
+                D1 => Some(Self::Place(None)),
+                shard => ShardName::parse(shard).map(|shard| Self::Place(Some(shard))),
+            };
+        }
         let account = name.strip_prefix(RECONCILE).filter(|account| !account.is_empty())?;
         Some(Self::Reconcile((account != DEPLOYMENT).then(|| account.to_owned())))
     }
@@ -31,8 +45,13 @@ impl ScheduledTask {
 
 impl fmt::Display for ScheduledTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Reconcile(account) = self;
-        write!(f, "{RECONCILE}{}", account.as_deref().unwrap_or(DEPLOYMENT))
+        match self {
+            Self::Reconcile(account) => {
+                write!(f, "{RECONCILE}{}", account.as_deref().unwrap_or(DEPLOYMENT))
+            }
+            Self::Place(None) => write!(f, "{PLACE}{D1}"),
+            Self::Place(Some(shard)) => write!(f, "{PLACE}{shard}"),
+        }
     }
 }
 
@@ -61,10 +80,24 @@ impl Wake {
     }
 }
 
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// There may be more to do soon.
+    Done,
+    /// There was nothing to do, and will not be for a while.
+    Quiet,
+    /// It has failed.
+    Failed,
+}
+
 /// When the next run is due, in ms since the epoch, after one that began at `began_ms` and is over at `now_ms`. So many in a row have failed.
-pub fn next_run_ms(began_ms: u64, now_ms: u64, failures: u32) -> u64 {
-    let doubled = failures.saturating_sub(1).min(8);
-    let pause_ms = (INTERVAL_MS << doubled).min(PAUSE_MAX_MS);
+pub fn next_run_ms(began_ms: u64, now_ms: u64, ended: Ended, failures: u32) -> u64 {
+    let pause_ms = match ended {
+        Ended::Done => INTERVAL_MS,
+        Ended::Quiet => PAUSE_MAX_MS,
+        Ended::Failed => (INTERVAL_MS << failures.saturating_sub(1).min(8)).min(PAUSE_MAX_MS),
+    };
     began_ms.saturating_add(pause_ms).max(now_ms)
 }
 
@@ -80,7 +113,12 @@ mod tests {
         }
         assert_eq!(ScheduledTask::Reconcile(None).to_string(), "reconcile:deployment");
         assert_eq!(ScheduledTask::Reconcile(Some("keys:a".to_owned())).to_string(), "reconcile:keys:a");
-        for name in ["", "reconcile", "reconcile:", "settle:2026-01-01"] {
+        for (place, name) in [(None, "place:D1"), (Some("g2-2026-11-003"), "place:g2-2026-11-003")] {
+            let task = ScheduledTask::Place(place.and_then(ShardName::parse));
+            assert_eq!(task.to_string(), name);
+            assert_eq!(ScheduledTask::parse(name), Some(task));
+        }
+        for name in ["", "reconcile", "reconcile:", "place:", "place:d1", "settle:2026-01-01"] {
             assert_eq!(ScheduledTask::parse(name), None, "{name}");
         }
     }
@@ -101,8 +139,10 @@ mod tests {
 
     #[test]
     fn runs_that_fail_come_more_rarely_and_a_long_run_is_followed_at_once() {
-        let pauses = [0, 1, 2, 3, 4, 5, u32::MAX].map(|failures| next_run_ms(7, 8, failures) - 7);
-        assert_eq!(pauses, [300_000, 300_000, 600_000, 1_200_000, 1_800_000, 1_800_000, 1_800_000]);
-        assert_eq!(next_run_ms(7, 400_007, 0), 400_007);
+        let pauses = [1, 2, 3, 4, 5, u32::MAX].map(|failures| next_run_ms(7, 8, Ended::Failed, failures) - 7);
+        assert_eq!(pauses, [300_000, 600_000, 1_200_000, 1_800_000, 1_800_000, 1_800_000]);
+        assert_eq!(next_run_ms(7, 8, Ended::Done, 0), 300_007);
+        assert_eq!(next_run_ms(7, 8, Ended::Quiet, 0), 1_800_007);
+        assert_eq!(next_run_ms(7, 400_007, Ended::Done, 0), 400_007);
     }
 }

@@ -3,7 +3,7 @@
 //! What a file holds is fixed by the closing ([`settlement_closing`]) before it is written ([`settlement_write`]): whoever writes it, however
 //! often, writes the same bytes. Days go one after the other: the next one is closed once all before it are written.
 //!
-//! Where payments are in shards each place does that by itself ([`settlement_shards`]), and a manifest joins what all places have of a day. The
+//! Where payments are in shards each place does that by itself, in runs of its own where tasks have objects ([`settlement_shards`]), and a manifest joins what all places have of a day. The
 //! manifests follow the days, too: one that waits for a place holds up no part of any other.
 
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use super::settlement_run::{Bound, D1, Run, Stores};
 use super::settlement_shards;
 use super::settlement_write::{self, Next, Unwritten};
 use crate::config::Config;
+use messages::placement::ShardName;
 use runtime::db::{Db, Statement};
 
 /// Closes and writes what is due. The result names the files that were finished, and says how far the others are.
@@ -27,7 +28,15 @@ pub(super) async fn write_due_files(env: &Env) -> Result<Value> {
     run(&Bound { env, d1: Db::of(env)?, bucket }, config.settlement_part_lines).await
 }
 
-/// One run.
+/// The same for one place, which has the run for itself: D1 without a name. D1's also joins what all places have written.
+pub(super) async fn write_part(env: &Env, place: Option<&ShardName>) -> Result<Option<Value>> {
+    let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
+    let config = Config::of(env).map_err(Error::RustError)?;
+    let place = place.map(ShardName::to_string).unwrap_or_default();
+    run_in(&Bound { env, d1: Db::of(env)?, bucket }, config.settlement_part_lines, &place).await.map(Some)
+}
+
+/// One run for all places.
 pub(super) async fn run(stores: &impl Stores, part_lines: u64) -> Result<Value> {
     let mut run = Run::begin(stores, part_lines);
     let mut written = Vec::new();
@@ -35,6 +44,32 @@ pub(super) async fn run(stores: &impl Stores, part_lines: u64) -> Result<Value> 
     // What is wrong in D1 holds up no shard.
     let of_d1 = of_d1(&mut run, &mut written, &mut result).await;
     settlement_shards::go_on(&mut run, &mut result).await?;
+    ends(run, of_d1, written, result).await
+}
+
+/// One run of a place's own.
+pub(super) async fn run_in(stores: &impl Stores, part_lines: u64, place: &str) -> Result<Value> {
+    let mut run = Run::begin(stores, part_lines);
+    let mut result = json!({});
+    if place != D1 {
+        settlement_shards::go_on_in(&mut run, place, &mut result).await?;
+        if run.lines() > 0 {
+            set(&mut result, "lines", run.lines().into());
+        }
+        return Ok(result);
+    }
+    let mut written = Vec::new();
+    let of_d1 = of_d1(&mut run, &mut written, &mut result).await;
+    ends(run, of_d1, written, result).await
+}
+
+/// Joins what all places have written, and says how far behind the oldest day is.
+async fn ends(
+    mut run: Run<'_, impl Stores>,
+    of_d1: Result<()>,
+    mut written: Vec<String>,
+    mut result: Value,
+) -> Result<Value> {
     while run.may_go_on() {
         let Some(manifest) = settlement_write::join(&mut run).await? else { break };
         written.push(manifest);

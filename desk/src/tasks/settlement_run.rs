@@ -122,6 +122,11 @@ impl<'a, S: Stores> Run<'a, S> {
         self.used.lines = self.used.lines.saturating_add(lines);
     }
 
+    /// How many it has written.
+    pub(super) const fn lines(&self) -> u64 {
+        self.used.lines
+    }
+
     pub(super) async fn rows<T: DeserializeOwned>(&mut self, statement: Statement) -> Result<Vec<T>> {
         self.uses(1);
         self.stores.rows(&self.place, statement).await

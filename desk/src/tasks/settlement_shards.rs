@@ -1,10 +1,12 @@
-//! The settlement of shards: each closes its own part of a day and writes it, one shard after the other, and D1 notes what it has written.
+//! The settlement of shards: each closes its own part of a day and writes it, and D1 notes what it has written. Where each shard has runs of its
+//! own they do so beside each other; else one run goes on with one after the other.
 //!
-//! - A shard that does not answer is named, is asked last by the next run, and holds up no other.
+//! - A shard that does not answer is named, is asked last by the next run for all, and holds up no other.
 //! - A shard closes nothing while D1 has payments that are to be moved there: what happened to a payment before says which line it has now, so
 //!   all of its records must be in one place. A move begins [`LEAD_MS`] after it was written down; a turn in a shard is shorter.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,7 +40,7 @@ struct Open {
 /// Goes on with all shards, as far as this run goes. The result names those that are in the way.
 pub(super) async fn go_on(run: &mut Run<'_, impl Stores>, result: &mut Value) -> Result<()> {
     let mut failed: BTreeMap<String, String> = BTreeMap::new();
-    let mut moves: Option<(u64, Moves)> = None;
+    let mut known = None;
     let mut left = 0;
     loop {
         run.enter(D1, u64::MAX);
@@ -57,24 +59,8 @@ pub(super) async fn go_on(run: &mut Run<'_, impl Stores>, result: &mut Value) ->
             if !run.may_go_on() {
                 break;
             }
-            let now_ms = run.now_ms();
-            let known = match moves.take() {
-                Some((read_at_ms, known)) if now_ms.saturating_sub(read_at_ms) < TURN_MS => {
-                    (read_at_ms, known)
-                }
-                _ => (now_ms, Moves::read(run, now_ms).await?),
-            };
-            let may_close = !known.1.may_bring(&place);
-            moves = Some(known);
-            let done = if may_close { turn(run, &place, &day, result).await } else { Err(MOVING.into()) };
-            if let Err(error) = done {
-                let error = error.to_string();
-                let sql = "UPDATE settlement_places SET failed_at_ms = ?3, error = ?4
-                     WHERE file = ?1 AND place = ?2 AND written_at_ms IS NULL";
-                let file = file_of(&day);
-                let values = vec![file.into(), place.as_str().into(), now_ms.into(), error.as_str().into()];
-                run.run_in_d1(sql, values).await?;
-                failed.insert(place, error);
+            if let Err(behind) = turn(run, &mut known, &place, &day, result).await? {
+                failed.insert(place, behind.to_string());
             }
         }
     }
@@ -89,8 +75,76 @@ pub(super) async fn go_on(run: &mut Run<'_, impl Stores>, result: &mut Value) ->
     Ok(())
 }
 
-/// One shard's day.
-async fn turn(run: &mut Run<'_, impl Stores>, place: &str, date: &str, result: &mut Value) -> Result<()> {
+/// Goes on with one shard, as far as this run goes: it has the run for itself. What is wrong there is noted in D1, too, where the manifest waits
+/// for it.
+pub(super) async fn go_on_in(run: &mut Run<'_, impl Stores>, place: &str, result: &mut Value) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Oldest {
+        day: Option<String>,
+    }
+    let mut known = None;
+    loop {
+        run.enter(D1, u64::MAX);
+        let sql = "SELECT min(day) AS day FROM settlement_places WHERE written_at_ms IS NULL AND place = ?1";
+        let oldest: Option<Oldest> = run.first(Statement::new(sql, vec![place.into()])).await?;
+        let Some(day) = oldest.and_then(|oldest| oldest.day) else { return Ok(()) };
+        if !run.may_go_on() {
+            set(result, "day", day.into());
+            return Ok(());
+        }
+        match turn(run, &mut known, place, &day, result).await? {
+            Ok(()) => {}
+            Err(Behind::Moving) => {
+                set(result, "waits_for", MOVING.into());
+                return Ok(());
+            }
+            Err(Behind::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+/// Why a shard is behind.
+enum Behind {
+    Moving,
+    Failed(Error),
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Moving => f.write_str(MOVING),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+/// One shard's day, for a turn, unless payments are still moved there. It is gone by what is `known` of the moves for as long as that may be. What
+/// is in the way is noted in D1.
+async fn turn(
+    run: &mut Run<'_, impl Stores>,
+    known: &mut Option<(u64, Moves)>,
+    place: &str,
+    date: &str,
+    result: &mut Value,
+) -> Result<std::result::Result<(), Behind>> {
+    let now_ms = run.now_ms();
+    let moves = match known.take() {
+        Some((read_at_ms, moves)) if now_ms.saturating_sub(read_at_ms) < TURN_MS => (read_at_ms, moves),
+        _ => (now_ms, Moves::read(run, now_ms).await?),
+    };
+    let behind = match known.insert(moves).1.may_bring(place) {
+        true => Some(Behind::Moving),
+        false => settle(run, place, date, result).await.err().map(Behind::Failed),
+    };
+    let Some(behind) = behind else { return Ok(Ok(())) };
+    let sql = "UPDATE settlement_places SET failed_at_ms = ?3, error = ?4
+         WHERE file = ?1 AND place = ?2 AND written_at_ms IS NULL";
+    let values = vec![file_of(date).into(), place.into(), now_ms.into(), behind.to_string().into()];
+    run.run_in_d1(sql, values).await?;
+    Ok(Err(behind))
+}
+
+async fn settle(run: &mut Run<'_, impl Stores>, place: &str, date: &str, result: &mut Value) -> Result<()> {
     let day = Day::of(date).ok_or_else(|| Error::RustError(format!("{date} is not a day")))?;
     run.enter(place, run.now_ms().saturating_add(TURN_MS));
     settle_place(run, &shard_file(date, place), &day, result).await.map(drop)

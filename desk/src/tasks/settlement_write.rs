@@ -12,6 +12,8 @@ use runtime::db::Statement;
 
 /// How many lines are read at once.
 const LINES_MAX: usize = 5_000;
+/// Of how many places the parts are read at once.
+const PLACES_AT_ONCE: usize = 500;
 
 /// A closed day whose file is not whole yet.
 #[derive(Debug, Deserialize)]
@@ -204,7 +206,8 @@ struct Joined {
     missing: u64,
 }
 
-/// Writes the manifest of the oldest day that has none, if it consists of several places and all of them have written theirs.
+/// Writes the manifest of the oldest day that has none, if it consists of several places and all of them have written theirs. Whoever does so, after
+/// whatever was broken off, writes the same bytes.
 pub(super) async fn join(run: &mut Run<'_, impl Stores>) -> Result<Option<String>> {
     #[derive(Deserialize)]
     struct Row {
@@ -218,11 +221,14 @@ pub(super) async fn join(run: &mut Run<'_, impl Stores>) -> Result<Option<String
     if day.places == 0 || day.missing > 0 {
         return Ok(None);
     }
-    let sql = "SELECT parts FROM settlement_places WHERE file = ?1 ORDER BY place";
-    let rows: Vec<Row> = run.rows(Statement::new(sql, vec![day.name.as_str().into()])).await?;
     let mut parts = Vec::new();
-    for Row { parts: of_place } in rows {
-        parts.extend(serde_json::from_str::<Vec<Part>>(&of_place)?);
+    for from in (0..day.places).step_by(PLACES_AT_ONCE) {
+        let sql = "SELECT parts FROM settlement_places WHERE file = ?1 ORDER BY place LIMIT ?2 OFFSET ?3";
+        let at_once = u64::try_from(PLACES_AT_ONCE).unwrap_or(u64::MAX);
+        let values = vec![day.name.as_str().into(), at_once.into(), from.into()];
+        for Row { parts: of_place } in run.rows::<Row>(Statement::new(sql, values)).await? {
+            parts.extend(serde_json::from_str::<Vec<Part>>(&of_place)?);
+        }
     }
     put_manifest(run, &day.name, &day.day, parts).await.map(Some)
 }

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use worker::{Date, Env, Result};
 
 use crate::tasks::late::{
-    CAPTURE_ENDED, GRACE_MS, NOT_CAPTURED, OPEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
+    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, WAIT_MAX_MS, WAIT_MIN_MS, WAITING,
+    WATCHED,
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
@@ -42,24 +43,59 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
     let most = (OBJECTS_MAX / u32::try_from(places.len()).unwrap_or(u32::MAX).max(1)).max(1);
     let swept = model.each(places, async |db: Db| sweep_place(env, &db, most, now_ms).await).await?;
     let sum = |of: fn(&Swept) -> usize| swept.iter().map(|(_, swept)| of(swept)).sum::<usize>();
-    let (late, failed) = (sum(|swept| swept.late), sum(|swept| swept.failed));
-    let mut result = json!({ "late": late, "woken": late - failed, "failed": failed });
-    if let Some(result) = result.as_object_mut() {
-        if let Some(missing) = model.missing() {
-            result.insert("missing".to_owned(), missing.into());
-        }
-        // A move that was begun goes on, and what was written to D1 late is taken along.
-        if model.directory().await?.layouts.iter().any(|layout| layout.moved_at_ms.is_some()) {
-            result.insert("moved".to_owned(), super::shards::part(env, now_ms, MOVES_MAX).await?);
-        }
+    let mut result = Swept { late: sum(|swept| swept.late), failed: sum(|swept| swept.failed) }.told();
+    if let Some(missing) = model.missing() {
+        result.insert("missing".to_owned(), missing.into());
     }
-    Ok(result)
+    go_on_moving(env, &model, now_ms, &mut result).await?;
+    Ok(Value::Object(result))
+}
+
+/// Sweeps one place, which has the run for itself. In D1 a move goes on, too.
+pub(super) async fn sweep_one(env: &Env, db: &Db) -> Result<Value> {
+    let now_ms = Date::now().as_millis();
+    let mut result = sweep_place(env, db, OBJECTS_MAX, now_ms).await?.told();
+    if db.name().is_none() {
+        go_on_moving(env, &ReadModel::of(env), now_ms, &mut result).await?;
+    }
+    Ok(Value::Object(result))
+}
+
+/// Whether nothing is open in a place, and no payment was made there within the last hour: no alarm of its objects can be lost soon.
+pub(super) async fn is_quiet(db: &Db) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Found {
+        is_busy: u8,
+    }
+    let since_ms = Date::now().as_millis().saturating_sub(QUIET_AFTER_MS);
+    let found: Option<Found> = db.first(IS_BUSY, vec![since_ms.into()]).await?;
+    Ok(found.is_some_and(|found| found.is_busy == 0))
+}
+
+/// A move that was begun goes on, and what was written to D1 late is taken along.
+async fn go_on_moving(
+    env: &Env,
+    model: &ReadModel,
+    now_ms: u64,
+    result: &mut Map<String, Value>,
+) -> Result<()> {
+    if model.directory().await?.layouts.iter().any(|layout| layout.moved_at_ms.is_some()) {
+        result.insert("moved".to_owned(), super::shards::part(env, now_ms, MOVES_MAX).await?);
+    }
+    Ok(())
 }
 
 /// What came of one place.
 struct Swept {
     late: usize,
     failed: usize,
+}
+
+impl Swept {
+    fn told(&self) -> Map<String, Value> {
+        let numbers = [("late", self.late), ("woken", self.late - self.failed), ("failed", self.failed)];
+        numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
+    }
 }
 
 /// Wakes what one place of the read model knows to be late: at most so many objects of each kind.

@@ -1,4 +1,4 @@
-//! An object that runs one task at its own alarm: in an invocation of its own, which no other task can hold up, and with limits of its own.
+//! An object that runs one task at its own alarm, of an account or of a place of the read model: in an invocation of its own, which no other task can hold up, and with limits of its own.
 //!
 //! - An object has one alarm, and its handler runs once at a time: so does the task. What it is told only moves the alarm.
 //! - The alarm is set again before a run begins: a run that is broken off at any point is followed by the next one. How far the task has come
@@ -18,8 +18,8 @@ use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
 
 use super::runs::{self, Kept};
-use super::schedule::{INTERVAL_MS, ScheduledTask, Wake, next_run_ms};
-use super::{alarms, reconcile};
+use super::schedule::{Ended, INTERVAL_MS, ScheduledTask, Wake, next_run_ms};
+use super::{alarms, place_runs, reconcile};
 use runtime::http_client::within;
 use runtime::log::log;
 use runtime::{metrics, now_ms};
@@ -27,7 +27,7 @@ use runtime::{metrics, now_ms};
 /// Where an object keeps what it runs.
 const STORED: &str = "task";
 /// How long a run may take: what is slower is broken off, and the next run goes on.
-const RUN_MAX: Duration = Duration::from_secs(600);
+pub(super) const RUN_MAX: Duration = Duration::from_secs(600);
 /// When an alarm that could not even begin is tried again.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 
@@ -113,17 +113,14 @@ impl Parts {
             return self.end().await;
         }
         let Some(task) = ScheduledTask::parse(&stored.task) else { return self.end().await };
-        let failures = match run(&self.env, &task).await {
-            Ended::Done => 0,
-            Ended::Failed => stored.failures.saturating_add(1),
-            Ended::Gone => return self.end().await,
-        };
+        let Some(ended) = run(&self.env, &task).await else { return self.end().await };
+        let failures = if ended == Ended::Failed { stored.failures.saturating_add(1) } else { 0 };
         if failures != stored.failures {
             self.state.storage().put(STORED, Stored { failures, ..stored }).await?;
         }
         let at_ms = match self.is_wanted.get() {
             true => now_ms(),
-            false => next_run_ms(began_ms, now_ms(), failures),
+            false => next_run_ms(began_ms, now_ms(), ended, failures),
         };
         self.set_alarm(at_ms).await
     }
@@ -139,29 +136,28 @@ impl Parts {
     }
 }
 
-/// How a run of an object's own has ended.
-enum Ended {
-    Done,
-    Failed,
-    /// There is nothing to do for it any more.
-    Gone,
-}
-
-/// Runs a task, and records its result.
-async fn run(env: &Env, task: &ScheduledTask) -> Ended {
+/// Runs a task, and records its result. `None`: there is nothing to do for it any more.
+async fn run(env: &Env, task: &ScheduledTask) -> Option<Ended> {
     let name = task.to_string();
     let began_ms = now_ms();
-    let ScheduledTask::Reconcile(account) = task;
-    let outcome = within(RUN_MAX, "the run", reconcile::reconcile_one(env, account.as_deref())).await;
-    let outcome = match outcome {
-        Ok(Some(result)) => Ok(result),
+    let work = async {
+        match task {
+            ScheduledTask::Reconcile(account) => {
+                let done = reconcile::reconcile_one(env, account.as_deref()).await?;
+                Ok(done.map(|result| (result, Ended::Done)))
+            }
+            ScheduledTask::Place(shard) => place_runs::run(env, shard.as_ref()).await,
+        }
+    };
+    let outcome = match within(RUN_MAX, "the run", work).await {
+        Ok(Some(done)) => Ok(done),
         Ok(None) => match runs::forget(env, &name).await {
-            Ok(()) => return Ended::Gone,
+            Ok(()) => return None,
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
     };
-    let ended = if outcome.is_ok() { Ended::Done } else { Ended::Failed };
-    runs::record(env, &name, Kept::Newest, began_ms, outcome).await;
-    ended
+    let ended = outcome.as_ref().map_or(Ended::Failed, |(_, ended)| *ended);
+    runs::record(env, &name, Kept::Newest, began_ms, outcome.map(|(result, _)| result)).await;
+    Some(ended)
 }

@@ -13,27 +13,41 @@ export function readModel(site) {
     all,
     first,
     run: (sql, ...values) => query(site.worker, sql, ...values),
-    /** Lets the clock strike, and gives what came of each task. Where accounts are reconciled in runs of their own these are hurried. */
+    /** Lets the clock strike, and gives what came of each task. Where accounts and places have runs of their own these are hurried. */
     async tick() {
+      const strike = async () => {
+        const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
+        assert.equal(outcome, 'ok');
+      };
       const { last } = await first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
       const askedAtMs = Date.now();
       const known = [];
-      for (const { task } of await ownRuns(all)) known.push(await objectOf(site, task));
-      const { outcome } = await site.desk().scheduled({ cron: '*/5 * * * *' });
-      assert.equal(outcome, 'ok');
-      const runs = await all(
-        "SELECT task, result FROM runs WHERE run_id > ? AND task NOT GLOB 'reconcile:*'",
-        last,
-      );
-      const results = Object.fromEntries(runs.map(({ task, result }) => [task, JSON.parse(result)]));
-      const { accounts, begun } = results.reconcile;
-      if (begun === undefined) return results;
-      for (const object of known) await object.hurry();
-      const own = await until('all accounts were reconciled', async () => {
-        const found = await ownRuns(all);
-        return found.length === accounts && found.every(({ at_ms }) => at_ms >= askedAtMs) && found;
-      });
-      return { ...results, reconcile: together(results.reconcile, own) };
+      for (const { task } of [...(await ownRuns(all)), ...(await placeRuns(all))])
+        known.push(await objectOf(site, task));
+      await strike();
+      const results = async () => {
+        const sql = "SELECT task, result FROM runs WHERE run_id > ? AND task NOT GLOB '*:*' ORDER BY run_id";
+        const runs = await all(sql, last);
+        return Object.fromEntries(runs.map(({ task, result }) => [task, JSON.parse(result)]));
+      };
+      const told = await results();
+      const { reconcile, places } = told;
+      if (reconcile.begun !== undefined || places) for (const object of known) await object.hurry();
+      const ended = (what, runs, number) =>
+        until(`all ${what}`, async () => {
+          const found = await runs(all);
+          return found.length === number && found.every(({ at_ms }) => at_ms >= askedAtMs) && found;
+        });
+      if (reconcile.begun !== undefined) {
+        const own = await ended('accounts were reconciled', ownRuns, reconcile.accounts);
+        told.reconcile = together(reconcile, own);
+      }
+      if (!places) return told;
+      await ended('places had their run', placeRuns, places.places);
+      // What came of these the next one tells.
+      await strike();
+      const { sweep, settle, history, forget } = await results();
+      return { ...told, sweep, settle, history, forget };
     },
     /** Waits until a payment has this status in the read model. */
     reaches: (id, status) =>
@@ -53,6 +67,10 @@ export const ownRuns = (all) =>
     `SELECT task, at_ms, result FROM runs WHERE task GLOB 'reconcile:*'
      ORDER BY task <> 'reconcile:deployment', task`,
   );
+
+/** The newest run of each place of the read model that has runs of its own. */
+export const placeRuns = (all) =>
+  all("SELECT task, at_ms, result FROM runs WHERE task GLOB 'place:*' ORDER BY task");
 
 /**
  * The object of a task, found before anything is going on: to find it stops this process until the runtime answers, and a runtime whose log

@@ -18,12 +18,14 @@ export function apiAccounts(ids) {
   return JSON.stringify(Object.fromEntries(ids.map((id) => [id, account(id)])));
 }
 
-/** The Workers of the demo, with shards, and with the buckets of these bindings. */
-export function workersWithShards({ vars = {}, secrets = {}, buckets = [] } = {}) {
+/** The Workers of the demo, with shards, and with the buckets of these bindings. Without `tasks` the desk knows its objects by a name that it does not. */
+export function workersWithShards({ vars = {}, secrets = {}, buckets = [], tasks = true } = {}) {
   const read = (folder) =>
     readConfig({ config: join(root, folder, 'wrangler.toml'), env: 'demo' }, { hideWarnings: true });
   const [site, desk] = [read('.'), read('desk')];
-  const bound = (config, binding) => [...config.durable_objects.bindings, binding];
+  const named = (binding) =>
+    binding.name === 'TASKS' && !tasks ? { ...binding, name: 'OF_BEFORE' } : binding;
+  const bound = (config, binding) => [...config.durable_objects.bindings.map(named), binding];
   const all = { vars, secrets: { SIGNING_KEY, ADMIN_TOKEN: '', ...secrets } };
   const [, , ...others] = demoWorkers({ vars, secrets });
   return [

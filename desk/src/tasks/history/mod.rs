@@ -49,34 +49,75 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
     let Ok(bucket) = env.bucket(BUCKET) else {
         return Ok(json!({ "off": "there is no binding HISTORY" }));
     };
-    let config = Config::of(env).map_err(Error::RustError)?;
-    let began_at_ms = Date::now().as_millis();
-    let after_ms = u64::from(config.history_after_days).saturating_mul(DAY_MS);
-    let made_before_ms = began_at_ms.saturating_sub(after_ms);
     let model = ReadModel::of(env);
     let d1 = model.d1()?;
-    // Without this bucket no file is written any more: those that were keep nothing back.
-    let settled_until_ms = match env.bucket("SETTLEMENT") {
-        Ok(_) => Some(settled_until_ms(&d1).await?),
-        Err(_) => None,
-    };
-    let unchanged_since_ms = unchanged_since_ms(began_at_ms, settled_until_ms);
-    let bounds = Bounds { made_before_ms, unchanged_since_ms, now_ms: began_at_ms };
-    let shards = model.made_before(made_before_ms, began_at_ms, SHARDS_MAX).await?;
-    let at_rest = model.at_rest(began_at_ms, CHECKED).await?;
+    let bounds = bounds(env, &d1).await?;
+    let shards = model.made_before(bounds.made_before_ms, bounds.now_ms, SHARDS_MAX).await?;
+    let at_rest = model.at_rest(bounds.now_ms, CHECKED).await?;
     let of_shards = shards.iter().map(|(layout, db)| Place {
         tables: db,
         shard: db.name().map(|name| OfShard { name, d1: &d1, from_ms: layout.from_ms }),
     });
     let places: Vec<Place<'_, Db>> =
         std::iter::once(Place { tables: &d1, shard: None }).chain(of_shards).collect();
+    leave_from(&places, &d1, &bucket, bounds, &at_rest).await
+}
+
+/// The same from one place, which has the run for itself: D1, which looks at those at rest, too, or a shard, with the moment from which its layout
+/// counts. `None` without a bucket.
+pub(super) async fn leave_one(env: &Env, shard: Option<(&ShardName, u64)>, db: &Db) -> Result<Option<Json>> {
+    let Ok(bucket) = env.bucket(BUCKET) else { return Ok(None) };
+    let model = ReadModel::of(env);
+    let d1 = model.d1()?;
+    let Some((name, from_ms)) = shard else {
+        let bounds = bounds(env, &d1).await?;
+        let at_rest = model.at_rest(bounds.now_ms, CHECKED).await?;
+        let places = [Place { tables: &d1, shard: None }];
+        return leave_from(&places, &d1, &bucket, bounds, &at_rest).await.map(Some);
+    };
+    if name.begins_ms() > made_before_ms(env, Date::now().as_millis())? {
+        return Ok(None);
+    }
+    let bounds = bounds(env, &d1).await?;
+    let name = name.to_string();
+    let shard = Some(OfShard { name: &name, d1: &d1, from_ms });
+    leave_from(&[Place { tables: db, shard }], &d1, &bucket, bounds, &[]).await.map(Some)
+}
+
+/// Payments that were made before it are old enough.
+fn made_before_ms(env: &Env, now_ms: u64) -> Result<u64> {
+    let config = Config::of(env).map_err(Error::RustError)?;
+    Ok(now_ms.saturating_sub(u64::from(config.history_after_days).saturating_mul(DAY_MS)))
+}
+
+/// Of a run that begins now.
+async fn bounds(env: &Env, d1: &Db) -> Result<Bounds> {
+    let now_ms = Date::now().as_millis();
+    // Without this bucket no file is written any more: those that were keep nothing back.
+    let settled_until_ms = match env.bucket("SETTLEMENT") {
+        Ok(_) => Some(settled_until_ms(d1).await?),
+        Err(_) => None,
+    };
+    let unchanged_since_ms = unchanged_since_ms(now_ms, settled_until_ms);
+    Ok(Bounds { made_before_ms: made_before_ms(env, now_ms)?, unchanged_since_ms, now_ms })
+}
+
+/// Lets leave what is due in these places, and looks at these shards at rest.
+async fn leave_from(
+    places: &[Place<'_, Db>],
+    d1: &Db,
+    bucket: &Bucket,
+    bounds: Bounds,
+    at_rest: &[Db],
+) -> Result<Json> {
+    let began_at_ms = bounds.now_ms;
     let is_over = || Date::now().as_millis().saturating_sub(began_at_ms) > RUN_MS;
-    let mut run = turns::run(&places, began_at_ms, &bucket, bounds, is_over).await.or_error(places.len())?;
+    let mut run = turns::run(places, began_at_ms, bucket, bounds, is_over).await.or_error(places.len())?;
     let mut resting = 0;
     for place in run.empty.iter().filter_map(|position| places.get(*position)) {
         let Some(shard) = &place.shard else { continue };
         // Some of its payments are not old enough.
-        if ShardName::parse(shard.name).is_none_or(|name| name.ends_ms() > made_before_ms) {
+        if ShardName::parse(shard.name).is_none_or(|name| name.ends_ms() > bounds.made_before_ms) {
             continue;
         }
         match rest::lay(place.tables, shard, began_at_ms).await {
@@ -89,7 +130,7 @@ pub(super) async fn leave(env: &Env) -> Result<Json> {
         let told = |level: &str, event: &str, error: Option<String>| {
             log(level, &[("event", event.into()), ("shard", name.into()), ("error", error.into())]);
         };
-        match rest::check(db, name, &d1).await {
+        match rest::check(db, name, d1).await {
             Ok(false) => {}
             Ok(true) => {
                 woken += 1;

@@ -1,5 +1,6 @@
 //! The settlement over several places, on databases of the tests' own: runs that are killed at every step and two at once, a mover beside them, a
-//! shard that is down for a while, and movements that come late. In the end each movement stands in one file, once, and the manifests follow the days.
+//! shard that is down for a while, and movements that come late. In the end each movement stands in one file, once, and the manifests follow the days:
+//! where one run goes on with all places, and where each place has runs of its own.
 
 #[cfg(test)]
 use std::cell::{Cell, RefCell};
@@ -12,11 +13,10 @@ use std::task::{Context, Waker};
 use data_encoding::HEXLOWER;
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::mover::{self, Cursor};
-use super::settled_payments::{Payment, block, database, json_rows, transaction, write};
+use super::settled_payments::{Payment, block, complaints, database, json_rows, transaction, write};
 use crate::tasks::settlement_job;
 use crate::tasks::settlement_run::Stores;
 use crate::tasks::simulation::{Rng, turn};
@@ -32,6 +32,7 @@ const MOVE_MS: u64 = OPENS_MS + 3 * DAY_MS + 2 * HOUR_MS - LEAD_MS - STRAGGLE_MS
 /// For so long time goes by seconds then.
 const MOVES_FOR_MS: u64 = 600_000;
 const PART_LINES: u64 = 4;
+const DOWN: &str = "it is down";
 
 /// What is left out, to see that the tests would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +66,19 @@ struct World {
     cursor: RefCell<Option<Cursor>>,
     down: RefCell<Option<String>>,
     protection: Protection,
+    runs: Runs,
     rng: Rng,
 }
 
+/// Whose runs there are.
+#[derive(Clone, Copy, Debug)]
+enum Runs {
+    OfAll,
+    OfEach,
+}
+
 impl World {
-    fn new(seed: u64, protection: Protection) -> Self {
+    fn new(seed: u64, protection: Protection, runs: Runs) -> Self {
         let clock = Arc::new(AtomicI64::new(0));
         let world = Self {
             d1: database(&clock),
@@ -86,6 +95,7 @@ impl World {
             cursor: RefCell::default(),
             down: RefCell::default(),
             protection,
+            runs,
             rng: Rng::new(seed),
         };
         world.passes(0);
@@ -187,7 +197,7 @@ impl World {
             return Ok(work(&self.d1));
         }
         if self.down.borrow().as_deref() == Some(place) {
-            return Err(worker::Error::RustError(format!("{place}: it is down")));
+            return Err(worker::Error::RustError(format!("{place}: {DOWN}")));
         }
         Ok(work(self.shards.borrow_mut().entry(place.to_owned()).or_insert_with(|| database(&self.clock))))
     }
@@ -216,8 +226,21 @@ impl World {
         }
     }
 
+    /// A run that is begun now: for all places, or for one of them.
     async fn settles(&self) {
-        if let Err(error) = settlement_job::run(self, PART_LINES).await {
+        let names: Vec<String> = self.shards.borrow().keys().cloned().collect();
+        let one = usize::try_from(self.rng.roll(names.len() as u64 + 1)).unwrap();
+        self.settles_in(names.get(one).map_or("", String::as_str)).await;
+    }
+
+    async fn settles_in(&self, place: &str) {
+        let done = match self.runs {
+            Runs::OfAll => settlement_job::run(self, PART_LINES).await,
+            Runs::OfEach => settlement_job::run_in(self, PART_LINES, place).await,
+        };
+        if let Err(error) = done
+            && !error.to_string().ends_with(DOWN)
+        {
             self.errors.borrow_mut().push(error.to_string());
         }
     }
@@ -263,7 +286,13 @@ impl World {
         for _ in 0..60 {
             self.passes(2 * HOUR_MS);
             block(self.moves());
-            block(self.settles());
+            let names: Vec<String> = self.shards.borrow().keys().cloned().collect();
+            for place in std::iter::once("").chain(names.iter().map(String::as_str)) {
+                block(self.settles_in(place));
+                if matches!(self.runs, Runs::OfAll) {
+                    break;
+                }
+            }
         }
         assert!(self.is_moved.get());
     }
@@ -284,63 +313,10 @@ impl World {
         lines
     }
 
-    /// What is wrong with the files.
+    /// What is wrong with the files, and with the runs.
     fn wrong(&self) -> Vec<String> {
         let mut wrong = self.errors.borrow().clone();
-        let bucket = self.bucket.borrow();
-        let mut stands: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut named = BTreeSet::new();
-        for complete in self.completed.borrow().iter() {
-            named.insert(complete.clone());
-            let mut parts = vec![complete.clone()];
-            if let Some(day) = complete.strip_suffix(".json") {
-                if bucket.contains_key(&format!("{day}.csv")) {
-                    wrong.push(format!("{day} is there twice"));
-                }
-                let manifest: Json = serde_json::from_str(&bucket[complete]).unwrap();
-                parts.clear();
-                let mut lines = 0;
-                for part in manifest["parts"].as_array().unwrap() {
-                    let name = part["name"].as_str().unwrap();
-                    let sha256 = HEXLOWER.encode(&Sha256::digest(bucket[name].as_bytes()));
-                    if part["sha256"] != sha256 {
-                        wrong.push(format!("{name} has another SHA-256"));
-                    }
-                    lines += part["lines"].as_u64().unwrap();
-                    parts.push(name.to_owned());
-                }
-                if manifest["lines"] != lines {
-                    wrong.push(format!("{complete} has a wrong sum"));
-                }
-            }
-            for part in parts {
-                for line in bucket[&part].lines().skip(1) {
-                    let id = line.split(',').next().unwrap_or_default();
-                    if id != "total" && id != "trailer" {
-                        stands.entry(id.to_owned()).or_default().push(complete.clone());
-                    }
-                }
-                named.insert(part);
-            }
-        }
-        let completed = self.completed.borrow();
-        if !completed.is_sorted() {
-            wrong.push(format!("not in order: {completed:?}"));
-        }
-        wrong.extend(
-            bucket
-                .keys()
-                .filter(|name| !named.contains(*name))
-                .map(|name| format!("{name} is in no manifest")),
-        );
-        for (id, at_ms) in self.movements() {
-            let date = payments::utc(at_ms).unwrap().format("%Y-%m-%d");
-            match stands.remove(&id).as_deref() {
-                Some([file]) if *file >= format!("settlement/{date}.csv") => {}
-                other => wrong.push(format!("{id} of {date} stands in {other:?}")),
-            }
-        }
-        wrong.extend(stands.into_keys().map(|id| format!("{id} never moved")));
+        wrong.extend(complaints(&self.bucket.borrow(), &self.completed.borrow(), self.movements()));
         wrong
     }
 }
@@ -439,16 +415,15 @@ impl mover::Stores for World {
     }
 }
 
-fn played(seed: u64, protection: Protection) -> World {
-    let world = World::new(seed, protection);
+fn played(seed: u64, protection: Protection, runs: Runs) -> World {
+    let world = World::new(seed, protection, runs);
     world.play();
     world
 }
 
-#[test]
-fn each_movement_stands_in_one_file_of_all_places_wherever_runs_are_broken_off() {
+fn all_stands_once(runs: Runs) {
     for seed in 1..=12 {
-        let world = played(seed, Protection::Real);
+        let world = played(seed, Protection::Real, runs);
         assert_eq!(world.wrong(), Vec::<String>::new(), "seed {seed}");
         let completed = world.completed.borrow();
         assert!(completed.iter().any(|name| name.ends_with(".json")), "{completed:?}");
@@ -457,8 +432,20 @@ fn each_movement_stands_in_one_file_of_all_places_wherever_runs_are_broken_off()
     }
 }
 
+#[test]
+fn each_movement_stands_in_one_file_of_all_places_wherever_runs_are_broken_off() {
+    all_stands_once(Runs::OfAll);
+}
+
+#[test]
+fn each_movement_stands_in_one_file_where_each_place_has_runs_of_its_own() {
+    all_stands_once(Runs::OfEach);
+}
+
 fn is_found(protection: Protection) -> bool {
-    (1..=30).any(|seed| !played(seed, protection).wrong().is_empty())
+    [Runs::OfAll, Runs::OfEach]
+        .into_iter()
+        .all(|runs| (1..=60).any(|seed| !played(seed, protection, runs).wrong().is_empty()))
 }
 
 #[test]

@@ -1,14 +1,17 @@
-//! What the simulation of the settlement over places needs: databases with its clock, and payments that are written into them.
+//! What the simulation of the settlement over places needs: databases with its clock, payments that are written into them, and who judges the files.
 
 #[cfg(test)]
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use data_encoding::HEXLOWER;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value as Json, json};
+use sha2::{Digest, Sha256};
 
 use crate::tasks::late::tests::read_model;
 use crate::tasks::simulation::bound;
@@ -114,4 +117,64 @@ pub(in crate::tasks) fn write(place: &Connection, number: usize, payment: &Payme
         let sql = "INSERT INTO audit_records VALUES (?1, ?2, ?3, 'a', ?4, ?5, ?6) ON CONFLICT DO NOTHING";
         place.execute(sql, (&payment.object, version as i64 + 1, at_ms, action, subject, data)).unwrap();
     }
+}
+
+/// What is wrong with the files of a bucket, of which these objects say that a day is complete: each of these movements must stand in one, not before
+/// its day.
+pub(super) fn complaints(
+    bucket: &BTreeMap<String, String>,
+    completed: &[String],
+    movements: BTreeMap<String, u64>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut stands: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut named = BTreeSet::new();
+    for complete in completed {
+        named.insert(complete.clone());
+        let mut parts = vec![complete.clone()];
+        if let Some(day) = complete.strip_suffix(".json") {
+            if bucket.contains_key(&format!("{day}.csv")) {
+                wrong.push(format!("{day} is there twice"));
+            }
+            let manifest: Json = serde_json::from_str(&bucket[complete]).unwrap();
+            parts.clear();
+            let mut lines = 0;
+            for part in manifest["parts"].as_array().unwrap() {
+                let name = part["name"].as_str().unwrap();
+                let sha256 = HEXLOWER.encode(&Sha256::digest(bucket[name].as_bytes()));
+                if part["sha256"] != sha256 {
+                    wrong.push(format!("{name} has another SHA-256"));
+                }
+                lines += part["lines"].as_u64().unwrap();
+                parts.push(name.to_owned());
+            }
+            if manifest["lines"] != lines {
+                wrong.push(format!("{complete} has a wrong sum"));
+            }
+        }
+        for part in parts {
+            for line in bucket[&part].lines().skip(1) {
+                let id = line.split(',').next().unwrap_or_default();
+                if id != "total" && id != "trailer" {
+                    stands.entry(id.to_owned()).or_default().push(complete.clone());
+                }
+            }
+            named.insert(part);
+        }
+    }
+    if !completed.is_sorted() {
+        wrong.push(format!("not in order: {completed:?}"));
+    }
+    wrong.extend(
+        bucket.keys().filter(|name| !named.contains(*name)).map(|name| format!("{name} is in no manifest")),
+    );
+    for (id, at_ms) in movements {
+        let date = payments::utc(at_ms).unwrap().format("%Y-%m-%d");
+        match stands.remove(&id).as_deref() {
+            Some([file]) if *file >= format!("settlement/{date}.csv") => {}
+            other => wrong.push(format!("{id} of {date} stands in {other:?}")),
+        }
+    }
+    wrong.extend(stands.into_keys().map(|id| format!("{id} never moved")));
+    wrong
 }

@@ -1,0 +1,453 @@
+//! What the cron has to do where each place of the read model has [runs of its own](super::place_runs): it begins those of places that have none, and
+//! writes down what came of the newest one of each, task by task, as if it had done all of that itself.
+//!
+//! A place sets its own next alarm. So only those are told anything of which no run was heard for longer than any pause: new ones, those that somebody
+//! has woken, and those whose alarm was lost. They are a page a run, and the next run goes on with the next ones.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use worker::{Date, Env, Error, Result};
+
+use super::names::FAILING_PLACES;
+use super::runs::{self, Kept};
+use super::schedule::{D1, PAUSE_MAX_MS, PLACE, ScheduledTask};
+use super::settlement_file::{PROGRESS, Progress};
+use super::settlement_place::{set, unset};
+use super::task_object::RUN_MAX;
+use super::{alarms, history};
+use messages::placement::ShardName;
+use runtime::db::Db;
+use runtime::places;
+
+/// How many are told in one run: each is a request.
+const PAGE: u32 = 1_000;
+/// Of how many places it is shown what is wrong there.
+const TOLD_MAX: u32 = 10;
+/// The cursor over the places.
+const TURN: &str = "places";
+
+/// The tasks of places, as the table of runs has them where the cron does all of it.
+const TASKS: [&str; 4] = ["sweep", "settle", "history", "forget"];
+
+/// The shards after `?1` that are not at rest and of which no run was heard since `?2`, at most `?3`, and when they were heard of.
+const LATE: &str = "SELECT name, ran_at_ms FROM (SELECT name, (SELECT max(at_ms) FROM runs WHERE task = 'place:' || name) AS ran_at_ms
+        FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL AND name > ?1)
+     WHERE coalesce(ran_at_ms, 0) < ?2 ORDER BY name LIMIT ?3";
+
+/// Whether each place has runs of its own.
+pub(super) async fn have_objects(env: &Env) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Found {
+        are_there: u8,
+    }
+    if !alarms::is_bound(env) || !places::is_bound(env) {
+        return Ok(false);
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM shards) AS are_there";
+    let found: Option<Found> = Db::of(env)?.first(sql, Vec::new()).await?;
+    Ok(found.is_some_and(|found| found.are_there == 1))
+}
+
+/// A page of the shards that are to be told.
+#[derive(Debug, PartialEq, Eq)]
+struct Page {
+    shards: Vec<ShardName>,
+    /// How many of them had runs before.
+    late: usize,
+    /// Where the next page begins.
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct Late {
+    name: String,
+    ran_at_ms: Option<u64>,
+}
+
+impl Page {
+    /// Of rows of at most so many.
+    fn of(rows: Vec<Late>, most: u32) -> Self {
+        let is_full = rows.len() >= usize::try_from(most).unwrap_or(usize::MAX);
+        let next = rows.last().filter(|_| is_full).map(|last| last.name.clone()).unwrap_or_default();
+        let late = rows.iter().filter(|row| row.ran_at_ms.is_some()).count();
+        Self { shards: rows.iter().filter_map(|row| ShardName::parse(&row.name)).collect(), late, next }
+    }
+}
+
+/// Sees to it that each place has its alarm. `is_now`: an operator wants their runs now. The result says how many had none, and what is wrong where.
+pub(super) async fn keep(env: &Env, is_now: bool) -> Result<Value> {
+    #[derive(Deserialize)]
+    struct Turn {
+        after: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Count {
+        number: u64,
+    }
+    let d1 = Db::of(env)?;
+    let now_ms = Date::now().as_millis();
+    let sql = "SELECT after FROM cursors WHERE name = ?1";
+    let turn: Option<Turn> = d1.first(sql, vec![TURN.into()]).await?;
+    let after = turn.and_then(|turn| turn.after).unwrap_or_default();
+    let longest_ms = PAUSE_MAX_MS.saturating_add(u64::try_from(RUN_MAX.as_millis()).unwrap_or(u64::MAX));
+    let heard_since_ms = if is_now { now_ms } else { now_ms.saturating_sub(longest_ms) };
+    let values = vec![after.as_str().into(), heard_since_ms.into(), PAGE.into()];
+    let Page { shards, late, next } = Page::of(d1.rows(LATE, values).await?, PAGE);
+    let tasks = std::iter::once(None).chain(shards.into_iter().map(Some)).map(ScheduledTask::Place);
+    let woken = alarms::wake_all(env, tasks.collect(), is_now).await;
+    if let Some(error) = woken.failed {
+        return Err(Error::RustError(format!("an object of a place does not answer: {error}")));
+    }
+    if next != after {
+        let sql = "INSERT INTO cursors (name, through_ms, after) VALUES (?1, ?2, ?3)
+            ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, after = excluded.after";
+        d1.run(sql, vec![TURN.into(), now_ms.into(), next.into()]).await?;
+    }
+    let sql =
+        "SELECT 1 + count(*) AS number FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL";
+    let number = d1.first::<Count>(sql, Vec::new()).await?.map_or(1, |count| count.number);
+    let mut result = json!({ "places": number, "begun": woken.set });
+    if late > 0 && !is_now {
+        set(&mut result, "late", late.into());
+    }
+    let failing = Failing::read(&d1).await?;
+    if let Some((place, first)) = failing.places.first() {
+        set(&mut result, "failing", failing.number.into());
+        set(&mut result, "error", format!("{place}: {}", error_of(first).unwrap_or_default()).into());
+    }
+    Ok(result)
+}
+
+/// Writes down what came of the newest run of each place, task by task.
+pub(super) async fn record_newest(env: &Env) {
+    let began_at_ms = Date::now().as_millis();
+    let newest = newest(env).await;
+    for task in TASKS {
+        let of_task = match &newest {
+            Ok(newest) => Ok(newest.get(task).cloned().unwrap_or_else(|| json!({}))),
+            Err(error) => Err(Error::RustError(error.to_string())),
+        };
+        runs::record(env, task, Kept::All, began_at_ms, of_task).await;
+    }
+}
+
+async fn newest(env: &Env) -> Result<BTreeMap<&'static str, Value>> {
+    #[derive(Deserialize)]
+    struct Row {
+        result: String,
+    }
+    let d1 = Db::of(env)?;
+    let mut sums = Sums::read(&d1).await?;
+    let failing = Failing::read(&d1).await?;
+    let sql = "SELECT result FROM runs WHERE task = ?1 ORDER BY at_ms DESC LIMIT 1";
+    let of_d1: Option<Row> = d1.first(sql, vec![format!("{PLACE}{D1}").into()]).await?;
+    let of_d1: Value = of_d1.map_or(Ok(Value::Null), |row| serde_json::from_str(&row.result))?;
+    let mut all = BTreeMap::new();
+    for task in TASKS {
+        let mut result = Value::Object(sums.of_tasks.remove(task).unwrap_or_default());
+        // What is no number is said of D1's alone.
+        for (name, value) in of_d1.get(task).and_then(Value::as_object).into_iter().flatten() {
+            if !value.is_number() {
+                set(&mut result, name, value.clone());
+            }
+        }
+        failing.tell(task, sums.places, &mut result);
+        match task {
+            "settle" if env.bucket("SETTLEMENT").is_err() => {
+                result = json!({ "off": "there is no binding SETTLEMENT" });
+            }
+            "settle" => tell_behind(&d1, &mut result).await?,
+            "history" if env.bucket(history::BUCKET).is_err() => {
+                result = json!({ "off": "there is no binding HISTORY" });
+            }
+            _ => {}
+        }
+        all.insert(task, result);
+    }
+    Ok(all)
+}
+
+/// How far behind the settlement is now, and for which places the manifests wait.
+async fn tell_behind(d1: &Db, result: &mut Value) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Waits {
+        places: u64,
+        told: Option<String>,
+    }
+    let sql = "SELECT (SELECT count(*) FROM (SELECT DISTINCT place FROM settlement_places INDEXED BY settlement_places_unwritten
+            WHERE written_at_ms IS NULL)) AS places,
+        (SELECT json_group_object(place, error) FROM (SELECT place, error FROM settlement_places INDEXED BY settlement_places_unwritten
+            WHERE written_at_ms IS NULL AND error IS NOT NULL AND place != '' LIMIT ?1)) AS told";
+    let waits: Option<Waits> = d1.first(sql, vec![TOLD_MAX.into()]).await?;
+    if let Some(Waits { places, told }) = waits.filter(|waits| waits.places > 0) {
+        set(result, "places_left", places.into());
+        let told: Map<String, Value> = serde_json::from_str(told.as_deref().unwrap_or("{}"))?;
+        if !told.is_empty() {
+            set(result, "waits_for", Value::Object(told));
+        }
+    }
+    let progress: Option<Progress> = d1.first(PROGRESS, Vec::new()).await?;
+    match progress.unwrap_or_default().behind_ms(Date::now().as_millis()) {
+        0 => unset(result, "behind_ms"),
+        behind_ms => set(result, "behind_ms", behind_ms.into()),
+    }
+    Ok(())
+}
+
+/// The sums of the numbers that the newest runs say, task by task.
+struct Sums {
+    places: u64,
+    of_tasks: BTreeMap<String, Map<String, Value>>,
+}
+
+/// One number of one task.
+#[derive(Deserialize)]
+struct Sum {
+    task: Option<String>,
+    name: Option<String>,
+    sum: u64,
+}
+
+/// With how many places there are first.
+const SUMS: &str =
+    "SELECT NULL AS task, NULL AS name, count(*) AS sum FROM runs WHERE task > 'place:' AND task < 'place:~'
+     UNION ALL SELECT * FROM (SELECT part.key AS task, number.key AS name, sum(number.value) AS sum
+        FROM runs CROSS JOIN json_each(result) AS part
+            CROSS JOIN json_each(CASE part.type WHEN 'object' THEN part.value ELSE json_object() END) AS number
+        WHERE runs.task > 'place:' AND runs.task < 'place:~' AND number.type = 'integer'
+        GROUP BY part.key, number.key ORDER BY min(runs.run_id), min(number.id))";
+
+impl Sums {
+    async fn read(d1: &Db) -> Result<Self> {
+        Ok(Self::of(d1.rows(SUMS, Vec::new()).await?))
+    }
+
+    fn of(rows: Vec<Sum>) -> Self {
+        let mut sums = Self { places: 0, of_tasks: BTreeMap::new() };
+        for Sum { task, name, sum } in rows {
+            match (task, name) {
+                (Some(task), Some(name)) => {
+                    drop(sums.of_tasks.entry(task).or_default().insert(name, sum.into()));
+                }
+                _ => sums.places = sum,
+            }
+        }
+        sums
+    }
+}
+
+/// The places whose newest run has failed, or a task in it: those that have not run for longest.
+struct Failing {
+    number: u64,
+    places: Vec<(String, Value)>,
+}
+
+impl Failing {
+    async fn read(d1: &Db) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Row {
+            number: u64,
+            task: String,
+            result: String,
+        }
+        let sql = format!(
+            "SELECT count(*) OVER () AS number, task, result FROM runs INDEXED BY runs_failing_places
+             WHERE {FAILING_PLACES} ORDER BY at_ms LIMIT ?1"
+        );
+        let rows: Vec<Row> = d1.rows(&sql, vec![TOLD_MAX.into()]).await?;
+        let number = rows.first().map_or(0, |row| row.number);
+        let place = |row: Row| {
+            let name = row.task.strip_prefix(PLACE).unwrap_or_default().to_owned();
+            Ok((name, serde_json::from_str(&row.result)?))
+        };
+        Ok(Self { number, places: rows.into_iter().map(place).collect::<Result<_>>()? })
+    }
+
+    /// Adds to the result of a task what is wrong with it where. What is wrong in D1 is an error of all.
+    fn tell(&self, task: &str, places: u64, result: &mut Value) {
+        let wrong = |result: &Value| match result.get(task) {
+            Some(of_task) => error_of(of_task),
+            // Where nothing has gone well the run says why; else the task is off.
+            None => error_of(result).filter(|_| result.as_object().is_some_and(|result| result.len() == 1)),
+        };
+        let failed: Vec<(&String, String)> =
+            self.places.iter().filter_map(|(place, result)| Some((place, wrong(result)?))).collect();
+        if let Some((_, error)) = failed.iter().find(|(place, _)| *place == D1) {
+            set(result, "error", error.as_str().into());
+        }
+        let of_shards: Vec<_> = failed.into_iter().filter(|(place, _)| *place != D1).collect();
+        if of_shards.is_empty() {
+            return;
+        }
+        // A settlement that waits says for which places.
+        if task == "settle" {
+            return;
+        }
+        if task == "history" {
+            let failed = of_shards.iter().map(|(place, error)| ((*place).clone(), error.as_str().into()));
+            set(result, "failed", Value::Object(failed.collect()));
+            return;
+        }
+        let named: Vec<&str> = of_shards.iter().map(|(place, _)| place.as_str()).collect();
+        let all = places.saturating_sub(1);
+        let missing =
+            format!("{} of {all} shards did not answer, or failed ({})", named.len(), named.join(", "));
+        set(result, "missing", missing.into());
+    }
+}
+
+fn error_of(result: &Value) -> Option<String> {
+    result.get("error").and_then(Value::as_str).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::tasks::late::tests::{plan, read_model};
+    use crate::tasks::simulation::Rng;
+
+    const NOW_MS: u64 = 1_900_000_000_000;
+    const MOST: u32 = 7;
+
+    fn name(shard: u32) -> String {
+        format!("g1-2026-11-{shard:03}")
+    }
+
+    /// Of four shards one is at rest, one has just run, one has not for long, and one is new.
+    fn world() -> Connection {
+        let world = read_model();
+        for shard in 0..60 {
+            let sql = "INSERT INTO shards (name, made_at_ms, rests_since_ms) VALUES (?1, 1, ?2)";
+            world.execute(sql, (name(shard), (shard % 4 == 0).then_some(1))).unwrap();
+            let ran_at_ms = [None, Some(NOW_MS), Some(NOW_MS - 2 * PAUSE_MAX_MS), None][shard as usize % 4];
+            if let Some(at_ms) = ran_at_ms {
+                let sql = "INSERT INTO runs (task, at_ms, took_ms, result) VALUES (?1, ?2, 1, '{}')";
+                world.execute(sql, (format!("place:{}", name(shard)), at_ms.cast_signed())).unwrap();
+            }
+        }
+        world
+    }
+
+    fn page(world: &Connection, after: &str) -> Page {
+        let mut statement = world.prepare_cached(LATE).unwrap();
+        let since_ms = (NOW_MS - PAUSE_MAX_MS).cast_signed();
+        let rows = statement.query_map((after, since_ms, MOST), |row| {
+            Ok(Late { name: row.get(0)?, ran_at_ms: row.get::<_, Option<i64>>(1)?.map(i64::cast_unsigned) })
+        });
+        Page::of(rows.unwrap().map(Result::unwrap).collect(), MOST)
+    }
+
+    /// The cron as it strikes: some runs are broken off before their page is told, or before it is written down how far they came. Gives which shards
+    /// were told in so many of them, and which of these never run, whatever they are told.
+    fn told(seed: u64, is_kept: bool) -> BTreeSet<String> {
+        let (world, rng) = (world(), Rng::new(seed));
+        let (mut after, mut told) = (String::new(), BTreeSet::new());
+        for _ in 0..40 {
+            let Page { shards, next, .. } = page(&world, &after);
+            if rng.roll(4) == 0 {
+                continue;
+            }
+            told.extend(shards.iter().map(ShardName::to_string));
+            if rng.roll(4) > 0 && is_kept {
+                after = next;
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn each_place_that_is_late_is_told_and_none_at_rest_wherever_the_cron_is_broken_off() {
+        let expected: BTreeSet<String> = (0..60).filter(|shard| shard % 4 > 1).map(name).collect();
+        for seed in 1..=20 {
+            assert_eq!(told(seed, true), expected, "seed {seed}");
+        }
+        // The control: without the cursor those that never run keep the others from being told.
+        assert!((1..=20).all(|seed| told(seed, false).len() <= MOST as usize));
+    }
+
+    #[test]
+    fn who_has_never_run_is_not_late() {
+        let Page { shards, late, next } = page(&world(), "");
+        assert_eq!((shards.len(), late, next.as_str()), (7, 4, "g1-2026-11-014"));
+    }
+
+    #[test]
+    fn what_is_told_has_an_index() {
+        let model = read_model();
+        let late = plan(&model, LATE);
+        assert!(
+            late.iter().any(|step| step.contains("SEARCH runs USING COVERING INDEX runs_by_task")),
+            "{late:?}"
+        );
+        let failing = plan(
+            &model,
+            &format!("SELECT 1 FROM runs INDEXED BY runs_failing_places WHERE {FAILING_PLACES}"),
+        );
+        assert!(failing.iter().any(|step| step.contains("runs_failing_places")), "{failing:?}");
+        assert!(plan(&model, SUMS).iter().any(|step| step.contains("runs_by_task (task>? AND task<?)")));
+    }
+
+    fn sums(world: &Connection) -> Sums {
+        let mut statement = world.prepare(SUMS).unwrap();
+        let rows = statement.query_map((), |row| {
+            Ok(Sum { task: row.get(0)?, name: row.get(1)?, sum: row.get::<_, i64>(2)?.cast_unsigned() })
+        });
+        Sums::of(rows.unwrap().map(Result::unwrap).collect())
+    }
+
+    #[test]
+    fn the_newest_runs_are_added_task_by_task() {
+        let world = read_model();
+        for (task, result) in [
+            (
+                "place:D1",
+                json!({ "sweep": { "late": 1, "moved": { "moved": 9 } }, "settle": { "written": ["a"] } }),
+            ),
+            ("place:g1-2026-11-001", json!({ "sweep": { "late": 2 }, "settle": { "lines": 5 } })),
+            ("place:g1-2026-11-002", json!({ "error": "sweep: it is down" })),
+            ("sweep", json!({ "late": 100 })),
+        ] {
+            let sql = "INSERT INTO runs (task, at_ms, took_ms, result) VALUES (?1, 1, 1, ?2)";
+            world.execute(sql, (task, result.to_string())).unwrap();
+        }
+        let Sums { places, of_tasks } = sums(&world);
+        assert_eq!(places, 3);
+        assert_eq!(json!(of_tasks), json!({ "settle": { "lines": 5 }, "sweep": { "late": 3 } }));
+    }
+
+    #[test]
+    fn what_fails_in_a_place_is_told_with_its_name() {
+        let failing = Failing {
+            number: 3,
+            places: vec![
+                ("g1-2026-11-001".to_owned(), json!({ "error": "it is down" })),
+                (
+                    "g1-2026-11-002".to_owned(),
+                    json!({ "error": "x", "history": { "error": "it is full" }, "sweep": {} }),
+                ),
+                (
+                    D1.to_owned(),
+                    json!({ "error": "x", "forget": { "error": "no" }, "sweep": {}, "history": {} }),
+                ),
+            ],
+        };
+        let told = |task: &str| {
+            let mut result = json!({});
+            failing.tell(task, 5, &mut result);
+            result
+        };
+        assert_eq!(
+            told("history"),
+            json!({ "failed": { "g1-2026-11-001": "it is down", "g1-2026-11-002": "it is full" } })
+        );
+        let missing = "1 of 4 shards did not answer, or failed (g1-2026-11-001)";
+        assert_eq!(told("sweep"), json!({ "missing": missing }));
+        assert_eq!(told("forget"), json!({ "error": "no", "missing": missing }));
+    }
+}
