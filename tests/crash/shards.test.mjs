@@ -13,27 +13,20 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { send } from '../../crates/once-testing/kill/kill.mjs';
-import { open } from '../../scripts/lib/dev-server.mjs';
-import { inRoot } from '../../scripts/lib/paths.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
-import { until } from '../worker/support/until.mjs';
 import { OWNER } from '../witness/clients.mjs';
-import { Disk } from '../witness/disk.mjs';
-import { objectsIn, rowsIn } from '../witness/objects.mjs';
 import { rng } from '../witness/rng.mjs';
-import { openBank } from './bank.mjs';
 import { SEED, TIMES } from './chaos.mjs';
+import { Site } from './sharded.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 5);
 const BEFORE = 120;
 const LIFE_MS = [50, 700];
-const ENDS_WITHIN_MS = 180_000;
 /** Objects look soon which of their jobs are over, and send again what is not. */
 const VARS = { ...TIMES, OUTBOX_MS: 1_000, CONFIRM_MS: 2_500 };
 const TABLES = {
@@ -50,7 +43,7 @@ endOnSignals({ exitCode: 130 });
 const dice = rng(SEED);
 let site;
 before(async () => {
-  site = await makeSite();
+  site = await Site.make('crash-shards', { vars: VARS });
 });
 after(async () => {
   await stopAll();
@@ -165,111 +158,5 @@ async function moves(mayGoOn) {
     await site.up();
     await site.ask('POST', '/admin/api/shards/move').catch(() => {});
     await pause(20);
-  }
-}
-
-async function makeSite() {
-  const { port, state, secrets, shared } = await openBank('crash-shards');
-  return new Site({ port, state: join(state, 'site'), shared, secrets });
-}
-
-/** The site and its desk with shards, its process group, and its disk. */
-class Site {
-  folder = inRoot('.wrangler', `crash-shards-${process.pid}`);
-  #state;
-  #token;
-  #options;
-  #origin;
-  #server = null;
-  #up = Promise.withResolvers();
-
-  constructor({ port, state, shared, secrets }) {
-    this.#state = state;
-    this.#token = secrets.ADMIN_TOKEN;
-    this.#origin = new URL(`http://127.0.0.1:${port}`);
-    this.disk = new Disk(state);
-    const configs = [this.#configOf('.', secrets), this.#configOf('desk', secrets)];
-    this.#options = { ...shared, name: 'Paid Once', configs, port, state, vars: VARS };
-  }
-
-  /** A configuration with shards, and without what is not here. */
-  #configOf(name, secrets) {
-    const folder = join(this.folder, name === '.' ? 'site' : name);
-    mkdirSync(folder, { recursive: true });
-    const back = name === '.' ? '../../..' : `../../../${name}`;
-    const script = name === '.' ? '' : 'script_name = "paid-once-demo"\n';
-    const migration =
-      name === '.' ? '\n[[env.demo.migrations]]\ntag = "v3"\nnew_sqlite_classes = ["ReadModelShard"]\n' : '';
-    const text = readFileSync(inRoot(name, 'wrangler.toml'), 'utf8')
-      .replace('"src/entry.mjs"', `"${back}/src/entry.mjs"`)
-      .replaceAll('directory = "build/', `directory = "${back}/build/`)
-      .replaceAll('migrations_dir = "', `migrations_dir = "${back}/`)
-      .replace(/\[\[env\.demo\.r2_buckets\]\]\n(?:\w.*\n)+/g, '');
-    const shards = `\n[[env.demo.durable_objects.bindings]]\nname = "SHARDS"\nclass_name = "ReadModelShard"\n${script}${migration}`;
-    writeFileSync(join(folder, 'wrangler.toml'), text + shards);
-    const lines = ['SIGNING_KEY', 'ADMIN_TOKEN'].map((secret) => `${secret}="${secrets[secret]}"\n`);
-    writeFileSync(join(folder, '.dev.vars.demo'), lines.join(''), { mode: 0o600 });
-    return join(folder, 'wrangler.toml');
-  }
-
-  async start({ isNew = false } = {}) {
-    const database = isNew ? 'DB' : undefined;
-    this.#server = await open({ ...this.#options, database });
-    this.#up.resolve(this.#origin);
-  }
-
-  up() {
-    return this.#up.promise;
-  }
-
-  /** kill -9 of all its processes at once. */
-  async kill() {
-    this.#up = Promise.withResolvers();
-    const server = this.#server;
-    this.#server = null;
-    server?.stop('SIGKILL');
-    await server?.ended;
-    this.disk.close();
-  }
-
-  async ask(method, path) {
-    const headers = { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' };
-    const answer = await send(this.#origin, path, {
-      method,
-      headers,
-      body: method === 'POST' ? '{}' : undefined,
-    });
-    if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`);
-    return JSON.parse(answer.text);
-  }
-
-  /** `GET /payments`, all pages. */
-  async list() {
-    const all = [];
-    for (;;) {
-      const after = all.length > 0 ? `&starting_after=${all.at(-1).id}` : '';
-      const { status, text } = await send(this.#origin, `/payments?limit=100${after}`, { headers: OWNER });
-      assert.equal(status, 200, text);
-      const page = JSON.parse(text);
-      all.push(...page.data);
-      if (!page.has_more) return all;
-    }
-  }
-
-  objects() {
-    return objectsIn(join(this.#state, 'v3', 'do', 'paid-once-demo-KeyObject'));
-  }
-
-  /** The rows that the shards have on disk. */
-  shards(table, sql) {
-    const folder = join(this.#state, 'v3', 'do', 'paid-once-demo-ReadModelShard');
-    const files = readdirSync(folder).filter(
-      (name) => name.endsWith('.sqlite') && name !== 'metadata.sqlite',
-    );
-    return files.flatMap((name) => rowsIn(join(folder, name), table, sql));
-  }
-
-  reaches(what, isThere) {
-    return until(what, isThere, { withinMs: ENDS_WITHIN_MS, everyMs: 100 });
   }
 }
