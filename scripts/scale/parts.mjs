@@ -8,7 +8,7 @@ const DAY_S = 86_400;
 const RECONCILIATION_REQUESTS = 6_000;
 const RUN_S = 300;
 const PAGE = 100;
-/** Lines of settlement files that a scheduled run closes and writes: a day of 8,640,000 takes 65 runs, as `npm run scale` plays it. */
+/** Lines of settlement files that a run, of one place or of all, closes and writes: a day of 8,640,000 takes 65 runs, as `npm run scale` plays it. */
 const SETTLEMENT_LINES = 133_000;
 /** Lines that a payment has there: its capture, and a refund or a dispute of one in fifty. */
 const LINES = 1.02;
@@ -33,6 +33,14 @@ const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
 export const RUN_STATEMENTS = 30;
 const PAGE_STATEMENTS = 2;
+/** Statements of D1 that the run of a shard takes in which nothing is new: counted by tests/worker/settlement-shards.test.mjs. */
+export const PLACE_STATEMENTS = 4;
+/** One more where payments may be old enough to leave. */
+const HISTORY_STATEMENTS = 1;
+/** After how long a shard is looked at in which nothing is open or was made: `PAUSE_MAX_MS` in desk/src/tasks/schedule.rs. */
+const QUIET_S = 1_800;
+/** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
+const PLACES_BEGUN = 1_000;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
 const BATCH = 20;
 
@@ -117,8 +125,17 @@ export function parts(budget, deployment, paymentsPerSecond) {
   const isolates = Math.max(1, paymentsPerSecond * assumed.isolatesPerPaymentPerSecond);
   const share = shards > 0 ? ofFullest(shops, shards, spread) : 1;
   const days = shards > 0 ? Math.min(hotDays, PERIODS[by].days) : hotDays;
-  const ofAll = 1 + shards * Math.max(1, Math.ceil(hotDays / PERIODS[by].days));
+  const places = Math.max(1, shards);
+  /** All that have rows, with those of the periods before. */
+  const allPlaces = 1 + shards * Math.max(1, Math.ceil(hotDays / PERIODS[by].days));
+  const areApart = tasks === 'object' && shards > 0;
+  const ofPlaces =
+    (places * PLACE_STATEMENTS) / RUN_S +
+    ((allPlaces - places) * (PLACE_STATEMENTS + HISTORY_STATEMENTS)) / QUIET_S;
   const stored = paymentsPerSecond * busy * DAY_S * days * assumed.readModelBytesPerPayment;
+  const ofReconciliation =
+    (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) * RUN_STATEMENTS) / RUN_S +
+    pages * PAGE_STATEMENTS;
   // Of an object an isolate may learn what it has known for half of the time already; and the object asks D1 once in that half.
   const registry =
     accountsCache === 'object'
@@ -196,12 +213,23 @@ export function parts(budget, deployment, paymentsPerSecond) {
         ]
       : []),
     part(
-      'settlement files, a run',
+      `settlement files, a run of ${areApart ? 'one place' : 'all places'}`,
       'lines',
-      paymentsPerSecond * busy * LINES * RUN_S,
+      paymentsPerSecond * busy * LINES * RUN_S * (areApart ? share : 1),
       SETTLEMENT_LINES,
-      'more deployments: one run writes the files of all shops',
+      'shards, with the binding TASKS: each has runs of its own',
     ),
+    ...(areApart
+      ? [
+          part(
+            'runs of places: until all shards of a new period have begun',
+            'minutes',
+            (Math.ceil((1 + shards) / PLACES_BEGUN) * RUN_S) / 60,
+            LAG_MAX_MIN,
+            'fewer shards a period',
+          ),
+        ]
+      : []),
     part(
       'places that a page of a list asks for the newest',
       'places',
@@ -212,7 +240,7 @@ export function parts(budget, deployment, paymentsPerSecond) {
     part(
       'places that counts of the desk, and tasks of one run for all, ask',
       'places',
-      ofAll,
+      allPlaces,
       PLACES,
       'the newest are asked, and it says so; the reconciliation stops with an error: fewer shards a period, or longer ones',
     ),
@@ -240,11 +268,21 @@ export function parts(budget, deployment, paymentsPerSecond) {
     part(
       'reconciliation of all shops: statements of D1',
       'statements/s',
-      (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) * RUN_STATEMENTS) / RUN_S +
-        pages * PAGE_STATEMENTS,
+      ofReconciliation,
       assumed.readModelReadsPerSecond,
       'more deployments: all shops have one D1',
     ),
+    ...(areApart
+      ? [
+          part(
+            'runs of all accounts and places: statements of D1',
+            'statements/s',
+            ofReconciliation + ofPlaces,
+            assumed.readModelReadsPerSecond,
+            'more deployments, or fewer days until history leaves: all places have one D1',
+          ),
+        ]
+      : []),
   ];
 }
 

@@ -88,6 +88,18 @@ test('objects that read the registry for all isolates keep it from D1, and are e
   assert.equal(one.load, 0.2, 'a name is read again when its time is over');
 });
 
+test('each place settles by itself where tasks have objects, and all of them share D1', () => {
+  const isOver = (deployment, what) =>
+    over(parts(budget, { ...large, ...deployment }, 10_000)).some(({ name }) => name.includes(what));
+  assert.equal(isOver({}, 'settlement files, a run of one place'), false);
+  assert.ok(isOver({ tasks: 'cron' }, 'settlement files, a run of all places'));
+  assert.ok(isOver({ shards: 10 }, 'settlement files, a run of one place'));
+  for (const what of ['shards of a new period', 'accounts and places: statements of D1']) {
+    assert.equal(isOver({ hotDays: 90 }, what), false, what);
+    assert.ok(isOver({ shards: 20_000, hotDays: 90 }, what), what);
+  }
+});
+
 test('at its ceiling a part is just within its limit', () => {
   for (const [position, { name }] of parts(budget, small, 1).entries()) {
     const most = ceiling(budget, small, position);

@@ -6,10 +6,12 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
+import { PLACE_STATEMENTS } from '../../scripts/scale/parts.mjs';
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
 import { startSite } from './support/harness.mjs';
-import { readModel } from './support/readmodel.mjs';
+import { objectOf, placeRuns, readModel } from './support/readmodel.mjs';
 import { shards, workersWithShards } from './support/shards.mjs';
+import { folder, sent } from './support/statements.mjs';
 import { until } from './support/until.mjs';
 
 const DAY_MS = 86_400_000;
@@ -247,3 +249,31 @@ for (const tasks of [true, false])
       assert.equal(answer.status, 200, await answer.text());
     });
   });
+
+// Where statements are collected shards tell of theirs, too.
+test(
+  'a run of a shard in which nothing is new sends D1 as many statements as `npm run scale` takes it to',
+  { skip: Boolean(folder) },
+  async (t) => {
+    const workers = workersWithShards({ secrets, buckets: ['SETTLEMENT', 'HISTORY'] });
+    const site = await startSite({ workers, looksAtStatements: true });
+    t.after(() => site.close());
+    const model = readModel(site);
+    await shards(site).lay(1, { from_ms: last - 40 * DAY_MS });
+    await model.run('INSERT INTO shards (name, made_at_ms) VALUES (?, 1)', SHARDS[0]);
+    await model.tick();
+    const task = `place:${SHARDS[0]}`;
+    const object = await objectOf(site, task);
+    const ranAt = async () => (await placeRuns(model.all)).find((run) => run.task === task).at_ms;
+    const counts = [];
+    // Whatever else goes on is in some of them, and not in all.
+    for (let run = 0; run < 4; run += 1) {
+      const [before, seen] = [await ranAt(), site.logs().length];
+      await object.hurry();
+      await until('it has run', async () => (await ranAt()) > before);
+      counts.push(sent(site.logs().slice(seen)).length);
+    }
+    t.diagnostic(`${counts}`);
+    assert.equal(Math.min(...counts), PLACE_STATEMENTS, `${counts}`);
+  },
+);
