@@ -2,4 +2,4 @@
 CREATE INDEX runs_failing_places ON runs (at_ms)
     WHERE task > 'place:' AND task < 'place:~' AND result ->> '$.error' IS NOT NULL;
 -- The shards that have runs: those at rest have none.
-CREATE INDEX shards_awake ON shards (name) WHERE rests_since_ms IS NULL;
+CREATE INDEX shards_awake_by_name ON shards (name) WHERE rests_since_ms IS NULL;

@@ -290,8 +290,9 @@ fn periods_of(day: &str) -> BTreeSet<String> {
 /// A name behind which all shards are in which these may be; `None` where they may be in any.
 fn newest(sought: &[Sought]) -> Option<ShardName> {
     let days: Option<Vec<&str>> = sought.iter().map(|one| one.day.as_deref()).collect();
-    let month = days?.into_iter().max()?.get(..MONTH)?.to_owned();
-    Some(ShardName { period: month, layout_id: u64::MAX, slot: u32::MAX })
+    let month = days?.into_iter().max()?.get(..MONTH)?;
+    // Behind the end of the month, whatever the layout is called.
+    Some(ShardName { period: format!("{month}~"), layout_id: 0, slot: 0 })
 }
 
 /// Those of D1's that are moved, or will be: the days on which they were made, each with all their ids.

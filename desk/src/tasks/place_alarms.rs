@@ -33,7 +33,7 @@ const TASKS: [&str; 4] = ["sweep", "settle", "history", "forget"];
 
 /// The shards after `?1` that are not at rest and of which no run was heard since `?2`, at most `?3`, and when they were heard of.
 const LATE: &str = "SELECT name, ran_at_ms FROM (SELECT name, (SELECT max(at_ms) FROM runs WHERE task = 'place:' || name) AS ran_at_ms
-        FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL AND name > ?1)
+        FROM shards INDEXED BY shards_awake_by_name WHERE rests_since_ms IS NULL AND name > ?1)
      WHERE coalesce(ran_at_ms, 0) < ?2 ORDER BY name LIMIT ?3";
 
 /// Whether each place has runs of its own.
