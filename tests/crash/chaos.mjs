@@ -22,7 +22,7 @@ export const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 
 
 const LOOK_EVERY_MS = 100;
 /** Lease, quiet time, and the pauses after a provider that failed: they double with each send. */
-const ENDS_WITHIN_MS = 180_000;
+const ENDS_WITHIN_MS = 600_000;
 /** Of all who begin, so many at most are not done. On a slow machine the others come later. */
 const UNFINISHED_MAX = 25;
 

@@ -55,7 +55,7 @@ const CONFIRM_MS = 2_500;
 const NEVER_MS = 3_600_000;
 /** How soon it looks there first. */
 const OUTBOX_MS = 1_000;
-const ENDS_WITHIN_MS = 180_000;
+const ENDS_WITHIN_MS = 600_000;
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';

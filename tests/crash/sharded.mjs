@@ -12,7 +12,7 @@ import { objectsIn, rowsIn } from '../witness/objects.mjs';
 import { until } from '../worker/support/until.mjs';
 import { openBank } from './bank.mjs';
 
-const ENDS_WITHIN_MS = 180_000;
+const ENDS_WITHIN_MS = 600_000;
 
 /** The site and its desk with shards, its process group, and its disk. */
 export class Site {

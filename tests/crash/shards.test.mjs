@@ -79,6 +79,9 @@ test('a move that is killed again and again loses nothing and doubles nothing', 
   for (let life = 0; life < KILLS; life += 1) {
     await site.start();
     await pause(dice.between(...LIFE_MS));
+    // On a slow machine these lives may be over before anything is moved: the last one is not.
+    if (life === KILLS - 1)
+      await site.reaches('something is moved', () => count('payments', fromMs) < wereIn);
     await site.kill();
     left.push(count('payments', fromMs));
   }

@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 
-export async function until(what, condition, { withinMs = 60_000, everyMs = 15 } = {}) {
+export async function until(what, condition, { withinMs = 240_000, everyMs = 15 } = {}) {
   const since = Date.now();
   for (;;) {
     const found = await condition();
