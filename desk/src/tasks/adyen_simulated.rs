@@ -94,8 +94,10 @@ impl World {
     /// In shards, to which the payments of D1 are being moved.
     fn over_shards(seed: u64, protection: Protection) -> Self {
         let period = if seed % 3 == 2 { Period::Day } else { Period::Month };
+        // Names are compared as texts: g2 comes behind g10.
+        let layout_id = 1 + seed % 2;
         let layout = Layout {
-            layout_id: 1,
+            layout_id,
             from_ms: SHARDS_FROM_MS,
             slots: 5,
             period,
@@ -104,8 +106,8 @@ impl World {
             moved_at_ms: Some(SHARDS_FROM_MS),
         };
         let world = Self::new(seed, vec![layout], protection);
-        let sql = "INSERT INTO shard_layouts (layout_id, from_ms, slots, spread, moved_since_ms, moved_at_ms, made_at_ms) VALUES (1, ?1, 5, '{}', 0, ?1, 1)";
-        world.d1.execute(sql, [SHARDS_FROM_MS.cast_signed()]).unwrap();
+        let sql = "INSERT INTO shard_layouts (layout_id, from_ms, slots, spread, moved_since_ms, moved_at_ms, made_at_ms) VALUES (?2, ?1, 5, '{}', 0, ?1, 1)";
+        world.d1.execute(sql, [SHARDS_FROM_MS, layout_id].map(u64::cast_signed)).unwrap();
         world
     }
 
