@@ -466,9 +466,12 @@ fn reports_over_several_places_give_the_breaks_of_one_wherever_runs_are_broken_o
     assert!(waited.iter().any(|why| why.contains("it is down")), "{waited:?}");
 }
 
+/// The seeds in which the rarest is found, played first; one that shows nothing any more is only useless.
+const MISSED_IN: [u64; 3] = [78, 87, 111];
+
 fn is_found(protection: Protection) -> bool {
     let expected = expected();
-    (1..=150).any(|seed| !played(seed, protection).wrong(&expected).is_empty())
+    MISSED_IN.into_iter().chain(1..=150).any(|seed| !played(seed, protection).wrong(&expected).is_empty())
 }
 
 #[test]
