@@ -108,8 +108,10 @@ pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db>
         let sql = "INSERT INTO shards (name, made_at_ms) SELECT value, ?2 FROM json_each(?1)
              WHERE NOT EXISTS (SELECT 1 FROM shards WHERE name = ?3) ON CONFLICT (name) DO NOTHING";
         let values = vec![serde_json::to_string(&names)?.into(), now_ms().into(), name.as_str().into()];
-        d1.run(sql, values).await?;
-        WRITTEN_DOWN.with_borrow_mut(|known| known.extend(names));
+        let is_first = d1.run(sql, values).await? > 0;
+        // Where this one was there already the others need not be: whoever wrote it may have gone by other layouts, or by another clock.
+        let sure = if is_first { names } else { vec![name.clone()] };
+        WRITTEN_DOWN.with_borrow_mut(|known| known.extend(sure));
     }
     Ok(Db::shard(env, &name))
 }
