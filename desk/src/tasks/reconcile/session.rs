@@ -19,7 +19,7 @@ use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
 use runtime::db::{self, Db, Statement};
-use runtime::places::ReadModel;
+use runtime::places::{ReadModel, is_bound};
 
 /// How many breaks one statement writes: a value of D1 has at most 2 MB.
 const BREAKS_AT_ONCE: usize = 1_000;
@@ -204,11 +204,23 @@ impl Reconciliation {
         sql: &str,
         values: Vec<db::Value>,
     ) -> Result<Vec<T>> {
-        self.count_queries(1);
-        let rows = self.model.rows(sql, values).await?;
-        match self.model.missing() {
+        let answers = self.in_each(async |db: Db| db.rows(sql, values.clone()).await).await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Asks D1 and all shards, each of which must answer.
+    async fn in_each<T>(&mut self, ask: impl AsyncFn(Db) -> Result<T>) -> Result<Vec<T>> {
+        self.count_queries(1 + usize::from(is_bound(&self.env)));
+        // What an earlier one has read of the directory may be older than what D1 answers now.
+        let model = ReadModel::of(&self.env);
+        let shards = async || {
+            let shards = model.places().await?.into_iter().filter(|db| db.name().is_some()).collect();
+            Ok(model.each(shards, &ask).await?.into_iter().map(|(_, answer)| answer).collect())
+        };
+        let answers = d1_first(ask(self.db.clone()), shards).await?;
+        match model.missing() {
             Some(missing) => Err(Error::RustError(missing)),
-            None => Ok(rows),
+            None => Ok(answers),
         }
     }
 
@@ -290,14 +302,9 @@ impl Reconciliation {
         }
         self.count_queries(statements.len() + marks.len());
         if !marks.is_empty() {
-            let shards = self.model.places().await?.into_iter().filter(|db| db.name().is_some()).collect();
-            self.model.each(shards, async |db: Db| db.batch(marks.clone()).await).await?;
-            // Without the mark a payment would seem to be missing there: the list is read again.
-            if let Some(missing) = self.model.missing() {
-                return Err(Error::RustError(missing));
-            }
+            // Without the mark a payment would seem to be missing there: if a shard does not answer, the list is read again.
+            self.in_each(async |db: Db| db.batch(marks.clone()).await).await?;
         }
-        statements.extend(marks);
         if !statements.is_empty() {
             self.db.batch(statements).await?;
         }
@@ -322,6 +329,17 @@ impl Reconciliation {
     }
 }
 
+/// Asks D1, and only then which shards there are, and those. In this order nothing is missed that the mover takes from D1 to a shard meanwhile, also
+/// to one that is new: it is in the shard before it leaves D1.
+async fn d1_first<T>(
+    d1: impl Future<Output = Result<T>>,
+    shards: impl AsyncFnOnce() -> Result<Vec<T>>,
+) -> Result<Vec<T>> {
+    let mut answers = vec![d1.await?];
+    answers.extend(shards().await?);
+    Ok(answers)
+}
+
 /// Each payment once: while it is moved it may stand in two places.
 pub(super) fn newest(mut rows: Vec<LocalRecord>) -> Vec<LocalRecord> {
     rows.sort_by_key(|row| Reverse(row.updated_at_ms));
@@ -332,4 +350,75 @@ pub(super) fn newest(mut rows: Vec<LocalRecord>) -> Vec<LocalRecord> {
 
 fn id(found: &Break) -> String {
     found.id(Provider::Stripe.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use futures_util::future::ready;
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    /// A payment, and whether it has the mark, by place.
+    type Places = RefCell<BTreeMap<&'static str, bool>>;
+
+    /// The mover writes to a new shard, and only then deletes in D1 what is as it has read it.
+    fn move_all(places: &Places) {
+        let mut places = places.borrow_mut();
+        if let Some(marked) = places.remove("D1") {
+            places.insert("new shard", marked);
+        }
+    }
+
+    fn mark(places: &Places, place: &'static str) -> bool {
+        places.borrow_mut().get_mut(place).map(|marked| *marked = true).is_some()
+    }
+
+    fn shards(places: &Places) -> Vec<&'static str> {
+        places.borrow().keys().copied().filter(|place| *place != "D1").collect()
+    }
+
+    #[test]
+    fn a_payment_that_is_moved_meanwhile_is_found_and_keeps_its_mark() {
+        for is_moved_first in [true, false] {
+            let places: Places = RefCell::new(BTreeMap::from([("D1", false)]));
+            if is_moved_first {
+                move_all(&places);
+            }
+            let d1 = async {
+                let found = mark(&places, "D1");
+                move_all(&places);
+                Ok(found)
+            };
+            let asked = async || Ok(shards(&places).into_iter().map(|shard| mark(&places, shard)).collect());
+            let found = d1_first(d1, asked).now_or_never().unwrap().unwrap();
+            assert!(found.contains(&true));
+            assert_eq!(*places.borrow(), BTreeMap::from([("new shard", true)]));
+        }
+    }
+
+    /// The control: in the other order, and by a directory that was read before, it seems to be unknown and has no mark.
+    #[test]
+    fn in_another_order_it_would_be_missed() {
+        for is_order_other in [true, false] {
+            let places: Places = RefCell::new(BTreeMap::from([("D1", false)]));
+            let known = shards(&places);
+            let in_shards = || known.iter().map(|shard| mark(&places, shard)).collect::<Vec<_>>();
+            let found = if is_order_other {
+                let mut found = in_shards();
+                move_all(&places);
+                found.push(mark(&places, "D1"));
+                found
+            } else {
+                move_all(&places);
+                d1_first(ready(Ok(mark(&places, "D1"))), async || Ok(in_shards()))
+                    .now_or_never()
+                    .unwrap()
+                    .unwrap()
+            };
+            assert!(!found.contains(&true));
+            assert_eq!(*places.borrow(), BTreeMap::from([("new shard", false)]));
+        }
+    }
 }
