@@ -45,6 +45,7 @@ export function miniflareWorkers({ unstable_getMiniflareWorkerOptions: read }) {
       'src/accounts/cache_object.mjs',
       'src/accounts/row_cache.mjs',
       'src/shard.mjs',
+      'src/verbatim.mjs',
       'build/migrations.mjs',
     ]),
     worker('paid-once-simulator', 'simulator', []),

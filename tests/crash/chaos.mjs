@@ -113,6 +113,7 @@ export class Chaos {
         'src/accounts/cache_object.mjs',
         'src/accounts/row_cache.mjs',
         'src/shard.mjs',
+        'src/verbatim.mjs',
         'build/migrations.mjs',
         'build/index.js',
         'build/index_bg.wasm',
