@@ -133,8 +133,12 @@ export class Chaos {
 
   async end() {
     this.clients?.stop();
-    await this.worker?.close();
-    await this.provider?.close();
+    try {
+      await this.worker?.close();
+    } finally {
+      // Also where the Worker ended by itself: else the test would not end.
+      await this.provider?.close();
+    }
   }
 
   /**
