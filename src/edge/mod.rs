@@ -27,7 +27,6 @@ mod handle;
 mod info;
 mod keys;
 mod payments;
-
 mod webhooks;
 
 pub use handle::handle;

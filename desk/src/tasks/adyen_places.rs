@@ -286,6 +286,7 @@ fn periods_of(day: &str) -> BTreeSet<String> {
     let longer = [day.get(..MONTH).unwrap_or(day), day].map(str::to_owned);
     hours.chain(longer).collect()
 }
+
 /// A name behind which all shards are in which these may be; `None` where they may be in any.
 fn newest(sought: &[Sought]) -> Option<ShardName> {
     let days: Option<Vec<&str>> = sought.iter().map(|one| one.day.as_deref()).collect();
