@@ -98,7 +98,7 @@ impl RowCache {
 }
 
 /// Which of so many objects knows of a name: the same one for all isolates.
-fn number_of(name: &str, objects: u32) -> u32 {
+pub fn number_of(name: &str, objects: u32) -> u32 {
     let [a, b, c, d, ..] = digest(&[name.as_bytes()]);
     u32::from_be_bytes([a, b, c, d]) % objects.max(1)
 }

@@ -92,13 +92,18 @@ pub enum Ended {
 }
 
 /// When the next run is due, in ms since the epoch, after one that began at `began_ms` and is over at `now_ms`. So many in a row have failed.
-pub fn next_run_ms(began_ms: u64, now_ms: u64, ended: Ended, failures: u32) -> u64 {
+///
+/// A pause is a tenth shorter or longer, as `permille` says (a random number from 0 to 1000), or up to a fifth shorter where it may be no longer. What
+/// begins together, as the shards of each day do at midnight, would else ask D1 at the same moment for ever.
+pub fn next_run_ms(began_ms: u64, now_ms: u64, ended: Ended, failures: u32, permille: u16) -> u64 {
     let pause_ms = match ended {
         Ended::Done => INTERVAL_MS,
         Ended::Quiet => PAUSE_MAX_MS,
-        Ended::Failed => (INTERVAL_MS << failures.saturating_sub(1).min(8)).min(PAUSE_MAX_MS),
+        Ended::Failed => INTERVAL_MS << failures.saturating_sub(1).min(8),
     };
-    began_ms.saturating_add(pause_ms).max(now_ms)
+    let longest_ms = (pause_ms.saturating_add(pause_ms / 10)).min(PAUSE_MAX_MS);
+    let shorter_ms = longest_ms / 5 * u64::from(1000 - permille.min(1000)) / 1000;
+    began_ms.saturating_add(longest_ms - shorter_ms).max(now_ms)
 }
 
 #[cfg(test)]
@@ -139,10 +144,26 @@ mod tests {
 
     #[test]
     fn runs_that_fail_come_more_rarely_and_a_long_run_is_followed_at_once() {
-        let pauses = [1, 2, 3, 4, 5, u32::MAX].map(|failures| next_run_ms(7, 8, Ended::Failed, failures) - 7);
-        assert_eq!(pauses, [300_000, 600_000, 1_200_000, 1_800_000, 1_800_000, 1_800_000]);
-        assert_eq!(next_run_ms(7, 8, Ended::Done, 0), 300_007);
-        assert_eq!(next_run_ms(7, 8, Ended::Quiet, 0), 1_800_007);
-        assert_eq!(next_run_ms(7, 400_007, Ended::Done, 0), 400_007);
+        let pause = |ended, failures, permille| next_run_ms(7, 8, ended, failures, permille) - 7;
+        let pauses = [1, 2, 3, 4, 5, u32::MAX].map(|failures| pause(Ended::Failed, failures, 1000));
+        assert_eq!(pauses, [330_000, 660_000, 1_320_000, 1_800_000, 1_800_000, 1_800_000]);
+        assert_eq!(pause(Ended::Done, 0, 1000), 330_000);
+        assert_eq!(pause(Ended::Quiet, 0, 1000), PAUSE_MAX_MS);
+        assert_eq!(next_run_ms(7, 400_007, Ended::Done, 0, 0), 400_007);
+    }
+
+    #[test]
+    fn pauses_are_of_different_lengths_within_their_bounds() {
+        let pause = |ended, permille| next_run_ms(7, 8, ended, 0, permille) - 7;
+        let mut before = (0, 0);
+        for permille in 0..=1000 {
+            let pauses = (pause(Ended::Done, permille), pause(Ended::Quiet, permille));
+            assert!(before.0 < pauses.0 && before.1 < pauses.1);
+            assert!(pauses.1 <= PAUSE_MAX_MS, "a later alarm would count as lost");
+            before = pauses;
+        }
+        assert_eq!(pause(Ended::Done, 0), 264_000);
+        assert_eq!(pause(Ended::Done, 500), 297_000, "about every five minutes");
+        assert_eq!(pause(Ended::Done, u16::MAX), 330_000);
     }
 }

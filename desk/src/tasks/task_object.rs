@@ -22,7 +22,7 @@ use super::schedule::{Ended, INTERVAL_MS, ScheduledTask, Wake, next_run_ms};
 use super::{alarms, place_runs, reconcile};
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::{metrics, now_ms};
+use runtime::{metrics, now_ms, random};
 
 /// Where an object keeps what it runs.
 const STORED: &str = "task";
@@ -120,7 +120,7 @@ impl Parts {
         }
         let at_ms = match self.is_wanted.get() {
             true => now_ms(),
-            false => next_run_ms(began_ms, now_ms(), ended, failures),
+            false => next_run_ms(began_ms, now_ms(), ended, failures, random::permille()),
         };
         self.set_alarm(at_ms).await
     }
