@@ -11,7 +11,7 @@ import { PAGES } from './support/desk-pages.mjs';
 import { root, startSite } from './support/harness.mjs';
 import { largeShop } from './support/large-shop.mjs';
 import { readModel } from './support/readmodel.mjs';
-import { sent, shape } from './support/statements.mjs';
+import { sent, shape, shapesOf } from './support/statements.mjs';
 
 const collected = JSON.parse(readFileSync(new URL('support/statements.json', import.meta.url), 'utf8'));
 
@@ -175,8 +175,7 @@ before(async () => {
   site = await startSite({ looksAtStatements: true, secrets: { ADMIN_TOKEN } });
   for (const path of PAGES) await look(path);
   await readModel(site).tick();
-  const here = sent(site.logs()).map(({ sql }) => shape(sql));
-  const known = [...new Set([...collected, ...here])];
+  const known = [...shapesOf(site.logs()).union(new Set(collected))];
   const asTheyAre = literals().map(({ text }) => shape(text));
   const others = asTheyAre.filter(
     (text) => !/\{\w*\}/.test(text) && !known.some((sql) => sql.includes(text)),

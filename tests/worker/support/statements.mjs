@@ -12,7 +12,7 @@ const MARK = 'read model: ';
 
 /**
  * A Worker as the harness takes it, with the entry that looks. `read` reads its configuration. `tellsEach` says whether it tells of a statement
- * each time, or once: what a test asks of a binding stops this process until the runtime answers, nobody reads the runtime's log meanwhile, and a
+ * each time, later without its text, or once: what a test asks of a binding stops this process until the runtime answers, nobody reads the runtime's log meanwhile, and a
  * runtime that has written as much as the pipe holds stops, too, for good.
  */
 export function seen(worker, root, read, tellsEach) {
@@ -41,9 +41,10 @@ function entry(main, name, root, tellsEach) {
 const told = new Set();
 const tell = (sql, rows) => {
   const about = String(sql).replace(/\\d{6,}/g, '0');
-  if (!${tellsEach} && told.has(about)) return;
+  const isKnown = told.has(about);
+  if (!${tellsEach} && isKnown) return;
   told.add(about);
-  console.log(${JSON.stringify(MARK)} + JSON.stringify([sql, rows]));
+  console.log(${JSON.stringify(MARK)} + JSON.stringify([isKnown ? '' : sql, rows]));
 };
 const texts = new WeakMap();
 const database = Object.getPrototypeOf(env.DB);
@@ -78,7 +79,7 @@ export { default } from ${path};
   return file;
 }
 
-/** What the Workers have sent, by their logs: each statement, and how many rows it read. */
+/** What the Workers have sent, by their logs: each statement, which is empty if it was told of before, and how many rows it read. */
 export const sent = (logs) =>
   logs
     .filter(({ message }) => message.startsWith(MARK))
@@ -93,9 +94,17 @@ export const shape = (sql) =>
     .replace(/\b\d{6,}\b/g, '0')
     .replace(/\b(LIMIT|OFFSET) \d+/g, '$1 1');
 
+/** The statements that these logs tell of, each once. */
+export const shapesOf = (logs) =>
+  new Set(
+    sent(logs)
+      .filter(({ sql }) => sql)
+      .map(({ sql }) => shape(sql)),
+  );
+
 /** Keeps what these logs say, for the run that asks for it. */
 export function keep(logs) {
   mkdirSync(folder, { recursive: true });
-  const shapes = new Set(sent(logs).map(({ sql }) => shape(sql)));
+  const shapes = shapesOf(logs);
   writeFileSync(join(folder, `${process.pid}-${process.hrtime.bigint()}.json`), JSON.stringify([...shapes]));
 }
