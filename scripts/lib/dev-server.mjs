@@ -5,7 +5,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 
 import { inRoot } from './paths.mjs';
-import { ask, runStep, start } from './run.mjs';
+import { migrate } from './read-model.mjs';
+import { ask, start } from './run.mjs';
 import { Stop, say, step } from './say.mjs';
 
 const host = '127.0.0.1';
@@ -172,16 +173,6 @@ async function launch({
   early.filter(isNews).forEach((line) => say(plain(line)));
   print = (line) => line.trim() && shows(line) && say(plain(line));
   return { server };
-}
-
-/** Brings a local database up to date. */
-async function migrate({ database, config, env, state }) {
-  const where = ['--local', '--config', config, '--persist-to', state];
-  const which = env.flatMap((environment) => ['--env', environment]);
-  await runStep('the read model', 'wrangler', ['d1', 'migrations', 'apply', database, ...where, ...which], {
-    cwd: inRoot(),
-    timeoutMs: readyWithinMs,
-  });
 }
 
 /** The demo's secrets: this machine's own, kept so that forms and logins of before a restart stay valid. Gives them. */

@@ -19,8 +19,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import { send } from '../../crates/once-testing/kill/kill.mjs';
 import { open } from '../../scripts/lib/dev-server.mjs';
-import { inRoot } from '../../scripts/lib/paths.mjs';
-import { endOnSignals, run, stopAll } from '../../scripts/lib/run.mjs';
+import { migrate } from '../../scripts/lib/read-model.mjs';
+import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { Disk } from '../witness/disk.mjs';
 import { rng } from '../witness/rng.mjs';
 import { until } from '../worker/support/until.mjs';
@@ -47,19 +47,7 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
   const { between } = rng(SEED);
   const { port, bank, state, shared } = await openBank('crash-reconcile');
   const made = await madeElsewhere(bank);
-  const where = [
-    '--local',
-    '--config',
-    'wrangler.toml',
-    '--env',
-    'demo',
-    '--persist-to',
-    join(state, 'site'),
-  ];
-  const { ok, lines } = await run('wrangler', ['d1', 'migrations', 'apply', 'DB', ...where], {
-    cwd: inRoot(),
-  });
-  assert.ok(ok, lines.join('\n'));
+  await migrate({ database: 'DB', config: 'wrangler.toml', env: ['demo'], state: join(state, 'site') });
 
   const disk = new Disk(join(state, 'site'));
   let server;

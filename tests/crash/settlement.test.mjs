@@ -21,8 +21,8 @@ import { setImmediate as turn, setTimeout as pause } from 'node:timers/promises'
 
 import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
 import { freePorts } from '../../scripts/lib/lab.mjs';
-import { inRoot } from '../../scripts/lib/paths.mjs';
-import { endOnSignals, run, stopAll } from '../../scripts/lib/run.mjs';
+import { migrate } from '../../scripts/lib/read-model.mjs';
+import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { Disk } from '../witness/disk.mjs';
 import { rng } from '../witness/rng.mjs';
 import { SEED } from './chaos.mjs';
@@ -63,11 +63,7 @@ before(async () => {
   process.env.WRANGLER_REGISTRY_PATH = join(directory, 'registry');
   operator = { authorization: `Bearer ${makeSecrets().ADMIN_TOKEN}` };
   ({ port } = await freePorts());
-  const where = ['--local', '--config', 'wrangler.toml', '--env', 'demo', '--persist-to', empty];
-  const { ok, lines } = await run('wrangler', ['d1', 'migrations', 'apply', 'DB', ...where], {
-    cwd: inRoot(),
-  });
-  assert.ok(ok, lines.join('\n'));
+  await migrate({ database: 'DB', config: 'wrangler.toml', env: ['demo'], state: empty });
 });
 after(() => stopAll());
 
