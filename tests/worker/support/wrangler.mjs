@@ -4,6 +4,11 @@ import { readFileSync } from 'node:fs';
 import { createRequire, enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
+// What wrangler has for people who look at a Worker: a page of everything stored, and a trace of each request, kept in a database. Both cost each
+// start and each request a fifth of the runtime's time.
+process.env.X_LOCAL_EXPLORER ??= 'false';
+process.env.X_LOCAL_OBSERVABILITY ??= 'false';
+
 // Compiled once, not in each process. And required, not imported: Node would first read its 15 MB for names of exports.
 enableCompileCache(fileURLToPath(new URL('../../../.wrangler/compiled', import.meta.url)));
 const require = createRequire(import.meta.url);
