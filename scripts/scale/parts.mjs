@@ -33,6 +33,12 @@ const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
 export const RUN_STATEMENTS = 30;
 const PAGE_STATEMENTS = 2;
+/** Those that it takes more where there are shards: how far its round is, the next ones, and how far it has come, four times. */
+const ROUND_STATEMENTS = 6;
+/** Shards that a run asks for what is late or in no list: `SHARDS_MAX` in desk/src/tasks/reconcile/rounds.rs. */
+const ROUND_SHARDS = 1_000;
+/** After how long money that has not moved is late: a round of all shards takes no longer. */
+const ROUND_MAX_MIN = 1_440;
 /** Statements of D1 that the run of a shard takes in which nothing is new: counted by tests/worker/settlement-shards.test.mjs. */
 export const PLACE_STATEMENTS = 4;
 /** One more where payments may be old enough to leave. */
@@ -134,7 +140,9 @@ export function parts(budget, deployment, paymentsPerSecond) {
     ((allPlaces - places) * (PLACE_STATEMENTS + HISTORY_STATEMENTS)) / QUIET_S;
   const stored = paymentsPerSecond * busy * DAY_S * days * assumed.readModelBytesPerPayment;
   const ofReconciliation =
-    (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) * RUN_STATEMENTS) / RUN_S +
+    (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) *
+      (RUN_STATEMENTS + (shards > 0 ? ROUND_STATEMENTS : 0))) /
+      RUN_S +
     pages * PAGE_STATEMENTS;
   // Of an object an isolate may learn what it has known for half of the time already; and the object asks D1 once in that half.
   const registry =
@@ -242,7 +250,7 @@ export function parts(budget, deployment, paymentsPerSecond) {
       'places',
       allPlaces,
       PLACES,
-      'the newest are asked, and it says so; the reconciliation stops with an error: fewer shards a period, or longer ones',
+      'the newest are asked, and it says so; look-ups of the reconciliation stop with an error: fewer shards a period, or longer ones',
     ),
     part(
       'reconciliation of one shop',
@@ -265,6 +273,22 @@ export function parts(budget, deployment, paymentsPerSecond) {
       LAG_MAX_MIN,
       'the binding TASKS: an object for each shop',
     ),
+    ...(shards > 0
+      ? [
+          part(
+            'reconciliation: a round of all shards, for what is late or in no list',
+            'minutes',
+            (Math.ceil(
+              (allPlaces - 1) /
+                (ROUND_SHARDS / (tasks === 'object' ? 1 : 1 + Math.min(shops - 1, SHOPS_A_RUN))),
+            ) *
+              RUN_S) /
+              60,
+            ROUND_MAX_MIN,
+            'fewer shards a period, or longer ones; keys of its own for each shop: its round is of its own shards',
+          ),
+        ]
+      : []),
     part(
       'reconciliation of all shops: statements of D1',
       'statements/s',

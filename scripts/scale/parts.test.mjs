@@ -76,6 +76,15 @@ test('an object for each shop ends what the runs of the cron share, and all shop
   assert.ok(isOver({ shops: 100_000 }, 10, 'statements of D1'));
 });
 
+test('a round of all shards ends within a day, unless there are too many for one shop', () => {
+  const round = (deployment) =>
+    parts(budget, { ...large, ...deployment }, 10_000).find(({ name }) => name.includes('a round of all'));
+  assert.equal(round({}).load, 220, 'three hours and forty minutes of 43,200');
+  assert.deepEqual(over([round({}), round({ by: 'hour', shards: 100, spread: 1 })]), []);
+  assert.equal(over([round({ hotDays: 700 })]).length, 1);
+  assert.equal(round({ shards: 0 }), undefined);
+});
+
 test('objects that read the registry for all isolates keep it from D1, and are enough of them', () => {
   const isOver = (deployment, payments, what) =>
     over(parts(budget, { ...large, ...deployment }, payments)).some(({ name }) => name.includes(what));

@@ -38,6 +38,7 @@ const SMALL = {
   cursors: 'one row for each list of an account at a provider',
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',
+  reconcile_rounds: 'one row for each set of books',
   report_searches:
     'payments of a report of Adyen that are not found yet, or are unknown: those are looked for again',
   settlement_closings: 'one row a day',

@@ -80,17 +80,34 @@ impl Db {
 
     /// The same. Gives how many rows each has changed.
     pub async fn batch_changes(&self, statements: Vec<Statement>) -> Result<Vec<usize>> {
+        Ok(self.results(statements).await?.into_iter().map(|(changes, _)| changes).collect())
+    }
+
+    /// The same. Gives also the rows of the last one.
+    pub async fn batch_rows<T: DeserializeOwned>(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<(Vec<usize>, Vec<T>)> {
+        let results = self.results(statements).await?;
+        let rows = results.last().map_or_else(|| Ok(Vec::new()), |(_, rows)| rows.read())?;
+        Ok((results.into_iter().map(|(changes, _)| changes).collect(), rows))
+    }
+
+    /// Runs all of them, or none. Gives of each how many rows it changed, and its own.
+    async fn results(&self, statements: Vec<Statement>) -> Result<Vec<(usize, RawRows)>> {
         match &self.0 {
             Place::D1(d1) => {
                 let prepared = statements.into_iter().map(|one| prepared(d1, &one.sql, one.values));
-                let changed = |result: &D1Result| {
-                    counted(result)?;
-                    Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
+                let result = |result: D1Result| {
+                    counted(&result)?;
+                    let changes = result.meta()?.and_then(|meta| meta.changes).unwrap_or(0);
+                    Ok((changes, RawRows::D1(result)))
                 };
-                d1.batch(prepared.collect::<Result<_>>()?).await?.iter().map(changed).collect()
+                d1.batch(prepared.collect::<Result<_>>()?).await?.into_iter().map(result).collect()
             }
             Place::Shard(shard) => {
-                Ok(shard.ask(statements).await?.into_iter().map(|one| one.changes).collect())
+                let outcomes = shard.ask(statements).await?.into_iter();
+                Ok(outcomes.map(|one| (one.changes, RawRows::Shard(one))).collect())
             }
         }
     }

@@ -178,7 +178,12 @@ const OF_SLOTS: &str =
 /// The next ones in the order of when their periods end, the last of them first.
 const BEHIND: &str = "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL AND (ends, name) < (?1 || '~', ?2)
      ORDER BY ends DESC, name DESC LIMIT ?3";
-/// The same of these periods.
+/// The same of some slots.
+const OF_SLOTS_BEHIND: &str =
+    "SELECT name FROM shards INDEXED BY shards_awake_by_slot WHERE rests_since_ms IS NULL AND slot IN (SELECT value FROM json_each(?4))
+        AND ends <= ?1 || '~' AND (ends, name) < (?1 || '~', ?2)
+     ORDER BY ends DESC, name DESC LIMIT ?3";
+/// The next ones, of these periods.
 const OF_PERIODS: &str = "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL
         AND ends IN (SELECT value || '~' FROM json_each(?1)) ORDER BY ends DESC, name DESC LIMIT ?2";
 /// All, also those at rest, whose periods begin as `?1` does, or are the month `?2`.
@@ -254,6 +259,23 @@ pub(crate) async fn behind(d1: &Db, after: Option<&ShardName>, most: usize) -> R
     let (period, name) =
         after.map_or_else(Default::default, |after| (after.period.clone(), after.to_string()));
     Ok(parsed(&names(d1, BEHIND, vec![period.into(), name.into(), number(most)]).await?).collect())
+}
+
+/// The same of the shards that may have payments of these owners.
+pub(crate) async fn of_owners_behind(
+    d1: &Db,
+    (layouts, owners): (&[Layout], &BTreeSet<String>),
+    after: Option<&ShardName>,
+    most: usize,
+) -> Result<Vec<ShardName>> {
+    let slots: BTreeSet<String> = layouts
+        .iter()
+        .flat_map(|layout| owners.iter().flat_map(|owner| layout.named_slots_of(owner)))
+        .collect();
+    let (period, name) =
+        after.map_or_else(Default::default, |after| (after.period.clone(), after.to_string()));
+    let values = vec![period.into(), name.into(), number(most), serde_json::to_string(&slots)?.into()];
+    Ok(parsed(&names(d1, OF_SLOTS_BEHIND, values).await?).collect())
 }
 
 /// The shards of these periods: the newest, at most so many.

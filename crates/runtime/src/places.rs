@@ -283,6 +283,20 @@ impl ReadModel {
         directory::behind(&self.d1()?, after, most).await
     }
 
+    /// The same of those shards that may have payments of these owners.
+    pub async fn shards_of_behind(
+        &self,
+        owners: &BTreeSet<String>,
+        after: Option<&ShardName>,
+        most: usize,
+    ) -> Result<Vec<ShardName>> {
+        let layouts = self.layouts().await?;
+        if layouts.iter().all(|layout| layout.slots == 0) {
+            return Ok(Vec::new());
+        }
+        directory::of_owners_behind(&self.d1()?, (&layouts, owners), after, most).await
+    }
+
     /// The shards of these periods: the newest, at most so many.
     pub async fn shards_of_periods(&self, periods: &BTreeSet<String>, most: usize) -> Result<Vec<ShardName>> {
         if !is_bound(&self.env) {

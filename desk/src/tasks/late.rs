@@ -56,6 +56,27 @@ pub const CAPTURE_ENDED: &str = "UPDATE breaks SET state = 'resolved', last_seen
      WHERE kind = 'capture_failed' AND state = 'open'
         AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.payment_id = resource AND p.status = 'capture_failed')";
 
+/// After how long without a webhook an Adyen payment is flagged, in ms: Adyen's API cannot be asked.
+pub const SILENT_MS: u64 = 86_400_000;
+
+/// Closes the breaks of payments of which Adyen has told by now.
+pub const SPOKEN: &str =
+    "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND NOT EXISTS (
+        SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
+            AND (status = 'processing' OR pending_operation IS NOT NULL))";
+
+/// Opens a break, at `?1`, for each payment, capture or void with Adyen of which nothing was heard since `?2`.
+pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
+        last_seen_at_ms)
+     SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object, status, 'open', ?1, ?1
+     FROM payments WHERE payment_id IN (
+        SELECT payment_id FROM payments WHERE status = 'processing' AND status != 'succeeded' AND provider = 'adyen'
+            AND created_at_ms < ?2
+        UNION ALL SELECT payment_id FROM payments WHERE pending_operation IS NOT NULL AND provider = 'adyen'
+            AND updated_at_ms < ?2)
+     ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
+        state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END";
+
 #[cfg(test)]
 pub(super) mod tests {
     use rusqlite::Connection;
@@ -89,7 +110,7 @@ pub(super) mod tests {
         let whole = |step: &&String| {
             ["SCAN payments", "SCAN keys", "SCAN refunds", "SCAN r", "SCAN p"].contains(&step.as_str())
         };
-        for sql in [OPEN, WATCHED, WAITING, IS_BUSY, NOT_CAPTURED, CAPTURE_ENDED] {
+        for sql in [OPEN, WATCHED, WAITING, IS_BUSY, NOT_CAPTURED, CAPTURE_ENDED, SPOKEN, SILENT] {
             let plan = plan(&connection, sql);
             assert!(plan.iter().any(|step| step.contains("INDEX")), "{plan:?}");
             assert_eq!(plan.iter().find(whole), None, "{plan:?}");

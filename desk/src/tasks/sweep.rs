@@ -3,7 +3,7 @@
 //! that wait for their provider and have not been heard of for long. An object that is woken does what its alarm would
 //! have done, and sets it anew.
 //!
-//! It also shows a person which captures have failed for good.
+//! It also shows a person which captures have failed for good, and of which payments Adyen has told nothing.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use worker::{Date, Env, Result};
 
 use crate::tasks::late::{
-    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, WAIT_MAX_MS, WAIT_MIN_MS, WAITING,
-    WATCHED,
+    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, SILENT, SILENT_MS, SPOKEN,
+    WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
@@ -43,7 +43,12 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
     let most = (OBJECTS_MAX / u32::try_from(places.len()).unwrap_or(u32::MAX).max(1)).max(1);
     let swept = model.each(places, async |db: Db| sweep_place(env, &db, most, now_ms).await).await?;
     let sum = |of: fn(&Swept) -> usize| swept.iter().map(|(_, swept)| of(swept)).sum::<usize>();
-    let mut result = Swept { late: sum(|swept| swept.late), failed: sum(|swept| swept.failed) }.told();
+    let swept = Swept {
+        late: sum(|swept| swept.late),
+        failed: sum(|swept| swept.failed),
+        silent: sum(|swept| swept.silent),
+    };
+    let mut result = swept.told();
     if let Some(missing) = model.missing() {
         result.insert("missing".to_owned(), missing.into());
     }
@@ -89,12 +94,14 @@ async fn go_on_moving(
 struct Swept {
     late: usize,
     failed: usize,
+    silent: usize,
 }
 
 impl Swept {
     fn told(&self) -> Map<String, Value> {
         let numbers = [("late", self.late), ("woken", self.late - self.failed), ("failed", self.failed)];
-        numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
+        let silent = (self.silent > 0).then_some(("silent", self.silent));
+        numbers.into_iter().chain(silent).map(|(name, number)| (name.to_owned(), number.into())).collect()
     }
 }
 
@@ -114,12 +121,15 @@ async fn sweep_place(env: &Env, db: &Db, most: u32, now_ms: u64) -> Result<Swept
         log("error", &[("event", "sweep_failed".into()), ("error", error.to_string().into())]);
     }
     let tried_until_ms = now_ms.saturating_sub(RECAPTURES_END_MS);
-    db.batch(vec![
+    let silent_since_ms = now_ms.saturating_sub(SILENT_MS);
+    let flags = vec![
         Statement::new(NOT_CAPTURED, vec![now_ms.into(), tried_until_ms.into()]),
         Statement::new(CAPTURE_ENDED, vec![now_ms.into()]),
-    ])
-    .await?;
-    Ok(Swept { late: late.len(), failed })
+        Statement::new(SPOKEN, vec![]),
+        Statement::new(SILENT, vec![now_ms.into(), silent_since_ms.into()]),
+    ];
+    let silent = db.batch_changes(flags).await?.last().copied().unwrap_or(0);
+    Ok(Swept { late: late.len(), failed, silent })
 }
 
 async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {

@@ -10,7 +10,8 @@
 //! - [`periods`]: when which account at Stripe had the payments of an account with keys of its own;
 //! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
-//! - [`overdue`]: flags payments whose money or whose webhook is late;
+//! - [`rounds`]: goes round all shards for that, a part of them in each run;
+//! - [`overdue`]: flags payments whose money is late;
 //! - [`turns`]: whose books have their turn, where the cron compares them, and who has an object that does.
 //!
 //! There is one code for both ways: which books a run compares is an argument, and they share the limits of its invocation.
@@ -20,6 +21,7 @@ mod lists;
 mod overdue;
 mod periods;
 mod recheck;
+mod rounds;
 mod session;
 mod turns;
 
@@ -30,6 +32,8 @@ use serde_json::{Map, Value};
 use worker::{Date, Env, Error, Result};
 
 use self::periods::{Books, OpenBooks};
+use self::recheck::{UNLISTED_MAX, UNLISTED_OF_A_SHARD_MAX};
+use self::rounds::Wanted;
 use self::session::Reconciliation;
 use super::cursor::Source;
 use super::pace::Used;
@@ -54,8 +58,6 @@ const ALARMS_MAX: usize = 1_000;
 pub(super) async fn reconcile(env: &Env, is_now: bool) -> Result<Value> {
     let mut run = Reconciliation::begin(env)?;
     let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
-    // What cannot be flagged does not stop the others.
-    let silent = run.flag_silent_adyen().await;
     let has_objects = alarms::is_bound(env);
     let most = if has_objects { ALARMS_MAX } else { CONNECTED_MAX };
     run.live = settings.stripe.live;
@@ -66,10 +68,7 @@ pub(super) async fn reconcile(env: &Env, is_now: bool) -> Result<Value> {
         true => run.keep_alarms(books, is_now).await,
         false => run.compare_all(&books, settings.stripe).await,
     };
-    let silent = silent?;
-    let mut result = result?;
-    result.insert("silent".to_owned(), silent.into());
-    Ok(Value::Object(result))
+    result.map(Value::Object)
 }
 
 /// Compares the books of one account, with all that an invocation may use. `None` if they are not compared any more: the account has left, or its key.
@@ -102,6 +101,10 @@ struct Lists {
     is_complete: bool,
     /// Whether one account's list of payments was not read to the end.
     is_left_off: bool,
+    /// How many shards were asked.
+    shards: usize,
+    /// How long ago the last round of all shards began, in ms.
+    shards_lag_ms: u64,
 }
 
 impl Reconciliation {
@@ -178,6 +181,10 @@ impl Reconciliation {
         add("complete", read.is_complete.into());
         for (source, through_ms) in &read.through_ms {
             add(&format!("{source}_lag_ms"), self.now_ms.saturating_sub(*through_ms).into());
+        }
+        if read.shards > 0 {
+            add("shards", read.shards.into());
+            add("shards_lag_ms", read.shards_lag_ms.into());
         }
         if without_keys > 0 {
             add(WITHOUT_KEYS, without_keys.into());
@@ -266,18 +273,48 @@ impl Reconciliation {
             }
         }
         lists.is_complete = !lists.is_left_off;
-        let unlisted = self.check_unlisted().await;
-        is_read &= unlisted.as_ref().is_ok_and(|is_all| *is_all);
-        errors.extend(unlisted.err());
+        let (is_all, unmoved) = self.check_overdue(lists, &mut errors).await;
+        is_read &= is_all;
         errors.extend(self.recheck_open_breaks().await.err());
         errors.extend(self.settle_ended(is_read && errors.is_empty()).await.err());
-        let unmoved = self.flag_unmoved().await;
-        let found = unmoved.as_ref().copied().unwrap_or(0);
-        errors.extend(unmoved.err());
         let name = |error: Error| match &self.account {
             Some(account) => Error::RustError(format!("{account}: {error}")),
             None => error,
         };
-        (found, errors.into_iter().map(name).collect())
+        (unmoved, errors.into_iter().map(name).collect())
+    }
+
+    /// Looks for our payments that were in no list, and for our movements that are not in the balance: in D1, and in its part of the shards. Returns
+    /// whether nothing that is in no list is left, and how many movements there are.
+    async fn check_overdue(&mut self, lists: &mut Lists, errors: &mut Vec<Error>) -> (bool, usize) {
+        let (mut is_all, mut unmoved) = (false, 0);
+        let mut wanted = Wanted { unlisted: None, unmoved: None };
+        let most = self.share_of(UNLISTED_MAX);
+        let mut note = |error: Error| errors.push(error);
+        match self.span_read(Source::Payments).await {
+            Ok(Some(span)) => {
+                is_all = self.check_unlisted(span, most).await.map_err(&mut note).unwrap_or(false);
+                wanted.unlisted =
+                    self.unlisted_statement(span, UNLISTED_OF_A_SHARD_MAX).map_err(&mut note).ok();
+            }
+            Ok(None) => {}
+            Err(error) => note(error),
+        }
+        match self.span_read(Source::Movements).await {
+            Ok(Some(span)) => match self.unmoved_statements(span) {
+                Ok(statements) => {
+                    wanted.unmoved = Some(statements.clone());
+                    unmoved = self.flag_unmoved(statements).await.map_err(&mut note).unwrap_or(0);
+                }
+                Err(error) => note(error),
+            },
+            Ok(None) => {}
+            Err(error) => note(error),
+        }
+        let (walked, found, failed) = self.walk_shards(wanted, most).await;
+        errors.extend(failed);
+        lists.shards += walked.shards;
+        lists.shards_lag_ms = lists.shards_lag_ms.max(walked.lag_ms);
+        (is_all && walked.is_whole, unmoved + found)
     }
 }

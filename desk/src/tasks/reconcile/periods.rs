@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use once::id::Owner;
+use payments::payment::own_keys::account_of;
+
 /// How long after a key was replaced a payment may still be made with the one before, in ms: an isolate that cannot read D1 goes by what it knows for ten
 /// minutes.
 const STALE_MS: u64 = 660_000;
@@ -83,6 +86,17 @@ pub(super) struct OpenBooks {
     pub(super) left: BTreeSet<String>,
     /// When the key was set with which they are read, if that is an account's own, in ms since the epoch.
     pub(super) key_set_at_ms: Option<u64>,
+}
+
+impl OpenBooks {
+    /// Whose payments these are, as the read model has it, if all of them are of accounts with keys of their own. `None`: anybody's may be among them.
+    pub(super) fn owners(&self) -> Option<BTreeSet<String>> {
+        let owner = |span: &Span| {
+            let account = account_of(span.name.as_deref()?)?;
+            Some(Owner::Account(account.into()).to_text())
+        };
+        self.spans.iter().map(owner).collect()
+    }
 }
 
 /// The spans of these books, of all names. The periods of a name stand together, the first one first.
@@ -211,6 +225,19 @@ mod tests {
         }
         assert_eq!(names(&all, &books("acct_1")).len(), 2);
         assert_eq!(at(&all, "keys:b", M).0, ["acct_1"]);
+    }
+
+    #[test]
+    fn only_books_of_own_keys_alone_say_whose_payments_they_have() {
+        let of = |names: &[Option<&str>]| {
+            let spans = names.iter().map(|name| Span::always(name.map(str::to_owned))).collect();
+            OpenBooks { spans, ..OpenBooks::default() }.owners()
+        };
+        let own = of(&[Some("keys:a"), Some("keys:b"), Some("keys:a")]).unwrap();
+        assert_eq!(own.into_iter().collect::<Vec<_>>(), ["account:a", "account:b"]);
+        for among in [&[Some("keys:a"), None][..], &[Some("acct_1")], &[None]] {
+            assert_eq!(of(among), None);
+        }
     }
 
     #[test]

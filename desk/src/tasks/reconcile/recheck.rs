@@ -6,23 +6,22 @@ use serde::Deserialize;
 use worker::{Error, Result};
 
 use super::periods::is_surely_in;
-use super::session::{Findings, Reconciliation, newest};
+use super::session::{Findings, Reconciliation};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::changes;
 use crate::tasks::compare::{Break, LocalRecord, LocalRecords, missing, must_exist};
-use crate::tasks::cursor::Source;
 use crate::tasks::movements::{self, Matched, Movement};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::Provider;
-use runtime::db;
+use runtime::db::{self, Statement};
 
 /// How many payments that were too recent are looked at again in one run, and how many that were in no list.
 ///
 /// These limits are shared among the accounts of a run.
 const AGAIN_MAX: u32 = 50;
-const UNLISTED_MAX: u32 = 100;
-/// How many a shard is asked for.
-const UNLISTED_OF_A_SHARD_MAX: u32 = 1_000;
+pub(super) const UNLISTED_MAX: u32 = 100;
+/// How many a shard is asked for: it does not know which are known to be missing.
+pub(super) const UNLISTED_OF_A_SHARD_MAX: u32 = 1_000;
 /// How many open breaks are looked at again in one run.
 const OLD_MAX: u32 = 20;
 
@@ -51,9 +50,12 @@ impl Reconciliation {
         self.run(sql, vec![serde_json::to_string(&absent)?.into()]).await.map(drop)
     }
 
-    /// Fetches our payments that hold money and that were in no list: the provider has them, or they are missing. Returns whether these were all.
-    pub(super) async fn check_unlisted(&mut self) -> Result<bool> {
-        let Some((since_ms, through_ms)) = self.span_read(Source::Payments).await? else { return Ok(false) };
+    /// Our payments that hold money and that were in no list, as far as that was read: at most so many.
+    pub(super) fn unlisted_statement(
+        &self,
+        (since_ms, through_ms): (u64, u64),
+        most: u32,
+    ) -> Result<Statement> {
         let unlisted = format!(
             "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND {} AND {UNBOOKED}
              AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
@@ -61,29 +63,31 @@ impl Reconciliation {
                 WHERE break_id = 'missing:stripe:' || coalesce(payments.provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')",
             is_surely_in("?3")
         );
-        let most = self.share_of(UNLISTED_MAX);
-        // A shard does not know which of its payments are breaks already.
-        let is_many = self.model.is_many().await?;
         let sql = format!(
-            "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {}",
-            breaks::local_records_sql(&unlisted),
-            if is_many { UNLISTED_OF_A_SHARD_MAX } else { most }
+            "SELECT * FROM ({}) ORDER BY updated_at_ms LIMIT {most}",
+            breaks::local_records_sql(&unlisted)
         );
         let until_ms = through_ms.min(self.quiet_since_ms);
         let values = vec![since_ms.into(), until_ms.into(), serde_json::to_string(&self.books.spans)?.into()];
-        let mut rows: Vec<LocalRecord> = self.rows_of_all(&sql, values).await?;
-        if is_many {
-            rows = self.without_known(newest(rows)).await?;
-            rows.sort_by_key(|row| row.updated_at_ms);
-            rows.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-        }
+        Ok(Statement::new(&sql, values))
+    }
+
+    /// Fetches those in D1. Returns whether these were all.
+    pub(super) async fn check_unlisted(&mut self, span: (u64, u64), most: u32) -> Result<bool> {
+        let Statement { sql, values } = self.unlisted_statement(span, most)?;
+        let rows: Vec<LocalRecord> = self.rows(&sql, values).await?;
+        self.compare_unlisted(&rows).await?;
+        Ok(rows.len() < usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    /// Fetches payments of ours: the provider has them, or they are missing.
+    pub(super) async fn compare_unlisted(&mut self, rows: &[LocalRecord]) -> Result<()> {
         let ids = rows.iter().filter_map(|row| row.provider_payment.as_deref()).collect();
         let absent = self.fetch_and_compare(ids).await?;
         let is_absent =
             |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| absent.contains(id));
         let breaks = rows.iter().filter(is_absent).map(missing).collect();
-        self.write(&Findings { breaks, ..Findings::default() }).await?;
-        Ok(rows.len() < usize::try_from(most).unwrap_or(usize::MAX))
+        self.write(&Findings { breaks, ..Findings::default() }).await
     }
 
     /// The values of a statement over what stands under the labels of these books.
@@ -93,8 +97,8 @@ impl Reconciliation {
         Ok(vec![before_ms.into(), self.share_of(most).into(), label.into(), left.into()])
     }
 
-    /// Those of which D1 has no break that says that they are missing.
-    async fn without_known(&mut self, mut rows: Vec<LocalRecord>) -> Result<Vec<LocalRecord>> {
+    /// Those of which D1 has no break that says that they are missing: a shard does not know which are.
+    pub(super) async fn without_known(&mut self, mut rows: Vec<LocalRecord>) -> Result<Vec<LocalRecord>> {
         #[derive(Deserialize)]
         struct Known {
             break_id: String,

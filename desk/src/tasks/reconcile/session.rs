@@ -180,7 +180,7 @@ impl Reconciliation {
         answer.map_err(Error::RustError)
     }
 
-    fn count_queries(&mut self, queries: usize) {
+    pub(super) fn count_queries(&mut self, queries: usize) {
         self.used.queries += u32::try_from(queries).unwrap_or(u32::MAX);
     }
 
@@ -222,14 +222,6 @@ impl Reconciliation {
             Some(missing) => Err(Error::RustError(missing)),
             None => Ok(answers),
         }
-    }
-
-    /// Runs a statement in all places. Those that answer go on without the others.
-    pub(super) async fn run_in_all(&mut self, sql: &str, values: Vec<db::Value>) -> Result<usize> {
-        self.count_queries(1);
-        let places = self.model.places().await?;
-        let changed = self.model.each(places, async |db: Db| db.run(sql, values.clone()).await).await?;
-        Ok(changed.into_iter().map(|(_, changed)| changed).sum())
     }
 
     /// Our payments with these provider ids or our ids.
