@@ -39,12 +39,15 @@ const ROUND_STATEMENTS = 6;
 const ROUND_SHARDS = 1_000;
 /** After how long money that has not moved is late: a round of all shards takes no longer. */
 const ROUND_MAX_MIN = 1_440;
+/** Statements of D1 in a run of a shop with so many payments a second, for what is new. */
+export const statementsOfPages = (paymentsPerSecond) =>
+  ((paymentsPerSecond * ENTRIES) / PAGE) * RUN_S * PAGE_STATEMENTS;
 /** Statements of D1 that the run of a shard takes in which nothing is new: counted by tests/worker/settlement-shards.test.mjs. */
 export const PLACE_STATEMENTS = 4;
 /** One more where payments may be old enough to leave. */
 const HISTORY_STATEMENTS = 1;
-/** After how long a shard is looked at in which nothing is open or was made: `PAUSE_MAX_MS` in desk/src/tasks/schedule.rs. */
-const QUIET_S = 1_800;
+/** After how long a shard is looked at in which nothing is open or was made, in the mean: nine tenths of `PAUSE_MAX_MS` in desk/src/tasks/schedule.rs. */
+const QUIET_S = 1_620;
 /** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
 const PLACES_BEGUN = 1_000;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
@@ -73,8 +76,24 @@ export const small = {
   tasks: 'object',
 };
 
+/** What ten thousand payments a second take, all day: docs/scale.md. */
+export const large = {
+  ...small,
+  busy: 1,
+  shops: 400,
+  queues: 8,
+  shards: 480,
+  by: 'day',
+  spread: 40,
+  hotDays: 90,
+  metrics: 'analytics',
+  accountsCache: 'object',
+  accountsCacheShards: 32,
+};
+export const LARGE_PAYMENTS = 10_000;
+
 /** A number that stands for a name: `hash` in crates/messages/src/placement.rs. */
-function hash(what, name) {
+export function hash(what, name) {
   const digest = createHash('sha256');
   for (const part of ['shard', what, name]) {
     const length = Buffer.alloc(8);
