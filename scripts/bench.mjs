@@ -5,6 +5,7 @@
 //   npm run bench -- --peers        with others' ways to do it: hono, fastify with Redis, and with Postgres (apt installs both)
 //   npm run bench -- --keys=100000  how many keys are stored when growth is measured
 //   npm run bench -- --shop         the desk's pages and the scheduled tasks with 10,000, 100,000 and 1,000,000 payments
+//   npm run bench -- --shop --shards=10   the same with the read model in ten shards a month
 //   npm run bench -- --gate         what the gate adds to a shop, and a Worker that only passes on
 //   npm run bench -- --budget       writes what each operation costs, as counts, to bench/budget.json
 //   npm run bench -- --profile=replay   a CPU profile of ours, and a flame graph; or --profile=payment
@@ -41,7 +42,7 @@ await script(async () => {
   mkdirSync(scratch, { recursive: true });
   try {
     if (wanted.budget) await writeBudget();
-    else if (wanted.shop) await tellShop();
+    else if (wanted.shop) await tellShop(wanted);
     else if (wanted.gate) await tellGate();
     else if (wanted.profile) await writeProfile(wanted.profile);
     else await tell(await measure(wanted.quick ? 'quick' : 'full', wanted));
@@ -57,6 +58,7 @@ function options(args) {
     /^--(keys)=(\d+)$/,
     /^--(budget)$/,
     /^--(shop)$/,
+    /^--(shards)=(\d+)$/,
     /^--(gate)$/,
     /^--(profile)=(replay|payment)$/,
   ];
@@ -89,11 +91,11 @@ async function writeBudget() {
   say(`Written to ${budgetFile}: what has grown must be worth it.`);
 }
 
-async function tellShop() {
+async function tellShop({ shards }) {
   const { SIZES, shop } = await import('../bench/lib/shop.mjs');
   const { short } = await import('../bench/lib/stats.mjs');
   const shown = step('measuring the desk');
-  const found = await shop({ rounds: 5, onStep: shown.detail });
+  const found = await shop({ rounds: 5, shards: Number(shards ?? 0), onStep: shown.detail });
   shown.done();
   const row = ({ name, ms }) => ({
     page: name,

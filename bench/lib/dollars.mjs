@@ -1,8 +1,8 @@
 // What a million payments cost at Cloudflare's list price of 2026, on the Workers Paid plan, past what is included.
 // https://developers.cloudflare.com/workers/platform/pricing/
 
-/** Dollars, and for how many. */
-const PRICE = {
+/** Dollars for each. */
+export const PRICE = {
   workerRequest: 0.3 / 1e6,
   workerCpuMs: 0.02 / 1e6,
   objectRequest: 0.15 / 1e6,
@@ -10,6 +10,10 @@ const PRICE = {
   objectByteMonth: 0.2 / 1e9,
   readModelRow: 1 / 1e6,
   queueOperation: 0.4 / 1e6,
+  /** https://developers.cloudflare.com/analytics/analytics-engine/pricing/ */
+  point: 0.25 / 1e6,
+  /** https://developers.cloudflare.com/r2/pricing/, class A */
+  fileWrite: 4.5 / 1e6,
 };
 const MILLION = 1e6;
 /** Messages of which one batch, and so one request of the Worker, is made, where there is traffic. */
