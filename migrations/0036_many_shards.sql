@@ -13,3 +13,5 @@ CREATE TABLE reconcile_rounds (
     after TEXT,
     is_left INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+-- All shards, also those at rest, in the order of when their periods end: what has left is looked for in those of the newest periods first.
+CREATE INDEX shards_by_end ON shards (ends, name);

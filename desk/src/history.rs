@@ -12,6 +12,7 @@ use super::queries::PAGE;
 use super::view_models::{Cell, List, Row};
 use crate::tasks::history::{BUCKET, batch};
 use messages::job::JobPayment;
+use messages::placement::ShardName;
 use messages::snapshot::Snapshot;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, id_prefix, reference};
@@ -29,16 +30,36 @@ const PATH: &str = "/admin/history";
 /// How many payments a search finds at most.
 const FOUND_MAX: u32 = 50;
 
+/// How many parts of the shards one search looks through, each as large as a list's.
+const PARTS: usize = 4;
+
 /// The payments that have left and are called so: by the provider's id, an order, a refund's id, or a reference. Of all places, or of those that
-/// have payments of a day (`2026-11-24`).
+/// have payments of a day (`2026-11-24`): those of the newest periods first, until something is found. How far it has looked the list says.
 pub(super) async fn found(model: &ReadModel, text: &str, day: &str) -> Result<Vec<PaymentId>> {
-    let places = model.history(Some(day).filter(|day| !day.is_empty())).await?;
-    let mut all: Vec<PaymentId> = Vec::new();
-    for (_, found) in model.each(places, async |db: Db| found_in(&db, text).await).await? {
-        all.extend(found.into_iter().filter(|id| !all.contains(id)).collect::<Vec<_>>());
+    let (of_list, until_ms) = (model.looked_to_ms(), model.until_ms());
+    let (mut all, mut looked_to_ms): (Vec<PaymentId>, _) = (Vec::new(), None);
+    for _ in 0..PARTS {
+        let places;
+        (places, looked_to_ms) = part(model, day).await?;
+        for (_, found) in model.each(places, async |db: Db| found_in(&db, text).await).await? {
+            all.extend(found.into_iter().filter(|id| !all.contains(id)).collect::<Vec<_>>());
+        }
+        match looked_to_ms.filter(|_| all.is_empty()) {
+            Some(at_ms) => model.look_on(at_ms),
+            None => break,
+        }
     }
+    model.look_on(until_ms);
+    // What one of the two has not looked through is looked through next.
+    model.looked_to(of_list.max(looked_to_ms));
     all.truncate(usize::try_from(FOUND_MAX).unwrap_or(usize::MAX));
     Ok(all)
+}
+
+/// The next places from which payments of a month or a day may have left, or of any time, where it is none.
+async fn part(model: &ReadModel, time: &str) -> Result<(Vec<Db>, Option<u64>)> {
+    let of = ShardName { period: time.to_owned(), layout_id: 0, slot: 0 };
+    model.history(of.begins_ms(), of.ends_ms()).await
 }
 
 async fn found_in(db: &Db, text: &str) -> Result<Vec<PaymentId>> {
@@ -202,7 +223,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> std::result::Result<Answer, Problem
         intro: "Payments that are over and old are in these files, and no longer in the lists. Their pages are found as before.",
         search: Some(month),
         day: None,
-        hint: "Month of the payments, as 2025-10",
+        hint: "Month or day of the payments, as 2025-10",
         selects: Vec::new(),
         columns: &["File", "Kind", "Rows", "Payments of (UTC)", "Bytes", "SHA-256", "Written (UTC)"],
         rows: rows.collect(),
@@ -232,17 +253,21 @@ async fn of_batch(model: &ReadModel, shard: &str, batch: u64) -> Result<Vec<File
     }
 }
 
-/// The newest files of all places, or of the payments of a month.
-async fn newest(model: &ReadModel, month: &str, page: usize) -> Result<Vec<FileRow>> {
-    let (of_month, values): (_, Vec<Value>) = match month {
+/// The newest files of all places, or of the payments of a month, or of those of the shards of a day: of the newest periods first. How far it has looked
+/// the list says.
+async fn newest(model: &ReadModel, time: &str, page: usize) -> Result<Vec<FileRow>> {
+    let (of_month, values): (_, Vec<Value>) = match time.get(..7).unwrap_or(time) {
         "" => ("", Vec::new()),
         month => ("WHERE b.month = ?1 ", vec![month.into()]),
     };
     let sql = |limit, offset| {
         format!("{FILES} {of_month}ORDER BY f.batch DESC, kind DESC LIMIT {limit} OFFSET {offset}")
     };
-    let places = model.history(Some(month).filter(|month| !month.is_empty())).await?;
-    model.page_in(places, sql, values, (PAGE + 1, PAGE * page)).await
+    let (places, looked_to_ms) = part(model, time).await?;
+    let limit = PAGE + 1;
+    let rows = model.page_in(places, sql, values, (limit, PAGE * page)).await?;
+    model.looked_to(looked_to_ms.filter(|_| rows.len() < limit));
+    Ok(rows)
 }
 
 /// `GET /admin/history/{batch}/{kind}`: the file itself, of payments that have left from D1.

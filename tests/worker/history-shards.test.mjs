@@ -327,3 +327,87 @@ describe('history over shards', async () => {
     assert.ok((await desk.look(`/admin/payments/${id}`)).text.includes(`batch 1 of ${place}`));
   });
 });
+
+describe('what has left from more shards than one page asks', async () => {
+  const MONTHS = 14;
+  const vars = { LIST_SHARDS_MAX: '1' };
+  const site = await startSite({ workers: workersWithShards({ vars, secrets, buckets: ['HISTORY'] }) });
+  const all = shards(site);
+  const model = readModel(site);
+  const desk = operator(site, ADMIN_TOKEN);
+  after(() => site.close());
+  /** So many months ago. */
+  const month = (ago) => {
+    const now = new Date();
+    return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - ago, 1)).toISOString().slice(0, 7);
+  };
+  const OLD = `g1-${month(10)}-001`;
+  const FILE = `history/payments/${month(10)}/${OLD}-00000001.parquet`;
+
+  before(async () => {
+    await all.lay(2, { from_ms: Date.now() - 500 * DAY_MS });
+    for (let ago = 0; ago < MONTHS; ago += 1)
+      for (const slot of ['000', '001'])
+        await model.run(
+          'INSERT INTO shards (name, made_at_ms, rests_since_ms) VALUES (?, 1, 1)',
+          `g1-${month(ago)}-${slot}`,
+        );
+    const object = sha256('of a payment that has left');
+    const name = BigInt(`0x${sha256('order-of-long-ago').slice(0, 12)}`) >> 1n;
+    // Whoever asks a shard makes its tables.
+    await desk.look(`/admin/payments?q=order-of-long-ago&day=${month(10)}-02`);
+    await all.rowsIn(OLD, `INSERT INTO history_payments VALUES (unhex('${object}'), 1, 3, 2, 1)`);
+    await all.rowsIn(OLD, `INSERT INTO history_names VALUES (${name}, unhex('${object.slice(0, 16)}'))`);
+    await all.rowsIn(
+      OLD,
+      "INSERT INTO history_batches VALUES (1, 'written', ?, 1, 'pay_a', 'pay_b', 1, 1, 1, 1)",
+      month(10),
+    );
+    await all.rowsIn(OLD, "INSERT INTO history_files VALUES (1, 'payments', ?, 1, 1, 'ab')", FILE);
+  });
+
+  /** The pages from this one on, by what follows, until it is not a page or this is on it. */
+  async function pages(path, isThere) {
+    const seen = [];
+    for (let next = path; next;) {
+      assert.ok(seen.length < MONTHS, 'it goes on');
+      const page = await desk.look(next);
+      seen.push(page);
+      if (page.status !== 200 || isThere(page)) return seen;
+      const on = /href="(\/admin\/(?:payments|history)\?[^"]*made_before=\d+)"[^>]*>Older/;
+      next = on.exec(page.text)?.[1].replaceAll('&#38;', '&');
+    }
+    return seen;
+  }
+
+  test('is found by going on, and each page says how far it has looked', async () => {
+    const seen = await pages('/admin/payments?q=order-of-long-ago', () => false);
+    assert.deepEqual(
+      seen.map(({ status }) => status),
+      [200, 200, 303],
+      'four months a page',
+    );
+    assert.match(seen[0].text, /Only what belongs to payments since \d{4}-\d\d-01T/);
+    assert.match(seen.at(-1).header('location'), /^\/admin\/payments\/pay_/);
+  });
+
+  test('what is nowhere is looked for to the end', async () => {
+    const seen = await pages('/admin/payments?q=order-of-nobody', () => false);
+    assert.deepEqual([seen.length, seen.at(-1).status], [4, 200]);
+    assert.match(seen.at(-1).text, /No payments match/);
+    assert.ok(!seen.at(-1).text.includes('Only what belongs'));
+  });
+
+  test('a day leads to it at once', async () => {
+    const answer = await desk.look(`/admin/payments?q=order-of-long-ago&day=${month(10)}-02`);
+    assert.match(answer.header('location') ?? '', /^\/admin\/payments\/pay_/);
+  });
+
+  test('its files are listed, month by month or by their month or day', async () => {
+    const seen = await pages('/admin/history', ({ text }) => text.includes(FILE));
+    assert.equal(seen.length, 11);
+    assert.match(seen[0].text, /Only what belongs to payments since/);
+    for (const time of [month(10), `${month(10)}-02`])
+      assert.ok((await desk.look(`/admin/history?q=${time}`)).text.includes(FILE), time);
+  });
+});

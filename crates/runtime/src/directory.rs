@@ -186,10 +186,9 @@ const OF_SLOTS_BEHIND: &str =
 /// The next ones, of these periods.
 const OF_PERIODS: &str = "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL
         AND ends IN (SELECT value || '~' FROM json_each(?1)) ORDER BY ends DESC, name DESC LIMIT ?2";
-/// All, also those at rest, whose periods begin as `?1` does, or are the month `?2`.
-const OF_HISTORY: &str =
-    "SELECT name FROM shards INDEXED BY shards_by_time WHERE period >= ?2 AND period < ?1 || '~'
-        AND (period >= ?1 OR period = ?2) ORDER BY period DESC, name DESC LIMIT ?3";
+/// As [`OF_TIME`], also those at rest.
+const OF_HISTORY: &str = "SELECT name FROM shards INDEXED BY shards_by_end WHERE ends <= ?1 || '~' AND ends >= ?3 || '~' AND period <= ?2
+     ORDER BY ends DESC, name DESC LIMIT ?4";
 /// Those whose periods have begun by the hour `?2`, of the month `?1`, and end with the hour `?3` or later, the oldest first.
 const OLDEST: &str =
     "SELECT name FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL AND ends <= ?1 || '~' AND ends >= ?3 AND period <= ?2
@@ -234,14 +233,19 @@ async fn names(d1: &Db, sql: &str, values: Vec<Value>) -> Result<Vec<String>> {
     Ok(rows.into_iter().map(|row| row.name).collect())
 }
 
-/// The newest shards that may have such payments.
-pub(crate) async fn of_time(d1: &Db, layouts: &[Layout], wanted: &Wanted<'_>) -> Result<Shards> {
+/// What a statement about the shards of a time takes.
+fn of_times(wanted: &Wanted<'_>) -> Vec<Value> {
     // Of all times there is one that is later than all that are written.
     let until_ms = wanted.until_ms.min(LATEST_MS).saturating_sub(1);
     let [month, hour, from] =
         [(Period::Month, until_ms), (Period::Hour, until_ms), (Period::Hour, wanted.from_ms)]
             .map(|(period, at_ms)| Value::from(period.of(at_ms)));
-    let mut values = vec![month, hour, from, number(READ_MAX + 1)];
+    vec![month, hour, from, number(READ_MAX + 1)]
+}
+
+/// The newest shards that may have such payments.
+pub(crate) async fn of_time(d1: &Db, layouts: &[Layout], wanted: &Wanted<'_>) -> Result<Shards> {
+    let mut values = of_times(wanted);
     let sql = match wanted.owner {
         None => OF_TIME,
         Some(owner) => {
@@ -302,10 +306,10 @@ pub(crate) async fn oldest(d1: &Db, before_ms: u64, chance: u64, most: usize) ->
     Ok(parsed(found.get(..most).unwrap_or(&found)).collect())
 }
 
-/// Those, also at rest, that have or had payments of a month or of a day, or of any time where it is empty: the newest, at most so many.
-pub(crate) async fn of_history(d1: &Db, time: &str, most: usize) -> Result<Vec<ShardName>> {
-    let month = time.get(..7).unwrap_or(time);
-    Ok(parsed(&names(d1, OF_HISTORY, vec![time.into(), month.into(), number(most)]).await?).collect())
+/// The newest shards, also at rest, that have or had such payments, of any owner.
+pub(crate) async fn of_history(d1: &Db, layouts: &[Layout], wanted: &Wanted<'_>) -> Result<Shards> {
+    let names = names(d1, OF_HISTORY, of_times(wanted)).await?;
+    Ok(Shards::of(&names, READ_MAX, layouts, wanted))
 }
 
 /// Some at rest, which `chance` says: of a period any, and any of these.

@@ -305,15 +305,20 @@ impl ReadModel {
         directory::of_periods(&self.d1()?, periods, most).await
     }
 
-    /// All places from which payments may have left, also those at rest; of a month or of a day, those in which its payments were made.
-    pub async fn history(&self, time: Option<&str>) -> Result<Vec<Db>> {
-        let d1 = self.d1()?;
-        if !is_bound(&self.env) {
-            return Ok(vec![d1]);
+    /// The places from which payments of some time may have left, also those at rest: those of the newest periods, as many as a list asks together, and
+    /// before when the payments of all others were made, in ms since the epoch. Who [looks on](Self::look_on) has seen what D1 has.
+    pub async fn history(&self, from_ms: u64, until_ms: u64) -> Result<(Vec<Db>, Option<u64>)> {
+        let is_first = self.until_ms.get() == u64::MAX;
+        let mut places = is_first.then(|| self.d1()).transpose()?.into_iter().collect::<Vec<_>>();
+        let wanted = Wanted { owner: None, from_ms, until_ms: until_ms.min(self.until_ms.get()) };
+        let layouts = self.layouts().await?;
+        if layouts.iter().all(|layout| layout.slots == 0) || wanted.until_ms <= wanted.from_ms {
+            return Ok((places, None));
         }
-        let shards = directory::of_history(&d1, time.unwrap_or_default(), PLACES_MAX).await?;
-        let shards = self.bounded(shards.into_iter());
-        Ok(std::iter::once(d1).chain(shards).collect())
+        let shards = directory::of_history(&self.d1()?, &layouts, &wanted).await?;
+        let (names, looked_to_ms) = shards.whole_periods(self.list_shards_max()?);
+        places.extend(names.iter().map(|(_, name)| shard(&self.env, name)));
+        Ok((places, looked_to_ms))
     }
 
     /// Some of the shards at rest, which `chance` says: of a period any, and any of these.
