@@ -9,6 +9,11 @@ export const limits = {
     source: cloudflare('durable-objects/reference/faq/'),
     note: 'a soft limit of one object',
   },
+  objectCpuMs: {
+    value: 30_000,
+    source: cloudflare('durable-objects/platform/limits/'),
+    note: 'for each request or alarm, unless limits.cpu_ms says more',
+  },
   objectBytes: { value: 10e9, source: cloudflare('durable-objects/platform/limits/') },
   databaseBytes: { value: 10e9, source: cloudflare('d1/platform/limits/') },
   queueMessagesPerSecond: { value: 5_000, source: cloudflare('queues/platform/limits/') },
@@ -23,7 +28,7 @@ export const limits = {
 /**
  * What nobody documents, and what the table takes instead. The read model's writes: D1 says that one database does one thing at a time, so
  * what it does in a second is how often its mean statement fits into one; a write of ours took 2 to 5 ms where it was measured, a look by an
- * index 1 ms.
+ * index 1 ms. What a batch of history takes of the CPU, of the run's object and of the shard together: `HISTORY_BATCHES=12 npm test -- history-batch`.
  */
 export const assumed = {
   readModelWritesPerSecond: 300,
@@ -33,4 +38,5 @@ export const assumed = {
   consumerSeconds: 2,
   /** By `npm run bench`, with 32 clients; its dollars take what it has just measured. */
   cpuMsPerPayment: 4.4,
+  historyBatchCpuMs: 263,
 };

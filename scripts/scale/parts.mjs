@@ -33,8 +33,8 @@ const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
 export const RUN_STATEMENTS = 30;
 const PAGE_STATEMENTS = 2;
-/** Those that it takes more where there are shards: how far its round is, the next ones, and how far it has come, four times. */
-const ROUND_STATEMENTS = 6;
+/** Those that it takes more where there are shards: how far its round is, the next ones, and how far it has come, four times: counted by tests/worker/reconcile-shards.test.mjs. */
+export const ROUND_STATEMENTS = 6;
 /** Shards that a run asks for what is late or in no list: `SHARDS_MAX` in desk/src/tasks/reconcile/rounds.rs. */
 const ROUND_SHARDS = 1_000;
 /** After how long money that has not moved is late: a round of all shards takes no longer. */
@@ -48,6 +48,10 @@ export const PLACE_STATEMENTS = 4;
 const HISTORY_STATEMENTS = 1;
 /** After how long a shard is looked at in which nothing is open or was made, in the mean: nine tenths of `PAUSE_MAX_MS` in desk/src/tasks/schedule.rs. */
 const QUIET_S = 1_620;
+/** Payments that one place lets leave for history in a run, and all of them in a run of the cron: `STEPS_MAX` and `ALL_STEPS_MAX` in desk/src/tasks/history/turns.rs, two steps for a batch. */
+const HISTORY_BATCH = 2_500;
+const HISTORY_BATCHES = 12;
+const HISTORY_BATCHES_OF_ALL = 48;
 /** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
 const PLACES_BEGUN = 1_000;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
@@ -154,9 +158,14 @@ export function parts(budget, deployment, paymentsPerSecond) {
   /** All that have rows, with those of the periods before. */
   const allPlaces = 1 + shards * Math.max(1, Math.ceil(hotDays / PERIODS[by].days));
   const areApart = tasks === 'object' && shards > 0;
+  /** Payments of the fullest shard that grow old enough in a run. Those of an hour may take a day to leave, since other hours leave beside them. */
+  const leaving = paymentsPerSecond * busy * RUN_S;
+  const leavingOfOne = leaving * share * Math.min(1, shards > 0 ? PERIODS[by].days : 1);
   const ofPlaces =
     (places * PLACE_STATEMENTS) / RUN_S +
-    ((allPlaces - places) * (PLACE_STATEMENTS + HISTORY_STATEMENTS)) / QUIET_S;
+    ((allPlaces - places) * (PLACE_STATEMENTS + HISTORY_STATEMENTS)) / QUIET_S +
+    // Of each batch a shard asks D1 which of its payments have open breaks; and one in a run is not full.
+    (leaving / HISTORY_BATCH + places * (PLACE_STATEMENTS + HISTORY_STATEMENTS + 1)) / RUN_S;
   const stored = paymentsPerSecond * busy * DAY_S * days * assumed.readModelBytesPerPayment;
   const ofReconciliation =
     (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) *
@@ -246,6 +255,31 @@ export function parts(budget, deployment, paymentsPerSecond) {
       SETTLEMENT_LINES,
       'shards, with the binding TASKS: each has runs of its own',
     ),
+    ...(areApart || shards === 0
+      ? [
+          part(
+            `history, a run of ${shards > 0 ? 'one place' : 'D1'}: payments that leave`,
+            'payments',
+            leavingOfOne,
+            HISTORY_BATCHES * HISTORY_BATCH,
+            'shards, with the binding TASKS: each lets its own leave',
+          ),
+          part(
+            'history, its twelve batches: CPU of an alarm',
+            'ms',
+            HISTORY_BATCHES * assumed.historyBatchCpuMs,
+            limits.objectCpuMs.value,
+          ),
+        ]
+      : [
+          part(
+            'history, a run of all places: payments that leave',
+            'payments',
+            leaving,
+            HISTORY_BATCHES_OF_ALL * HISTORY_BATCH,
+            'the binding TASKS: each place lets its own leave in a run of its own',
+          ),
+        ]),
     ...(areApart
       ? [
           part(

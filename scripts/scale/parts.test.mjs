@@ -73,6 +73,18 @@ test('a round of all shards ends within a day, unless there are too many for one
   assert.equal(round({ shards: 0 }), undefined);
 });
 
+test('history leaves from each place by itself where tasks have objects, and else from all within one run', () => {
+  const history = (deployment, payments = 10_000) =>
+    over(
+      parts(budget, { ...large, ...deployment }, payments).filter(({ name }) => name.startsWith('history')),
+    );
+  assert.deepEqual(history({}), []);
+  assert.deepEqual(history({ by: 'hour', shards: 100, spread: 1 }), []);
+  assert.equal(history({ tasks: 'cron' }).length, 1);
+  assert.deepEqual(history({ tasks: 'cron' }, 400), []);
+  assert.equal(history({ by: 'month', shards: 10, spread: 10 }).length, 1);
+});
+
 test('objects that read the registry for all isolates keep it from D1, and are enough of them', () => {
   const isOver = (deployment, payments, what) =>
     over(parts(budget, { ...large, ...deployment }, payments)).some(({ name }) => name.includes(what));

@@ -5,11 +5,13 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
 
+import { ROUND_STATEMENTS, RUN_STATEMENTS } from '../../scripts/scale/parts.mjs';
 import { startSite } from './support/harness.mjs';
 import { ADMIN_TOKEN, registry, secretKey } from './support/own-keys.mjs';
 import { PAYMENT, paid } from './support/payments.mjs';
 import { objectOf, ownRuns, placeRuns, readModel } from './support/readmodel.mjs';
 import { shards, workersWithShards } from './support/shards.mjs';
+import { sent } from './support/statements.mjs';
 import { until } from './support/until.mjs';
 
 const HOUR_MS = 3_600_000;
@@ -24,6 +26,7 @@ const OLD = nameOf(DAYS - 1, 3);
 const DOWN = nameOf(DAYS - 1, 7);
 
 const site = await startSite({
+  looksAtStatements: true,
   workers: workersWithShards({
     vars: { RECONCILE_QUIET_MS: '0', ACCOUNTS_CACHE_MS: '0' },
     secrets: {
@@ -80,9 +83,17 @@ before(async () => {
   );
 });
 
-test('a run asks all of them, and says so', async () => {
+test('a run asks all of them, says so, and sends D1 as many statements as `npm run scale` takes it to', async (t) => {
   const { error, missing, shards: asked, shards_lag_ms: lag } = await ran(OWN);
   assert.deepEqual([error, missing, asked, lag], [undefined, undefined, DAYS * SLOTS, 0]);
+  const counts = [];
+  for (let run = 0; run < 3; run += 1) {
+    const seen = site.logs().length;
+    await ran(OWN);
+    counts.push(sent(site.logs().slice(seen)).length);
+  }
+  t.diagnostic(`${counts}`);
+  assert.ok(Math.min(...counts) <= RUN_STATEMENTS + ROUND_STATEMENTS, `${counts}`);
   await model.run(
     "UPDATE cursors SET through_ms = ? WHERE name IN ('stripe_movements_since', 'stripe_payments_since')",
     NOW - 60 * DAY_MS,
