@@ -33,7 +33,7 @@ const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
 export const RUN_STATEMENTS = 30;
 const PAGE_STATEMENTS = 2;
-/** Those that it takes more where there are shards: how far its round is, the next ones, and how far it has come, four times: counted by tests/worker/reconcile-shards.test.mjs. */
+/** Those that it takes more where there are shards: how far its round is, the next ones, and how far it has come, four times: counted by tests/worker/reconcile-rounds.test.mjs. */
 export const ROUND_STATEMENTS = 6;
 /** Shards that a run asks for what is late or in no list: `SHARDS_MAX` in desk/src/tasks/reconcile/rounds.rs. */
 const ROUND_SHARDS = 1_000;

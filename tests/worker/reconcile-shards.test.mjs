@@ -1,172 +1,144 @@
-// The reconciliation of a read model with more shards than a reader asks at once: what is late or missing in an old one is found all the same, by
-// the run of its books, or by the run of its place.
+// Stripe's lists are compared with payments in several hundred shards: each is looked for where it can be, and what is not found there in all the
+// others. Only what is in none of them is unknown.
 
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 
-import { ROUND_STATEMENTS, RUN_STATEMENTS } from '../../scripts/scale/parts.mjs';
 import { startSite } from './support/harness.mjs';
-import { ADMIN_TOKEN, registry, secretKey } from './support/own-keys.mjs';
-import { PAYMENT, paid } from './support/payments.mjs';
-import { objectOf, ownRuns, placeRuns, readModel } from './support/readmodel.mjs';
-import { shards, workersWithShards } from './support/shards.mjs';
-import { sent } from './support/statements.mjs';
-import { until } from './support/until.mjs';
+import { LOOKS_SOON, jobsForgotten } from './support/jobs.mjs';
+import { PAYMENT, client, moved, paid } from './support/payments.mjs';
+import { atStripe, readModel } from './support/readmodel.mjs';
+import { apiAccounts, shards, workersWithShards } from './support/shards.mjs';
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-const [DAYS, SLOTS] = [24, 10];
-const NOW = Date.now();
-const OWN = 'reconcile:deployment';
-const nameOf = (day, slot) =>
-  `g1-${new Date(NOW - day * DAY_MS).toISOString().slice(0, 10)}-${String(slot).padStart(3, '0')}`;
-/** In the order in which they are asked these are the last ones. */
-const OLD = nameOf(DAYS - 1, 3);
-const DOWN = nameOf(DAYS - 1, 7);
-
-const site = await startSite({
-  looksAtStatements: true,
-  workers: workersWithShards({
-    vars: { RECONCILE_QUIET_MS: '0', ACCOUNTS_CACHE_MS: '0' },
-    secrets: {
-      ADMIN_TOKEN,
-      STRIPE_SECRET_KEY: secretKey('Deployment'),
-      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
-    },
-  }),
-});
-const all = shards(site);
-const model = readModel(site);
-after(() => site.close());
-
-const payment = (id, provider, status, at, fields = {}) =>
-  all.rowsIn(
-    fields.place ?? OLD,
-    `INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
-        provider_payment, listed_payment, moved_payment, stripe_account, attempt, shown, created_at_ms, updated_at_ms)
-     VALUES (?1, ?2, 1, 'account:a', ?3, 900, 900, 0, 'usd', ?4, ?5, ?6, ?7, ?8, 1, '{}', ?9, ?9)`,
-    id,
-    `object-of-${id}`,
-    status,
-    provider,
-    fields.provider_payment ?? null,
-    fields.listed ?? null,
-    fields.moved ?? null,
-    fields.stripe_account ?? null,
-    at,
-  );
-const broken = async (kind) => {
-  const sql = 'SELECT resource, state FROM breaks WHERE kind = ? ORDER BY break_id';
-  return [...(await model.all(sql, kind)), ...(await all.rowsIn(OLD, sql, kind))];
+const DAY_MS = 86_400_000;
+const MADE_ELSEWHERE = {
+  amount: '4200',
+  currency: 'eur',
+  payment_method: 'pm_card_visa',
+  'payment_method_types[]': 'card',
+  confirm: 'true',
 };
+const NAMED = ['one', 'two', 'three'];
+const SLOTS = 4;
 
-/** Hurries the run of a task, and gives what came of it. */
-async function ran(task) {
-  const runs = async () =>
-    [...(await ownRuns(model.all)), ...(await placeRuns(model.all))].find((run) => run.task === task);
-  const before = await runs();
-  await (await objectOf(site, task)).hurry();
-  const { result } = await until(`${task} has run`, async () => {
-    const run = await runs();
-    return run && run.at_ms > (before?.at_ms ?? 0) && run;
+describe('more than three hundred shards', async () => {
+  const site = await startSite({
+    workers: workersWithShards({
+      vars: { ...LOOKS_SOON, RECONCILE_QUIET_MS: '0', SHARDS_CACHE_MS: '0' },
+      secrets: { ADMIN_TOKEN: '', API_ACCOUNTS: apiAccounts(NAMED) },
+      // One run of the cron: the runs of so many places are others' tests.
+      tasks: false,
+    }),
   });
-  return JSON.parse(result);
-}
+  const all = shards(site);
+  const model = readModel(site);
+  const users = NAMED.map((id) => client(site, `token-of-${id}`));
+  const old = Array.from({ length: 320 }, (_, number) => {
+    const day = new Date(Date.now() - (90 - Math.floor(number / SLOTS)) * DAY_MS).toISOString().slice(0, 10);
+    return `g1-${day}-00${number % SLOTS}`;
+  });
+  after(() => site.close());
 
-before(async () => {
-  await all.lay(SLOTS, { period: 'day', from_ms: NOW - 40 * DAY_MS });
-  const names = Array.from({ length: DAYS * SLOTS }, (_, at) => nameOf(Math.floor(at / SLOTS), at % SLOTS));
-  await model.run(
-    'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
-    JSON.stringify(names),
-  );
-});
-
-test('a run asks all of them, says so, and sends D1 as many statements as `npm run scale` takes it to', async (t) => {
-  const { error, missing, shards: asked, shards_lag_ms: lag } = await ran(OWN);
-  assert.deepEqual([error, missing, asked, lag], [undefined, undefined, DAYS * SLOTS, 0]);
-  const counts = [];
-  for (let run = 0; run < 3; run += 1) {
-    const seen = site.logs().length;
-    await ran(OWN);
-    counts.push(sent(site.logs().slice(seen)).length);
+  const breaks = () => model.all('SELECT break_id, state FROM breaks ORDER BY break_id');
+  const breakOf = async ({ id }) =>
+    (await breaks()).find(({ break_id }) => break_id === `orphan:stripe:${id}`);
+  /** The rows of those that have some. */
+  const rows = async (sql, ...values) => {
+    const names = (await all.names()).filter((name) => !old.includes(name)).concat(old[7], old[200]);
+    const each = names.map(async (shard) =>
+      (await all.rowsIn(shard, sql, ...values)).map((row) => ({ ...row, shard })),
+    );
+    return (await Promise.all(each)).flat();
+  };
+  const rowOf = async (id) => (await rows('SELECT * FROM payments WHERE payment_id = ?', id))[0];
+  /** The row of a payment of which Stripe has no id of ours, in a shard of long ago. */
+  async function astray(name, intent) {
+    const id = `pay_astray_${intent.id}`;
+    await all.rowsIn(
+      name,
+      `INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
+          provider_payment, attempt, shown, created_at_ms, updated_at_ms)
+       VALUES (?, ?, 1, 'account:one', 'succeeded', 4200, 4200, 0, 'eur', 'stripe', ?, 1, '{}', 1, 1)`,
+      id,
+      `object-${intent.id}`,
+      intent.id,
+    );
+    return id;
   }
-  t.diagnostic(`${counts}`);
-  assert.ok(Math.min(...counts) <= RUN_STATEMENTS + ROUND_STATEMENTS, `${counts}`);
-  await model.run(
-    "UPDATE cursors SET through_ms = ? WHERE name IN ('stripe_movements_since', 'stripe_payments_since')",
-    NOW - 60 * DAY_MS,
-  );
-});
 
-test('money that is late is found in an old one, until it has moved', async () => {
-  const fields = { provider_payment: 'pi_unmoved', listed: 'pi_unmoved' };
-  await payment('pay_unmoved', 'stripe', 'succeeded', NOW - 23 * DAY_MS, fields);
-  // One that does not answer holds up no other, and is told of.
-  await all.takeDown(DOWN);
-  const run = await ran(OWN);
-  assert.deepEqual([run.error, run.unmoved], [undefined, 1]);
-  assert.match(run.missing, new RegExp(`^1 of ${DAYS * SLOTS} shards did not answer \\(${DOWN}\\)`));
-  assert.deepEqual(await broken('unmoved'), [{ resource: 'pay_unmoved', state: 'open' }]);
-  const late = await ran(OWN);
-  assert.equal(late.unmoved, 0, 'once');
-  assert.ok(late.shards_lag_ms > 0, 'the round left something out');
-  await all.putUp(DOWN);
-  await all.rowsIn(OLD, 'UPDATE payments SET moved_payment = provider_payment');
-  const { missing, shards_lag_ms: lag, resolved } = await ran(OWN);
-  assert.deepEqual([missing, lag, resolved], [undefined, 0, 1]);
-  assert.deepEqual(await broken('unmoved'), [{ resource: 'pay_unmoved', state: 'resolved' }]);
-});
-
-test('a payment of which Adyen tells nothing is found by the run of its place, until it does', async () => {
-  await payment('pay_silent', 'adyen', 'processing', NOW - 23 * DAY_MS);
-  await payment('pay_young', 'adyen', 'processing', NOW - HOUR_MS);
-  const { sweep } = await ran(`place:${OLD}`);
-  assert.equal(sweep.silent, 1);
-  assert.deepEqual(await broken('silent'), [{ resource: 'pay_silent', state: 'open' }]);
-  await all.rowsIn(OLD, "UPDATE payments SET status = 'succeeded' WHERE provider = 'adyen'");
-  await ran(`place:${OLD}`);
-  assert.deepEqual(await broken('silent'), [{ resource: 'pay_silent', state: 'resolved' }]);
-});
-
-test('a payment that Stripe does not have is found in an old one, until we do not hold it to be taken', async () => {
-  const fields = { provider_payment: 'pi_missing', moved: 'pi_missing' };
-  await payment('pay_missing', 'stripe', 'succeeded', NOW - 23 * DAY_MS, fields);
-  const { error, breaks, shards: asked } = await ran(OWN);
-  assert.deepEqual([error, breaks, asked], [undefined, 1, DAYS * SLOTS]);
-  assert.deepEqual(await broken('missing'), [{ resource: 'pay_missing', state: 'open' }]);
-  // Those from which all has left rest.
-  const days = [0, 1, DAYS - 1].map((day) => nameOf(day, 0).slice(3, -4));
-  await model.run(
-    'UPDATE shards SET rests_since_ms = 1 WHERE period NOT IN (SELECT value FROM json_each(?))',
-    JSON.stringify(days),
-  );
-  await all.rowsIn(OLD, "UPDATE payments SET status = 'canceled' WHERE payment_id = 'pay_missing'");
-  await ran(OWN);
-  const [{ resource, state }] = await broken('missing');
-  assert.equal(resource, 'pay_missing');
-  assert.match(state, /^(?:resolved|repaired)$/);
-});
-
-test('books of an account with keys of its own need the shards of that account alone', async () => {
-  const shop = await registry(site).shop();
-  const name = `keys:${shop.id}`;
-  const { id } = await paid(shop.client, PAYMENT);
-  const [{ shard }] = await until('its payment is in a shard', async () => {
-    const rows = await all.rows('SELECT 1 FROM payments WHERE payment_id = ?', id);
-    return rows.length > 0 && rows;
+  before(async () => {
+    await all.lay(SLOTS, { period: 'day', spread: { all: SLOTS } });
+    await model.run(
+      'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
+      JSON.stringify(old),
+    );
+    // Whoever asks a shard makes its tables.
+    for (const name of [old[7], old[200]]) {
+      const stub = (await site.desk().getEnv()).SHARDS;
+      await stub.get(stub.idFromName(name)).ask(JSON.stringify({ statements: [] }));
+    }
   });
-  const first = await ran(`reconcile:${name}`);
-  assert.deepEqual([first.error, first.shards], [undefined, 3], 'one a day');
-  await model.run(
-    "UPDATE cursors SET through_ms = ? WHERE name = 'stripe_movements_since:' || ?",
-    NOW - 60 * DAY_MS,
-    name,
-  );
-  const place = nameOf(DAYS - 1, Number(shard.slice(-3)));
-  const late = { place, stripe_account: name, provider_payment: 'pi_late', listed: 'pi_late' };
-  await payment('pay_late', 'stripe', 'succeeded', NOW - 23 * DAY_MS, late);
-  assert.equal((await ran(OWN)).unmoved, 0, 'it is in no other books');
-  assert.equal((await ran(`reconcile:${name}`)).unmoved, 1);
+
+  test('payments are found and marked where they stand, with their refunds', async () => {
+    const made = [];
+    for (let number = 0; number < 6; number += 1) made.push(await paid(users[number % users.length]));
+    await moved(users[0], made[0].id, 'refunds', { amount: 300 });
+    for (const { id } of made) await jobsForgotten(site, id);
+    await model.tick();
+    assert.deepEqual(await breaks(), []);
+    for (const { id } of made) {
+      const row = await rowOf(id);
+      assert.deepEqual([row.listed_payment, row.moved_payment], [row.provider_payment, row.provider_payment]);
+    }
+    const [{ moved_refund: marked, provider_refund: own }] = await rows('SELECT * FROM refunds');
+    assert.ok(own);
+    assert.equal(marked, own);
+  });
+
+  test('one that was made elsewhere is unknown, and one that stands where nobody expects it is not', async () => {
+    const [orphan, ours] = [
+      await atStripe(site, 'payment_intents', MADE_ELSEWHERE),
+      await atStripe(site, 'payment_intents', MADE_ELSEWHERE),
+    ];
+    const id = await astray(old[7], ours);
+    await model.tick();
+    assert.equal((await breakOf(orphan)).state, 'open');
+    assert.equal(await breakOf(ours), undefined);
+    // Its money may have moved a second after the list of movements was read.
+    await model.tick();
+    const row = await rowOf(id);
+    assert.deepEqual([row.listed_payment, row.moved_payment], [ours.id, ours.id]);
+    assert.equal((await breaks()).length, 1);
+    assert.deepEqual(await model.all('SELECT * FROM payment_searches'), []);
+  });
+
+  test('nothing is unknown while a shard does not answer', async () => {
+    const [orphan, ours] = [
+      await atStripe(site, 'payment_intents', MADE_ELSEWHERE),
+      await atStripe(site, 'payment_intents', MADE_ELSEWHERE),
+    ];
+    const id = await astray(old[200], ours);
+    await all.takeDown(old[200]);
+    await model.tick();
+    assert.deepEqual([await breakOf(orphan), await breakOf(ours)], [undefined, undefined]);
+    assert.ok((await model.all('SELECT * FROM payment_searches')).length > 0);
+    await all.putUp(old[200]);
+    await model.tick();
+    await model.tick();
+    assert.equal((await breakOf(orphan)).state, 'open');
+    assert.equal(await breakOf(ours), undefined);
+    assert.equal((await rowOf(id)).moved_payment, ours.id);
+  });
+
+  test('one in our name that the read model lacks is told of at once, and repaired', async () => {
+    const { id } = await paid(users[1]);
+    await jobsForgotten(site, id);
+    const { shard, provider_payment: intent } = await rowOf(id);
+    await all.rowsIn(shard, 'DELETE FROM payments WHERE payment_id = ?', id);
+    await model.tick();
+    assert.ok(await breakOf({ id: intent }));
+    await jobsForgotten(site, id);
+    await model.tick();
+    assert.equal((await breakOf({ id: intent })).state, 'repaired');
+  });
 });

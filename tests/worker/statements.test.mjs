@@ -39,6 +39,8 @@ const SMALL = {
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',
   reconcile_rounds: 'one row for each set of books',
+  payment_searches:
+    'payments of Stripe’s lists that are not found yet: they are gone once they are found, or told of as unknown',
   report_searches:
     'payments of a report of Adyen that are not found yet, or are unknown: those are looked for again',
   settlement_closings: 'one row a day',

@@ -322,6 +322,14 @@ pub(crate) async fn at_rest(d1: &Db, chance: u64, most: usize) -> Result<Vec<Sha
     Ok(some.skip(usize::try_from(first).unwrap_or(0)).take(most.min(resting.len())).collect())
 }
 
+/// Those of these names that there are and that are not at rest.
+pub(crate) async fn named(d1: &Db, wanted: &BTreeSet<ShardName>) -> Result<Vec<ShardName>> {
+    let sql = "SELECT name FROM shards INDEXED BY shards_awake_by_name
+         WHERE rests_since_ms IS NULL AND name IN (SELECT value FROM json_each(?1))";
+    let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    Ok(parsed(&names(d1, sql, vec![serde_json::to_string(&wanted)?.into()]).await?).collect())
+}
+
 /// The one of this name, where there is one.
 pub(crate) async fn called(d1: &Db, name: &str) -> Result<Option<ShardName>> {
     let known = names(d1, "SELECT name FROM shards WHERE name = ?1", vec![name.into()]).await?;

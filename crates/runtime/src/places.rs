@@ -305,6 +305,14 @@ impl ReadModel {
         directory::of_periods(&self.d1()?, periods, most).await
     }
 
+    /// Those of these shards that there are, and that are not at rest.
+    pub async fn shards_named(&self, names: &BTreeSet<ShardName>) -> Result<Vec<ShardName>> {
+        if !is_bound(&self.env) || names.is_empty() {
+            return Ok(Vec::new());
+        }
+        directory::named(&self.d1()?, names).await
+    }
+
     /// The places from which payments of some time may have left, also those at rest: those of the newest periods, as many as a list asks together, and
     /// before when the payments of all others were made, in ms since the epoch. Who [looks on](Self::look_on) has seen what D1 has.
     pub async fn history(&self, from_ms: u64, until_ms: u64) -> Result<(Vec<Db>, Option<u64>)> {

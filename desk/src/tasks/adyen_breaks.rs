@@ -1,16 +1,19 @@
 //! What comes of comparing Adyen's reports with our payments: breaks, which are D1's, and marks of those that stand in a report.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use serde::Deserialize;
 use worker::Result;
 
 use super::adyen_compare::{Booked, LocalRefund, compare};
-use super::adyen_places::{Found, Sought, find, mark};
+use super::adyen_places::{Sought, find, mark};
 use super::adyen_run::Import;
-use super::adyen_stores::{Halt, Stores};
+use super::adyen_stores::Stores;
 use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use super::compare::{Break, LocalRecord, LocalRecords};
+use super::place_stores::Halt;
+use super::placed::Found;
 use payments::providers::Provider;
 use runtime::db::{self, Statement};
 
@@ -109,7 +112,7 @@ impl<S: Stores> Import<S> {
 
     /// The statements that record what differs from what was found.
     pub(super) fn judged(&self, lines: &[Booked], found: &Found) -> Result<Vec<Statement>> {
-        let (records, refunds) = found.records();
+        let (records, refunds) = found.records(Provider::Adyen.as_str());
         self.written(lines, &compare(lines, &LocalRecords::new(records), &refunds))
     }
 
@@ -199,7 +202,9 @@ impl<S: Stores> Import<S> {
         let before_ms = known.until_ms.unwrap_or(self.now_ms);
         let shards = self.stores.some_shards(before_ms, UNSETTLED_SHARDS_MAX).await?;
         self.requests.set(self.requests.get().saturating_add(shards.len()));
-        let answers = self.stores.shard_batch(&shards, &statements).await?;
+        let statements: Rc<[Statement]> = statements.into();
+        let asks: Vec<_> = shards.into_iter().map(|shard| (shard, Rc::clone(&statements))).collect();
+        let answers = self.stores.shard_batch(&asks).await?;
         made += answers.each.iter().filter_map(|(_, changed)| changed.get(1)).sum::<usize>();
         Ok(Unsettled { made, waits: false, missing: answers.missing })
     }

@@ -6,14 +6,12 @@
 //!   is found. What is not found in the nearest ones is [looked for](super::adyen_searches) in all the others, a part of them in each run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use serde::{Deserialize, Serialize};
-use worker::Result;
-
-use super::adyen_compare::{Booked, LocalRefund};
-use super::adyen_stores::{Halt, Stores};
-use super::breaks;
-use super::compare::LocalRecord;
+use super::adyen_compare::Booked;
+use super::adyen_stores::Stores;
+use super::place_stores::Halt;
+use super::placed::{self, Found, Placed, json};
 use messages::placement::{self, Layout, ShardName};
 use payments::providers::Provider;
 use payments::timestamp;
@@ -65,160 +63,28 @@ fn day(at_ms: u64) -> String {
     timestamp(at_ms).chars().take(10).collect()
 }
 
-/// A refund, as a place has it.
-#[derive(Clone, Debug, Deserialize)]
-struct PlacedRefund {
-    refund_id: String,
-    version: u64,
-    provider: String,
-    #[serde(flatten)]
-    refund: LocalRefund,
-}
-
-/// A payment, as a place has it.
-#[derive(Clone, Debug)]
-struct Placed {
-    /// `None`: D1.
-    shard: Option<ShardName>,
-    record: LocalRecord,
-    version: u64,
-    /// It is not marked as one that stands in a report.
-    is_unmarked: bool,
-    refunds: Vec<PlacedRefund>,
-}
-
-/// As a statement gives it.
-#[derive(Deserialize)]
-struct Row {
-    record: String,
-    version: u64,
-    is_unmarked: u32,
-    refunds: String,
-}
-
-impl Row {
-    fn placed(self, shard: Option<&ShardName>) -> serde_json::Result<Placed> {
-        Ok(Placed {
-            shard: shard.cloned(),
-            record: serde_json::from_str(&self.record)?,
-            version: self.version,
-            is_unmarked: self.is_unmarked != 0,
-            refunds: serde_json::from_str(&self.refunds)?,
-        })
-    }
-}
-
-/// The payments with Adyen's ids `?1`, or ours `?2`.
+/// The payments with Adyen's ids, or ours.
 fn ask<'a>(sought: impl IntoIterator<Item = &'a Sought>) -> serde_json::Result<Statement> {
     let (mut payments, mut resources) = (Vec::new(), Vec::new());
     for one in sought {
         payments.push(one.payment.as_str());
         resources.extend(one.resource.as_deref());
     }
-    let records = breaks::local_records_sql(
-        "provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2))",
-    );
-    let sql = format!(
-        "SELECT json_object('resource', resource, 'object', ours.object, 'provider', ours.provider, 'status', ours.status,
-            'amount_minor', ours.amount_minor, 'captured_minor', ours.captured_minor, 'refunded_minor', ours.refunded_minor,
-            'refunding_minor', refunding_minor, 'own_captures', own_captures, 'currency', ours.currency,
-            'provider_payment', ours.provider_payment, 'dispute', dispute, 'dispute_status', dispute_status,
-            'created_at_ms', ours.created_at_ms, 'updated_at_ms', ours.updated_at_ms) AS record, version,
-            moved_payment IS NOT payments.provider_payment AS is_unmarked,
-            (SELECT json_group_array(json_object('refund_id', refund_id, 'version', refunds.version, 'provider', refunds.provider,
-                'payment_id', payment_id, 'provider_refund', provider_refund, 'status', refunds.status,
-                'amount_minor', refunds.amount_minor, 'currency', refunds.currency))
-             FROM refunds WHERE payment_id = resource) AS refunds
-         FROM ({records}) AS ours CROSS JOIN payments ON payments.payment_id = resource"
-    );
-    Ok(Statement::new(sql, vec![json(&payments)?.into(), json(&resources)?.into()]))
+    placed::ask(&payments, &resources, "", &[])
 }
 
-fn json<T: Serialize + ?Sized>(of: &T) -> serde_json::Result<String> {
-    serde_json::to_string(of)
-}
-
-/// What was found.
-#[derive(Default)]
-pub(super) struct Found {
-    placed: Vec<Placed>,
-    payments: BTreeSet<String>,
-    resources: BTreeSet<String>,
-    /// Those that are nowhere where they were looked for, and may be in other shards.
-    pub(super) left: BTreeSet<String>,
-    /// How many shards were asked, each time.
-    pub(super) requests: usize,
-}
-
-impl Found {
-    fn add(&mut self, shard: Option<&ShardName>, rows: Vec<Row>) -> Result<()> {
-        for row in rows {
-            let placed = row.placed(shard)?;
-            self.payments.extend(placed.record.provider_payment.clone());
-            self.resources.insert(placed.record.resource.clone());
-            self.placed.push(placed);
-        }
-        Ok(())
-    }
-
-    /// Whether it stands in a place that was asked. Where a report names a payment of ours, Adyen's id is one of its tries.
-    pub(super) fn has(&self, sought: &Sought) -> bool {
-        self.payments.contains(&sought.payment)
-            || sought.resource.as_ref().is_some_and(|resource| self.resources.contains(resource))
-    }
-
-    /// Of each payment the newest record, and all refunds.
-    pub(super) fn records(&self) -> (Vec<LocalRecord>, Vec<LocalRefund>) {
-        let mut each: BTreeMap<&str, Vec<&Placed>> = BTreeMap::new();
-        for placed in &self.placed {
-            each.entry(&placed.record.resource).or_default().push(placed);
-        }
-        let (mut records, mut refunds) = (Vec::new(), Vec::new());
-        for placed in each.into_values() {
-            let (record, own) = merged(&placed);
-            records.extend(record);
-            let adyen = own.into_iter().filter(|own| own.provider == Provider::Adyen.as_str());
-            refunds.extend(adyen.map(|own| own.refund.clone()));
-        }
-        (records, refunds)
-    }
-
-    /// Those of these (Adyen's ids) that are not marked yet, by place.
-    fn unmarked(&self, settled: &BTreeSet<&str>) -> BTreeMap<Option<ShardName>, Vec<&str>> {
-        let mut places: BTreeMap<Option<ShardName>, Vec<&str>> = BTreeMap::new();
-        for Placed { shard, record, .. } in self.placed.iter().filter(|placed| placed.is_unmarked) {
-            let is_adyen = record.provider == Provider::Adyen.as_str();
-            if let Some(payment) =
-                record.provider_payment.as_deref().filter(|id| is_adyen && settled.contains(id))
-            {
-                places.entry(shard.clone()).or_default().push(payment);
-            }
-        }
-        places
-    }
-}
-
-/// What two places have of one payment while it is moved: refunds may be in either.
-fn merged<'a>(placed: &[&'a Placed]) -> (Option<LocalRecord>, Vec<&'a PlacedRefund>) {
-    let Some(newest) = placed.iter().max_by_key(|placed| placed.version) else { return (None, Vec::new()) };
-    let mut refunds: BTreeMap<&str, &PlacedRefund> = BTreeMap::new();
-    for one in placed.iter().flat_map(|placed| &placed.refunds) {
-        let known = refunds.entry(&one.refund_id).or_insert(one);
-        if one.version > known.version {
-            *known = one;
+/// Those of these (Adyen's ids) that are not marked yet, by place.
+fn unmarked<'a>(found: &'a Found, settled: &BTreeSet<&str>) -> BTreeMap<Option<ShardName>, Vec<&'a str>> {
+    let mut places: BTreeMap<Option<ShardName>, Vec<&str>> = BTreeMap::new();
+    for Placed { shard, record, .. } in found.placed.iter().filter(|placed| placed.is_unmoved) {
+        let is_adyen = record.provider == Provider::Adyen.as_str();
+        if let Some(payment) =
+            record.provider_payment.as_deref().filter(|id| is_adyen && settled.contains(id))
+        {
+            places.entry(shard.clone()).or_default().push(payment);
         }
     }
-    let sum = |all: &mut dyn Iterator<Item = &PlacedRefund>, status: &str| -> u64 {
-        all.filter(|one| one.refund.status == status).map(|one| one.refund.amount_minor).sum()
-    };
-    let all = || refunds.values().copied();
-    let elsewhere = newest.record.refunded_minor.saturating_sub(sum(&mut newest.refunds.iter(), "succeeded"));
-    let record = LocalRecord {
-        refunded_minor: elsewhere.saturating_add(sum(&mut all(), "succeeded")),
-        refunding_minor: sum(&mut all(), "pending"),
-        ..newest.record.clone()
-    };
-    (Some(record), all().collect())
+    places
 }
 
 /// Looks for payments in D1 and in the shards where they most probably are: some of them, and whole periods.
@@ -241,7 +107,7 @@ pub(super) async fn find(
         let period = shards.first().map(|shard| shard.period.as_str()).unwrap_or_default();
         let is_near = found.requests < near_shards;
         let (asked, others): (Vec<&Sought>, Vec<&Sought>) =
-            sought.iter().filter(|one| !found.has(one)).partition(|one| is_near && one.may_be_in(period));
+            sought.iter().filter(|one| !one.is_in(&found)).partition(|one| is_near && one.may_be_in(period));
         unasked.extend(others.iter().map(|one| one.payment.as_str()));
         if !asked.is_empty() {
             ask_shards(stores, &mut found, shards, asked.iter().copied()).await?;
@@ -250,7 +116,7 @@ pub(super) async fn find(
     if shards.len() == READ_MAX {
         unasked.extend(sought.iter().map(|one| one.payment.as_str()));
     }
-    let left = sought.iter().filter(|one| unasked.contains(one.payment.as_str()) && !found.has(one));
+    let left = sought.iter().filter(|one| unasked.contains(one.payment.as_str()) && !one.is_in(&found));
     found.left = left.map(|one| one.payment.clone()).collect();
     Ok(found)
 }
@@ -263,13 +129,20 @@ pub(super) async fn ask_shards(
     sought: impl IntoIterator<Item = &Sought>,
 ) -> std::result::Result<(), Halt> {
     found.requests = found.requests.saturating_add(shards.len());
-    for (shard, rows) in stores.shard_rows(shards, &ask(sought)?).await?.all()? {
+    let statement = Rc::new(ask(sought)?);
+    let asks: Vec<_> = shards.iter().map(|shard| (shard.clone(), Rc::clone(&statement))).collect();
+    for (shard, rows) in stores.shard_rows(&asks).await?.all()? {
         found.add(Some(&shard), rows)?;
     }
     Ok(())
 }
 
 impl Sought {
+    /// Whether it stands in a place that was asked.
+    pub(super) fn is_in(&self, found: &Found) -> bool {
+        found.has(&self.payment, self.resource.as_deref())
+    }
+
     fn ids(&self) -> impl Iterator<Item = &str> {
         self.resource.as_deref().into_iter().chain([self.payment.as_str()])
     }
@@ -319,7 +192,7 @@ pub(super) async fn mark(
          WHERE provider = 'adyen' AND moved_payment IS NOT provider_payment
             AND provider_payment IN (SELECT value FROM json_each(?1))";
     let mut requests = 0;
-    for (shard, payments) in found.unmarked(settled) {
+    for (shard, payments) in unmarked(found, settled) {
         let marked = Statement::new(sql, vec![json(&payments)?.into()]);
         match shard {
             None => {
@@ -330,7 +203,7 @@ pub(super) async fn mark(
             }
             Some(shard) => {
                 requests += 1;
-                stores.shard_batch(&[shard], &[marked]).await?.all()?;
+                stores.shard_batch(&[(shard, Rc::from([marked]))]).await?.all()?;
             }
         }
     }

@@ -9,9 +9,11 @@ use serde::Deserialize;
 
 use super::adyen_breaks::settled;
 use super::adyen_compare::Booked;
-use super::adyen_places::{Found, Sought, ask_shards, mark};
+use super::adyen_places::{Sought, ask_shards, mark};
 use super::adyen_run::Import;
-use super::adyen_stores::{Halt, Stores};
+use super::adyen_stores::Stores;
+use super::place_stores::Halt;
+use super::placed::Found;
 use messages::placement::ShardName;
 use runtime::db::Statement;
 
@@ -47,7 +49,7 @@ impl<S: Stores> Import<S> {
             mark(&self.stores, &mut found, &settled(&lines)).await?;
             self.requests.set(self.requests.get().saturating_add(found.requests));
             let known: BTreeSet<&str> =
-                sought.iter().filter(|one| found.has(one)).map(Sought::payment).collect();
+                sought.iter().filter(|one| one.is_in(&found)).map(Sought::payment).collect();
             let of_known =
                 of(&lines, |payment| known.contains(payment) && turn.payments.contains_key(payment));
             let mut statements =

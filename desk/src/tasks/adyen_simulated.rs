@@ -18,7 +18,8 @@ use super::adyen_run::{Import, Limits};
 use super::adyen_simulated_shop::{
     DAY_MS, OPENS_MS, PAYMENTS, Payment, reports, versions, write, write_versions,
 };
-use super::adyen_stores::{Answers, Stores};
+use super::adyen_stores::Stores;
+use super::place_stores::{Answers, Asks, Places};
 use super::shards::mover::{self, Cursor};
 use super::shards::settled_payments::{block, database, json_rows, transaction};
 use super::simulation::{Rng, turn};
@@ -279,11 +280,11 @@ impl World {
         Ok(work(self.shards.borrow_mut().entry(place.to_owned()).or_insert_with(|| database(&self.clock))))
     }
 
-    async fn each<T>(&self, shards: &[ShardName], ask: impl Fn(&Connection) -> T) -> Answers<T> {
+    async fn each<A: ?Sized, T>(&self, asks: &Asks<A>, ask: impl Fn(&Connection, &A) -> T) -> Answers<T> {
         let mut answers = Answers { each: Vec::new(), missing: None };
-        for shard in shards {
+        for (shard, question) in asks {
             turn().await;
-            match self.with(&shard.to_string(), &ask) {
+            match self.with(&shard.to_string(), |connection| ask(connection, question)) {
                 Ok(answer) => answers.each.push((shard.clone(), answer)),
                 Err(_) if self.protection == Protection::SilentIsEmpty => {}
                 Err(error) => answers.missing = Some(error.to_string()),
@@ -292,9 +293,7 @@ impl World {
         turn().await;
         answers
     }
-}
 
-impl World {
     /// Those that are written down.
     async fn all_shards(&self) -> Vec<ShardName> {
         turn().await;
@@ -312,7 +311,7 @@ impl World {
     }
 }
 
-impl Stores for &World {
+impl Places for &World {
     fn now_ms(&self) -> u64 {
         self.now_ms.get()
     }
@@ -343,11 +342,8 @@ impl Stores for &World {
         Ok(shards.filter(|shard| periods.contains(&shard.period)).take(most).collect())
     }
 
-    async fn some_shards(&self, _: u64, most: usize) -> worker::Result<Vec<ShardName>> {
-        let shards = self.all_shards().await;
-        let first = self.rng.roll(shards.len().max(1) as u64) as usize;
-        let number = shards.len();
-        Ok(shards.into_iter().cycle().skip(first).take(most.min(number)).collect())
+    async fn shards_named(&self, names: &BTreeSet<ShardName>) -> worker::Result<Vec<ShardName>> {
+        Ok(self.all_shards().await.into_iter().filter(|shard| names.contains(shard)).collect())
     }
 
     async fn rows<T: DeserializeOwned>(&self, mut statement: Statement) -> worker::Result<Vec<T>> {
@@ -373,22 +369,26 @@ impl Stores for &World {
 
     async fn shard_rows<T: DeserializeOwned>(
         &self,
-        shards: &[ShardName],
-        statement: &Statement,
+        asks: &Asks<Statement>,
     ) -> worker::Result<Answers<Vec<T>>> {
-        let read = |connection: &Connection| {
+        let read = |connection: &Connection, statement: &Statement| {
             let rows = json_rows(connection, statement);
             rows.into_iter().map(|row| serde_json::from_value(row).unwrap()).collect()
         };
-        Ok(self.each(shards, read).await)
+        Ok(self.each(asks, read).await)
     }
 
-    async fn shard_batch(
-        &self,
-        shards: &[ShardName],
-        statements: &[Statement],
-    ) -> worker::Result<Answers<Vec<usize>>> {
-        Ok(self.each(shards, |connection| transaction(connection, statements)).await)
+    async fn shard_batch(&self, asks: &Asks<[Statement]>) -> worker::Result<Answers<Vec<usize>>> {
+        Ok(self.each(asks, transaction).await)
+    }
+}
+
+impl Stores for &World {
+    async fn some_shards(&self, _: u64, most: usize) -> worker::Result<Vec<ShardName>> {
+        let shards = self.all_shards().await;
+        let first = self.rng.roll(shards.len().max(1) as u64) as usize;
+        let number = shards.len();
+        Ok(shards.into_iter().cycle().skip(first).take(most.min(number)).collect())
     }
 
     async fn read(&self, key: &str, offset: u64, length: u64) -> worker::Result<Vec<u8>> {

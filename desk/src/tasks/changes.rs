@@ -49,6 +49,8 @@ pub struct Change {
     pub then: Option<RemoteRecord>,
     /// The dispute that it is about.
     pub dispute: Option<DisputeThen>,
+    /// When it happened, in seconds since the epoch.
+    pub at_s: u64,
 }
 
 /// A dispute as an event shows it.
@@ -129,7 +131,9 @@ pub fn read_page(body: &str) -> Result<Page, String> {
     let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
     let last = list.data.last().map(|event| (event.id.as_str(), event.created));
     let end = PageEnd::new(last, list.has_more);
-    let changes = list.data.into_iter().filter_map(|event| change(event.data.object)).collect();
+    let with_time =
+        |event: Event| Some(Change { at_s: event.created.unwrap_or(0), ..change(event.data.object)? });
+    let changes = list.data.into_iter().filter_map(with_time).collect();
     Ok(Page { changes, end })
 }
 
@@ -151,14 +155,14 @@ fn change(mut object: Value) -> Option<Change> {
         let intent = object.get("payment_intent");
         let payment = text(intent).or_else(|| text(intent.and_then(|intent| intent.get("id"))))?;
         let then = charged(&payment, &object);
-        return Some(Change { payment, then, dispute: dispute(&object) });
+        return Some(Change { payment, then, dispute: dispute(&object), at_s: 0 });
     }
     // Events carry only its id, not the refunded amount.
     if let Some(fields) = object.as_object_mut() {
         fields.remove("latest_charge");
     }
     let then = read_entry(&object.to_string()).ok();
-    Some(Change { payment: text(object.get("id"))?, then, dispute: None })
+    Some(Change { payment: text(object.get("id"))?, then, dispute: None, at_s: 0 })
 }
 
 /// The payment as its charge shows it, once that has taken or reserved money. <https://docs.stripe.com/api/charges/object>

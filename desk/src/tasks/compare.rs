@@ -163,7 +163,12 @@ pub struct Break {
 impl Break {
     /// The same difference has the same id in every run.
     pub fn id(&self, provider: &str) -> String {
-        format!("{}:{provider}:{}", self.kind.as_str(), self.provider_payment)
+        Self::id_of(self.kind, provider, &self.provider_payment)
+    }
+
+    /// The id of a difference of this kind, in what the provider calls so.
+    pub fn id_of(kind: Kind, provider: &str, provider_payment: &str) -> String {
+        format!("{}:{provider}:{provider_payment}", kind.as_str())
     }
 
     fn of(kind: Kind, entry: &RemoteRecord, ours: Option<&LocalRecord>) -> Self {

@@ -32,6 +32,8 @@ pub mod pace;
 pub mod page;
 mod place_alarms;
 mod place_runs;
+mod place_stores;
+mod placed;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;

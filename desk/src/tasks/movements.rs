@@ -68,6 +68,10 @@ pub struct Sum {
     pub amount_minor: u64,
     /// In lower case.
     pub currency: String,
+    /// Our id of the payment, where it has it.
+    pub resource: Option<String>,
+    /// When the payment was charged, in ms since the epoch, if it is a charge.
+    pub charged_at_ms: Option<u64>,
 }
 
 /// A refund of ours, as the read model has it.
@@ -243,11 +247,17 @@ fn sum(source: &Value) -> Option<Sum> {
     let intent = source.get("payment_intent");
     let expanded = || intent.and_then(|intent| intent.get("id")).and_then(Value::as_str).map(str::to_owned);
     let amount = source.get("amount_captured").or_else(|| source.get("amount"));
+    // A charge has what its payment has, and our refunds name the payment.
+    let is_charge = source.get("object").and_then(Value::as_str) == Some("charge");
+    let ours = source.get("metadata").and_then(|all| all.get(if is_charge { "resource" } else { "payment" }));
+    let created_s = source.get("created").and_then(Value::as_u64).filter(|_| is_charge);
     Some(Sum {
         id: text("id")?,
         payment: text("payment_intent").or_else(expanded),
         amount_minor: amount.and_then(Value::as_u64)?,
         currency: text("currency")?,
+        resource: ours.and_then(Value::as_str).map(str::to_owned),
+        charged_at_ms: created_s.map(|at_s| at_s.saturating_mul(1000)),
     })
 }
 

@@ -18,6 +18,8 @@ pub struct Used {
     pub queries: u32,
     /// Requests to the provider: an invocation has [10,000](https://developers.cloudflare.com/workers/platform/limits/).
     pub reads: u32,
+    /// Requests to shards of the read model and to objects.
+    pub places: u32,
     /// Time, in ms: the next run begins after five minutes.
     pub ran_ms: u64,
 }
@@ -28,6 +30,7 @@ impl Used {
         Self {
             queries: self.queries.saturating_sub(before.queries),
             reads: self.reads.saturating_sub(before.reads),
+            places: self.places.saturating_sub(before.places),
             ran_ms: self.ran_ms.saturating_sub(before.ran_ms),
         }
     }
@@ -36,13 +39,19 @@ impl Used {
 /// Queries and requests of a run, for all its accounts, after which no further round of any list begins.
 const QUERIES_IN_ALL: u32 = 600;
 const READS_IN_ALL: u32 = 6_000;
+/// Requests of all kinds: what one more batch, and what comes after the lists, may take is left.
+const REQUESTS_IN_ALL: u32 = 8_000;
+/// Entries of a list that are looked for together at most, where the read model is in shards: of a batch each shard is asked once.
+const BATCH: usize = 10_000;
+/// Requests to shards in a run for what must be looked for in all of them.
+const SEARCH_IN_ALL: u32 = 1_000;
 
 /// What may be used before a list is left to the next run: each is read until then, whatever the lists before it have left.
 const fn most(source: Source) -> Used {
     match source {
-        Source::Events => Used { queries: 200, reads: 3_000, ran_ms: 130_000 },
-        Source::Movements => Used { queries: 350, reads: 4_000, ran_ms: 170_000 },
-        Source::Payments => Used { queries: 500, reads: 5_000, ran_ms: 220_000 },
+        Source::Events => Used { queries: 200, reads: 3_000, places: 1_500, ran_ms: 130_000 },
+        Source::Movements => Used { queries: 350, reads: 4_000, places: 2_300, ran_ms: 170_000 },
+        Source::Payments => Used { queries: 500, reads: 5_000, places: 3_000, ran_ms: 220_000 },
     }
 }
 
@@ -52,12 +61,20 @@ pub fn may_go_on(source: Source, share: u32, used: Used) -> bool {
     let share = share.max(1);
     used.queries < most.queries / share
         && used.reads < most.reads / share
+        && used.places < most.places / share
         && used.ran_ms < most.ran_ms / u64::from(share)
 }
 
 /// Whether another round of any list may follow, where the run has used so much for all its accounts.
 pub const fn may_read(used: Used) -> bool {
-    used.queries < QUERIES_IN_ALL && used.reads < READS_IN_ALL
+    used.queries < QUERIES_IN_ALL
+        && used.reads < READS_IN_ALL
+        && used.queries.saturating_add(used.reads).saturating_add(used.places) < REQUESTS_IN_ALL
+}
+
+/// Whether more shards may be asked for what is looked for in all of them, where `share` accounts are read in the run and this one has used so much for it.
+pub fn may_search(share: u32, used: Used, for_it: u32) -> bool {
+    may_read(used) && for_it < SEARCH_IN_ALL / share.max(1)
 }
 
 /// How many slices the next round reads: few at first, and where many payments must be asked for.
@@ -79,6 +96,11 @@ impl Width {
     pub fn next(self, reads: u32) -> Self {
         let slices = if reads > MANY_READS { self.slices / 2 } else { self.slices * 2 };
         Self { slices: slices.clamp(1, self.most), ..self }
+    }
+
+    /// How many entries are compared together where the read model is in shards.
+    pub const fn batch(self) -> usize {
+        BATCH / SLICES_MAX * self.slices
     }
 
     /// The slices.

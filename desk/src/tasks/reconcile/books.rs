@@ -223,15 +223,15 @@ impl Reconciliation {
                 LIMIT {COUNTED_MAX})",
             has_ended_with("?2")
         );
-        let paid: Vec<Paid> =
-            self.rows_of_all(&sql, vec![name.into(), serde_json::to_string(spans)?.into()]).await?;
+        let values = vec![name.into(), serde_json::to_string(spans)?.into()];
+        let (paid, are_all) = self.rows_of_newest::<Paid>(&sql, values).await?;
         let number: u64 = paid.iter().map(|paid| paid.number).sum();
         let first_ms = paid.iter().filter_map(|paid| paid.first_ms).min();
         let last_ms = paid.iter().filter_map(|paid| paid.last_ms).max();
         let (Some(first_ms), Some(last_ms)) = (first_ms, last_ms) else { return Ok(None) };
         let number = match number {
-            1 => "1 payment".to_owned(),
-            number if number < COUNTED_MAX => format!("{number} payments"),
+            1 if are_all => "1 payment".to_owned(),
+            number if number < COUNTED_MAX && are_all => format!("{number} payments"),
             number => format!("{number} payments or more"),
         };
         let (id, from, until) = (&books.stripe_account, timestamp(first_ms), timestamp(last_ms));

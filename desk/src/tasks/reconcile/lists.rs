@@ -1,18 +1,23 @@
 //! Reads Stripe's lists in rounds of pages, and compares what stands in them with our records.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use worker::{Date, Error, Result};
 
+use super::known::Known;
+use super::places::Sought;
+use super::searches::{COMPARE, Due, MOVED};
 use super::session::{Findings, Reconciliation};
 use crate::tasks::changes::{self, Change};
-use crate::tasks::compare::{Comparison, LocalRecords, compare};
+use crate::tasks::compare::{Break, Comparison, Kind, compare};
 use crate::tasks::cursor::{Cursor, Source};
-use crate::tasks::movements::{self, Matched, Movement};
+use crate::tasks::movements::{self, Matched, Movement, Sum};
 use crate::tasks::pace::{AT_ONCE, Width, may_go_on, may_read};
 use crate::tasks::page::PageEnd;
 use crate::tasks::provider_ledger::{self, RemoteRecord};
-use payments::providers::HttpAnswer;
+use payments::providers::{HttpAnswer, Provider};
 
 impl Reconciliation {
     /// Continues reading a list. Returns until when all of it was read, in ms since the epoch, and whether the pass is finished.
@@ -30,30 +35,46 @@ impl Reconciliation {
         };
         cursor.begin(self.quiet_since_ms, source.again_ms(self.window_ms));
         let mut width = Width::first(self.share);
-        while may_read(self.used) {
+        let mut read = PagesRead::new(source);
+        let mut stops = !may_read(self.used);
+        while !stops {
             let reads_before = self.used.reads;
-            let Round { pages, failed } = self.read_round(source, &mut cursor, width).await?;
+            let Round { pages, failed } = self.read_round(source, &mut cursor, width, &mut read).await;
             let is_over = cursor.advance(&pages);
-            // Findings are written before the cursor moves on.
-            self.save_cursor(&self.cursor_name(source), &cursor).await?;
+            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.now_ms);
+            let used = self.used.since(self.used_before);
+            stops =
+                is_over || failed.is_some() || !may_read(self.used) || !may_go_on(source, self.share, used);
+            let is_whole = stops || read.len() >= width.batch() || self.finder.is_d1_alone().await?;
+            if is_whole {
+                self.compare_read(std::mem::replace(&mut read, PagesRead::new(source))).await?;
+                // Findings are written before the cursor moves on.
+                self.save_cursor(&self.cursor_name(source), &cursor).await?;
+            }
             if let Some(error) = failed {
                 return Err(error);
             }
-            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.now_ms);
-            if is_over || !may_go_on(source, self.share, self.used.since(self.used_before)) {
-                break;
+            // Comparing may have taken all that was left; what is read and not compared has its own look before it stops.
+            if is_whole {
+                let used = self.used.since(self.used_before);
+                stops |= !may_read(self.used) || !may_go_on(source, self.share, used);
             }
             width = width.next(self.used.reads - reads_before);
         }
         Ok((cursor.through_ms, cursor.until_ms.is_none()))
     }
 
-    /// Reads and processes the next page of each of the first slices. Slices whose page did not come stay as they are, or begin again.
-    async fn read_round(&mut self, source: Source, cursor: &mut Cursor, width: Width) -> Result<Round> {
+    /// Reads the next page of each of the first slices. Slices whose page did not come stay as they are, or begin again.
+    async fn read_round(
+        &mut self,
+        source: Source,
+        cursor: &mut Cursor,
+        width: Width,
+        read: &mut PagesRead,
+    ) -> Round {
         let requests: Vec<_> =
             cursor.slices.iter().take(width.slices()).map(|slice| slice.request(source)).collect();
         let mut round = Round::default();
-        let mut read = PagesRead::new(source);
         for requests in requests.chunks(AT_ONCE) {
             for answer in self.get_all(requests).await {
                 let end = answer.and_then(|HttpAnswer { status, body, .. }| match status {
@@ -73,20 +94,25 @@ impl Reconciliation {
                 });
             }
         }
+        round
+    }
+
+    async fn compare_read(&mut self, read: PagesRead) -> Result<()> {
         match read {
-            PagesRead::Events(changes) => self.compare_changes(&changes).await?,
-            PagesRead::Movements(movements) => self.compare_movements(&movements).await?,
-            PagesRead::Payments(entries) => self.compare_records(&entries).await?,
+            PagesRead::Events(mut changes) => {
+                // Several pages of one slice may come after the first ones of older slices.
+                changes.sort_by_key(|change| Reverse(change.at_s));
+                self.compare_changes(&changes).await
+            }
+            PagesRead::Movements(movements) => self.compare_movements(&movements).await,
+            PagesRead::Payments(entries) => self.compare_records(&entries).await,
         }
-        Ok(round)
     }
 
     /// Fetches the payments of events where the newest event of each does not match our records.
     async fn compare_changes(&mut self, changes: &[Change]) -> Result<()> {
         let all: Vec<&str> = changes.iter().map(|change| change.payment.as_str()).collect();
-        let resources: Vec<&str> =
-            changes.iter().filter_map(|change| change.then.as_ref()?.resource.as_deref()).collect();
-        let known = self.local_records(&all, &resources).await?;
+        let known = self.local_records(&sought_of_changes(changes)).await?;
         self.check_disputes(changes, &known).await?;
         let mut newest = BTreeMap::new();
         for change in changes.iter().filter(|change| change.dispute.is_none()) {
@@ -94,28 +120,31 @@ impl Reconciliation {
         }
         let is_same = |change: &Change| {
             let then = change.then.as_ref();
-            then.is_some_and(|then| compare(then, &known, self.quiet_since_ms) == Comparison::Match)
+            then.is_some_and(|then| compare(then, &known.records, self.quiet_since_ms) == Comparison::Match)
         };
         let same: BTreeSet<&str> =
             newest.into_iter().filter(|(_, change)| is_same(change)).map(|(payment, _)| payment).collect();
         let ids = all.into_iter().filter(|id| !same.contains(id) && !self.compared.contains(*id)).collect();
-        self.write(&Findings { listed: same.into_iter().collect(), ..Findings::default() }).await?;
+        let listed = same.into_iter().collect();
+        self.write(&Findings { listed, known: Some(&known), ..Findings::default() }).await?;
         self.fetch_and_compare(ids).await.map(drop)
     }
 
     /// Looks for disputes that we do not know of, or otherwise: the comparison of payments does not cover them. An event may not be the last
     /// one, so the dispute is asked for. If it stands otherwise by now, a newer event tells of that.
-    async fn check_disputes(&mut self, changes: &[Change], known: &LocalRecords) -> Result<()> {
+    async fn check_disputes(&mut self, changes: &[Change], known: &Known) -> Result<()> {
         let mut newest = BTreeMap::new();
         for change in changes {
             if let Some(dispute) = &change.dispute {
                 newest.entry(change.payment.as_str()).or_insert(dispute);
             }
         }
+        let searched = newest.iter().filter(|(payment, _)| known.is_left(payment));
+        let searched = searched.map(|(payment, dispute)| Due::new(payment, &dispute.id, None)).collect();
         let unknown: Vec<_> = newest
             .into_iter()
             .filter_map(|(payment, dispute)| {
-                let ours = known.by_provider_id(payment)?;
+                let ours = known.records.by_provider_id(payment)?;
                 Some((dispute, ours, dispute.unknown(ours)?))
             })
             .collect();
@@ -132,34 +161,40 @@ impl Reconciliation {
                 breaks.push(found);
             }
         }
-        self.write(&Findings { breaks, ..Findings::default() }).await
+        self.write(&Findings { breaks, searched, ..Findings::default() }).await
     }
 
     /// Looks for movements in our records, and fetches the payments whose amounts differ.
     async fn compare_movements(&mut self, movements: &[Movement]) -> Result<()> {
         self.movements += movements.len();
         let sums = || movements.iter().filter_map(Movement::sum);
-        let payments: Vec<&str> = sums().filter_map(|sum| sum.payment.as_deref()).collect();
         let sources: Vec<&str> = sums().map(|sum| sum.id.as_str()).collect();
-        let known = self.local_records(&payments, &[]).await?;
-        let refunds = self.local_refunds(&sources).await?;
+        let mut known = self.local_records(&Sought::merged(sums().filter_map(sought_of_sum))).await?;
+        self.local_refunds(&sources, &mut known).await?;
         let mut looks = BTreeSet::new();
         let mut found = Findings::default();
         for movement in movements {
-            match movement.matched(&known, &refunds) {
+            let left =
+                movement.sum().filter(|sum| sum.payment.as_deref().is_some_and(|id| known.is_left(id)));
+            match movement.matched(&known.records, &known.refunds) {
                 Matched::Recorded => {}
                 Matched::FetchPayment(payment) => drop(looks.insert(payment)),
-                Matched::Unrecorded if self.is_of_a_shown_dispute(movement, &known).await? => {}
-                Matched::Unrecorded => found.breaks.push(movement.unknown(&known)),
+                Matched::Unrecorded if self.is_of_a_shown_dispute(movement, &known.records).await? => {}
+                Matched::Unrecorded if left.is_some() => {}
+                Matched::Unrecorded => found.breaks.push(movement.unknown(&known.records)),
             }
+            found.searched.extend(left.and_then(|sum| due_of(movement, sum)));
         }
         let absent = self.fetch_and_compare(looks.iter().map(String::as_str).collect()).await?;
-        let is_absent = |movement: &&Movement| matches!(movement.matched(&known, &refunds), Matched::FetchPayment(payment) if absent.contains(&payment));
-        found.breaks.extend(movements.iter().filter(is_absent).map(|movement| movement.unknown(&known)));
+        let is_absent = |movement: &&Movement| matches!(movement.matched(&known.records, &known.refunds), Matched::FetchPayment(payment) if absent.contains(&payment));
+        found
+            .breaks
+            .extend(movements.iter().filter(is_absent).map(|movement| movement.unknown(&known.records)));
         let charges =
             movements.iter().filter(|movement| matches!(movement.source, movements::Source::Charge(_)));
         found.moved = charges.filter_map(|movement| movement.sum()?.payment.as_deref()).collect();
         found.refunded = sources;
+        found.known = Some(&known);
         self.write(&found).await
     }
 
@@ -187,18 +222,26 @@ impl Reconciliation {
     }
 
     /// Compares payments in Stripe's books with ours, and records the result.
-    async fn compare_records(&mut self, entries: &[RemoteRecord]) -> Result<()> {
+    pub(super) async fn compare_records(&mut self, entries: &[RemoteRecord]) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
-        let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
-        let resources: Vec<&str> = entries.iter().filter_map(|entry| entry.resource.as_deref()).collect();
-        let known = self.local_records(&ids, &resources).await?;
-        let mut found = Findings { listed: ids, ..Findings::default() };
+        let sought: Vec<Sought> = entries.iter().map(sought_of).collect();
+        let known = self.local_records(&sought).await?;
+        let told = self.told_as_unknown(entries, &known).await?;
+        let ids = entries.iter().map(|entry| entry.id.as_str()).collect();
+        let mut found = Findings { listed: ids, known: Some(&known), ..Findings::default() };
         for entry in entries {
-            match compare(entry, &known, self.quiet_since_ms) {
+            // What may be in other places is unknown once it was looked for there.
+            let is_left = known.is_left(&entry.id) && !told.contains(&entry.id);
+            match compare(entry, &known.records, self.quiet_since_ms) {
                 Comparison::TooRecent => {
                     found.young.push(&entry.id);
+                    continue;
+                }
+                Comparison::Match if is_left => continue,
+                Comparison::Mismatch(_) if is_left => {
+                    found.searched.push(Due::new(&entry.id, COMPARE, entry.resource.as_deref()));
                     continue;
                 }
                 Comparison::Match => {}
@@ -208,6 +251,65 @@ impl Reconciliation {
         }
         self.write(&found).await
     }
+
+    /// Those of these that were not found, and of which a break says that they are unknown: it was looked for them in all places.
+    async fn told_as_unknown(&mut self, entries: &[RemoteRecord], known: &Known) -> Result<BTreeSet<String>> {
+        #[derive(Deserialize)]
+        struct Orphan {
+            provider_payment: String,
+        }
+        let left = entries.iter().filter(|entry| known.is_left(&entry.id));
+        let ids: Vec<String> =
+            left.map(|entry| Break::id_of(Kind::Orphan, Provider::Stripe.as_str(), &entry.id)).collect();
+        if ids.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let sql = "SELECT provider_payment FROM breaks WHERE break_id IN (SELECT value FROM json_each(?1)) AND state IN ('open', 'accepted')";
+        let told: Vec<Orphan> = self.rows(sql, vec![serde_json::to_string(&ids)?.into()]).await?;
+        Ok(told.into_iter().map(|told| told.provider_payment).collect())
+    }
+}
+
+/// An entry of the list of payments.
+pub(super) fn sought_of(entry: &RemoteRecord) -> Sought {
+    Sought {
+        payment: entry.id.clone(),
+        resource: entry.resource.clone(),
+        made_at_ms: Some(entry.created_at_ms),
+        is_asked: false,
+    }
+}
+
+/// What a movement is about. Stripe says when its payment was made, or when that was charged, which may be later; or neither.
+pub(super) fn sought_of_sum(sum: &Sum) -> Option<Sought> {
+    Some(Sought {
+        payment: sum.payment.clone()?,
+        resource: sum.resource.clone(),
+        made_at_ms: sum.charged_at_ms,
+        is_asked: true,
+    })
+}
+
+/// The payment of an event that shows none is asked for anyway, but for one that tells of a dispute.
+fn sought_of_changes(changes: &[Change]) -> Vec<Sought> {
+    let sought = |change: &Change| Sought {
+        is_asked: change.dispute.is_some(),
+        payment: change.payment.clone(),
+        ..change.then.as_ref().map(sought_of).unwrap_or_default()
+    };
+    let shown = changes.iter().filter(|change| change.then.is_some() || change.dispute.is_some());
+    Sought::merged(shown.map(sought))
+}
+
+/// What is done with a movement whose payment is looked for in all places.
+fn due_of(movement: &Movement, sum: &Sum) -> Option<Due> {
+    let due = match movement.source {
+        movements::Source::Charge(_) => MOVED,
+        movements::Source::Refund(_) | movements::Source::RefundFailure(_) => &sum.id,
+        movements::Source::Dispute(_) => &movement.id,
+        movements::Source::Unsaid | movements::Source::Other => return None,
+    };
+    Some(Due::new(sum.payment.as_deref()?, due, sum.resource.as_deref()))
 }
 
 /// What came of a round.
@@ -232,6 +334,14 @@ impl PagesRead {
             Source::Events => Self::Events(Vec::new()),
             Source::Movements => Self::Movements(Vec::new()),
             Source::Payments => Self::Payments(Vec::new()),
+        }
+    }
+
+    const fn len(&self) -> usize {
+        match self {
+            Self::Events(all) => all.len(),
+            Self::Movements(all) => all.len(),
+            Self::Payments(all) => all.len(),
         }
     }
 

@@ -9,6 +9,9 @@
 //! - [`books`]: whose books an account's are, and which payments belong to them;
 //! - [`periods`]: when which account at Stripe had the payments of an account with keys of its own;
 //! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
+//! - [`places`]: finds our payments, of which the lists tell, in whichever place they stand;
+//! - [`ours`] and [`known`]: what we have of them there;
+//! - [`searches`]: looks in all places for what was not found, a part in each run, and [`searching`] does what comes of it;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
 //! - [`rounds`]: goes round all shards for that, a part of them in each run;
 //! - [`overdue`]: flags payments whose money is late;
@@ -17,12 +20,23 @@
 //! There is one code for both ways: which books a run compares is an argument, and they share the limits of its invocation.
 
 mod books;
+mod known;
 mod lists;
+mod ours;
 mod overdue;
 mod periods;
+mod places;
 mod recheck;
 mod rounds;
+mod searches;
+mod searching;
 mod session;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod simulated_places;
+#[cfg(test)]
+mod simulated_shop;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +45,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use worker::{Date, Env, Error, Result};
 
+use self::known::BoundObjects;
 use self::periods::{Books, OpenBooks};
+use self::places::Finder;
 use self::recheck::{UNLISTED_MAX, UNLISTED_OF_A_SHARD_MAX};
 use self::rounds::Wanted;
 use self::session::Reconciliation;
 use super::cursor::Source;
 use super::pace::Used;
+use super::place_stores::BoundPlaces;
 use super::{alarms, breaks};
 use crate::config::Config;
 use crate::operations;
@@ -115,6 +132,7 @@ impl Reconciliation {
         Ok(Self {
             db: Db::of(env)?,
             model: ReadModel::of(env),
+            finder: Finder::new(BoundPlaces::of(env)?, BoundObjects(env.clone())),
             env: env.clone(),
             window_ms: config.reconcile_window_ms,
             quiet_since_ms: now_ms.saturating_sub(config.reconcile_quiet_ms),
@@ -127,6 +145,8 @@ impl Reconciliation {
             used_before: Used::default(),
             next_read_at_ms: 0,
             movements: 0,
+            searching: 0,
+            search_missing: None,
             compared: BTreeSet::new(),
             breaks: BTreeSet::new(),
             resolved: 0,
@@ -148,7 +168,7 @@ impl Reconciliation {
         for account in books {
             self.account.clone_from(account);
             match self.open_books(credential).await {
-                Ok(true) => {}
+                Ok(true) => self.finder.open(self.account.as_deref(), &self.books.names)?,
                 Ok(false) => {
                     without_keys += 1;
                     errors.extend(self.end_books().await.err());
@@ -195,7 +215,11 @@ impl Reconciliation {
         add("resolved", self.resolved.into());
         add("unmoved", unmoved.into());
         add("asked", asked.into());
-        if let Some(missing) = self.model.missing() {
+        if self.used.places > 0 {
+            add("places", self.used.places.into());
+            add("searching", self.searching.into());
+        }
+        if let Some(missing) = self.search_missing.take().or_else(|| self.model.missing()) {
             add("missing", missing.into());
         }
         Ok(result)
@@ -275,6 +299,7 @@ impl Reconciliation {
         lists.is_complete = !lists.is_left_off;
         let (is_all, unmoved) = self.check_overdue(lists, &mut errors).await;
         is_read &= is_all;
+        errors.extend(self.search().await.err());
         errors.extend(self.recheck_open_breaks().await.err());
         errors.extend(self.settle_ended(is_read && errors.is_empty()).await.err());
         let name = |error: Error| match &self.account {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use worker::{Error, Result};
 
+use super::lists::sought_of_sum;
 use super::periods::is_surely_in;
+use super::places::Sought;
 use super::session::{Findings, Reconciliation};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::changes;
@@ -135,17 +137,28 @@ impl Reconciliation {
                 continue;
             }
             if let Some(dispute) = Break::dispute_of(&old.break_id) {
-                self.recheck_dispute(dispute, &old.break_id, old.resource.as_deref()).await?;
+                self.recheck_dispute(dispute, &old.break_id, "", old.resource.as_deref()).await?;
                 continue;
             }
             let absent = self.fetch_and_compare([old.provider_payment.as_str()].into()).await?;
             if absent.is_empty() {
                 continue;
             }
-            let resource: Vec<&str> = old.resource.as_deref().into_iter().collect();
-            let known = self.local_records(&[&old.provider_payment], &resource).await?;
+            let sought = Sought {
+                payment: old.provider_payment.clone(),
+                resource: old.resource.clone(),
+                ..Sought::default()
+            };
+            let known = self.local_records(&[sought]).await?;
+            if known.is_left(&old.provider_payment) {
+                // It is not said to be gone before it is found, and has its turn after others.
+                let sql = "UPDATE breaks SET last_seen_at_ms = ?2 WHERE break_id = ?1";
+                self.run(sql, vec![old.break_id.as_str().into(), self.now_ms.into()]).await?;
+                continue;
+            }
             let is_it = |found: &Break| found.provider_payment == old.provider_payment;
-            let breaks = known.all().filter(|ours| must_exist(ours)).map(missing).filter(is_it).collect();
+            let breaks =
+                known.records.all().filter(|ours| must_exist(ours)).map(missing).filter(is_it).collect();
             let compared = vec![old.provider_payment.as_str()];
             self.write(&Findings { breaks, compared, ..Findings::default() }).await?;
         }
@@ -153,26 +166,26 @@ impl Reconciliation {
     }
 
     /// Closes the break of a movement if we have a record of it by now.
-    async fn recheck_movement(&mut self, id: &str, break_id: &str) -> Result<()> {
+    pub(super) async fn recheck_movement(&mut self, id: &str, break_id: &str) -> Result<()> {
         let answer = self.get(&movements::movement_request(id)).await?;
         if answer.status != 200 {
             return Ok(());
         }
         let movement = movements::read_movement(&answer.body).map_err(Error::RustError)?;
-        let payment: Vec<&str> = movement.sum().and_then(|sum| sum.payment.as_deref()).into_iter().collect();
+        let sought: Vec<Sought> = movement.sum().and_then(sought_of_sum).into_iter().collect();
         let source: Vec<&str> = movement.sum().map(|sum| sum.id.as_str()).into_iter().collect();
-        let known = self.local_records(&payment, &[]).await?;
-        let refunds = self.local_refunds(&source).await?;
-        let is_unknown = match movement.matched(&known, &refunds) {
+        let mut known = self.local_records(&sought).await?;
+        self.local_refunds(&source, &mut known).await?;
+        let is_unknown = match movement.matched(&known.records, &known.refunds) {
             Matched::Recorded => false,
             Matched::FetchPayment(payment) => {
                 !self.fetch_and_compare([payment.as_str()].into()).await?.is_empty()
             }
-            Matched::Unrecorded => !self.is_of_a_shown_dispute(&movement, &known).await?,
+            Matched::Unrecorded => !self.is_of_a_shown_dispute(&movement, &known.records).await?,
         };
         if is_unknown {
             return self
-                .write(&Findings { breaks: vec![movement.unknown(&known)], ..Findings::default() })
+                .write(&Findings { breaks: vec![movement.unknown(&known.records)], ..Findings::default() })
                 .await;
         }
         self.close(break_id).await
@@ -192,12 +205,22 @@ impl Reconciliation {
     }
 
     /// Closes the break of a dispute once its payment shows it as it stands. Until then it stays, whatever else of the payment agrees.
-    async fn recheck_dispute(&mut self, id: &str, break_id: &str, resource: Option<&str>) -> Result<()> {
+    pub(super) async fn recheck_dispute(
+        &mut self,
+        id: &str,
+        break_id: &str,
+        payment: &str,
+        resource: Option<&str>,
+    ) -> Result<()> {
         let answer = self.get(&changes::dispute_request(id)).await?;
         let Ok(dispute) = changes::read_dispute(&answer.body) else { return Ok(()) };
-        let resources: Vec<&str> = resource.into_iter().collect();
-        let known = self.local_records(&[], &resources).await?;
-        let Some(ours) = known.all().next() else { return Ok(()) };
+        let sought = Sought {
+            payment: payment.to_owned(),
+            resource: resource.map(str::to_owned),
+            ..Sought::default()
+        };
+        let known = self.local_records(&[sought]).await?;
+        let Some(ours) = known.records.all().next() else { return Ok(()) };
         match dispute.unknown(ours) {
             Some(found) if !self.is_shown_with_others(id, ours).await? => {
                 // Under its own id, where it was written as another kind.

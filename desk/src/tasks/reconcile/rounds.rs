@@ -14,6 +14,7 @@ use super::recheck::UNLISTED_OF_A_SHARD_MAX;
 use super::session::{Reconciliation, newest};
 use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX};
 use crate::tasks::compare::LocalRecord;
+use crate::tasks::pace::may_read;
 use messages::placement::ShardName;
 use runtime::db::{self, Db, Statement};
 use runtime::places;
@@ -244,7 +245,7 @@ impl Places for Part<'_> {
             .model
             .each(dbs, async |db: Db| look_into(&db, unlisted.as_ref(), unmoved.as_ref()).await);
         let answers = answers.await?;
-        self.run.used.reads += u32::try_from(shards.len()).unwrap_or(u32::MAX);
+        self.run.used.places += u32::try_from(shards.len()).unwrap_or(u32::MAX);
         self.run.used.ran_ms = Date::now().as_millis().saturating_sub(self.run.now_ms);
         let is_silent = answers.len() < shards.len();
         let mut rows = Vec::new();
@@ -269,7 +270,7 @@ impl Places for Part<'_> {
     }
 
     fn may_go_on(&self) -> bool {
-        self.run.used.ran_ms < WALKED_MAX_MS
+        self.run.used.ran_ms < WALKED_MAX_MS && may_read(self.run.used)
     }
 }
 

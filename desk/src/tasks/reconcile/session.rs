@@ -8,13 +8,16 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use worker::{Date, Delay, Env, Error, Result};
 
+use super::known::{BoundObjects, Known, stopped};
 use super::periods::OpenBooks;
+use super::places::{Finder, Marks, marking};
+use super::searches::{Due, to_search};
 use crate::operations;
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};
-use crate::tasks::compare::{Break, LocalRecord, LocalRecords};
+use crate::tasks::compare::{Break, LocalRecord};
 use crate::tasks::cursor::{Cursor, Source};
-use crate::tasks::movements::{LocalRefund, Refunds};
 use crate::tasks::pace::{AT_ONCE, REQUEST_MS, Used};
+use crate::tasks::place_stores::BoundPlaces;
 use messages::operations::{ProviderAnswer, ProviderRead, READ_PATH};
 use once::call::FrozenRequest;
 use payments::providers::{HttpAnswer, Provider};
@@ -30,6 +33,8 @@ pub(super) struct Reconciliation {
     pub(super) db: Db,
     /// Our payments, wherever they stand.
     pub(super) model: ReadModel,
+    /// Where those stand of which Stripe tells.
+    pub(super) finder: Finder<BoundPlaces, BoundObjects>,
     pub(super) env: Env,
     /// For how long payments are compared again, in ms.
     pub(super) window_ms: u64,
@@ -52,6 +57,9 @@ pub(super) struct Reconciliation {
     pub(super) next_read_at_ms: u64,
     /// How many movements were looked for in our records.
     pub(super) movements: usize,
+    /// How many payments are looked for in all places, after the newest search, and why it went no further.
+    pub(super) searching: usize,
+    pub(super) search_missing: Option<String>,
     /// The provider's ids of what this run has compared.
     pub(super) compared: BTreeSet<String>,
     /// The breaks that it has found.
@@ -74,6 +82,10 @@ pub(super) struct Findings<'a> {
     pub(super) moved: Vec<&'a str>,
     /// Refunds whose money has left it, by Stripe's ids.
     pub(super) refunded: Vec<&'a str>,
+    /// Where those stand that are marked.
+    pub(super) known: Option<&'a Known>,
+    /// What is looked for in all places first.
+    pub(super) searched: Vec<Due>,
 }
 
 impl Reconciliation {
@@ -198,64 +210,25 @@ impl Reconciliation {
         self.db.run(sql, values).await
     }
 
-    /// The rows of all places. One that does not answer leaves nothing out without a word: a payment would seem to be unknown.
-    pub(super) async fn rows_of_all<T: serde::de::DeserializeOwned>(
+    /// The rows of D1 and of the newest shards, and whether these are all: there may be more shards, and some may not answer.
+    pub(super) async fn rows_of_newest<T: serde::de::DeserializeOwned>(
         &mut self,
         sql: &str,
         values: Vec<db::Value>,
-    ) -> Result<Vec<T>> {
-        let answers = self.in_each(async |db: Db| db.rows(sql, values.clone()).await).await?;
-        Ok(answers.into_iter().flatten().collect())
-    }
-
-    /// Asks D1 and all shards, each of which must answer.
-    async fn in_each<T>(&mut self, ask: impl AsyncFn(Db) -> Result<T>) -> Result<Vec<T>> {
+    ) -> Result<(Vec<T>, bool)> {
         self.count_queries(1 + usize::from(is_bound(&self.env)));
-        // What an earlier one has read of the directory may be older than what D1 answers now.
         let model = ReadModel::of(&self.env);
-        let shards = async || {
-            let shards = model.places().await?.into_iter().filter(|db| db.name().is_some()).collect();
-            Ok(model.each(shards, &ask).await?.into_iter().map(|(_, answer)| answer).collect())
-        };
-        let answers = d1_first(ask(self.db.clone()), shards).await?;
-        match model.missing() {
-            Some(missing) => Err(Error::RustError(missing)),
-            None => Ok(answers),
-        }
-    }
-
-    /// Our payments with these provider ids or our ids.
-    pub(super) async fn local_records(&mut self, ids: &[&str], resources: &[&str]) -> Result<LocalRecords> {
-        if ids.is_empty() && resources.is_empty() {
-            return Ok(LocalRecords::default());
-        }
-        // A payment in another account can carry our ids without being ours.
-        let sql = breaks::local_records_sql(
-            "(provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2)))
-             AND (provider != 'stripe' OR stripe_account IS ?3 OR stripe_account IN (SELECT value FROM json_each(?4)))",
-        );
-        let (ids, resources) = (serde_json::to_string(ids)?, serde_json::to_string(resources)?);
-        let names = serde_json::to_string(&self.books.names)?;
-        let values = vec![ids.into(), resources.into(), self.account.clone().into(), names.into()];
-        Ok(LocalRecords::new(newest(self.rows_of_all(&sql, values).await?)))
-    }
-
-    pub(super) async fn local_refunds(&mut self, ids: &[&str]) -> Result<Refunds> {
-        if ids.is_empty() {
-            return Ok(Refunds::default());
-        }
-        let sql = "SELECT provider_refund, status, amount_minor, currency FROM refunds
-            WHERE provider = 'stripe' AND provider_refund IN (SELECT value FROM json_each(?1))";
-        let rows: Vec<LocalRefund> = self.rows_of_all(sql, vec![serde_json::to_string(ids)?.into()]).await?;
-        Ok(Refunds::new(rows))
+        let mut rows: Vec<T> = self.db.rows(sql, values.clone()).await?;
+        let shards = model.places().await?.into_iter().filter(|db| db.name().is_some()).collect();
+        let answers = model.each(shards, async |db: Db| db.rows(sql, values.clone()).await).await?;
+        rows.extend(answers.into_iter().flat_map(|(_, rows)| rows));
+        Ok((rows, model.missing().is_none()))
     }
 
     /// Records what was found, and closes the breaks that were not found again.
     pub(super) async fn write(&mut self, found: &Findings<'_>) -> Result<()> {
         let list = |ids: &[&str]| serde_json::to_string(ids).map(db::Value::from);
         let mut statements = Vec::new();
-        // These change payments, wherever they stand.
-        let mut marks = Vec::new();
         let breaks: Vec<String> = found.breaks.iter().map(id).collect();
         for breaks in found.breaks.chunks(BREAKS_AT_ONCE) {
             let values = vec![
@@ -273,30 +246,39 @@ impl Reconciliation {
                 vec![list(&found.young)?, self.now_ms.into(), self.books.label.clone().into()],
             ));
         }
-        if !found.compared.is_empty() {
+        // What is looked for has its turn there.
+        let over: Vec<&str> = found
+            .compared
+            .iter()
+            .copied()
+            .chain(found.searched.iter().map(|due| due.payment.as_str()))
+            .collect();
+        if !over.is_empty() {
             let sql = "DELETE FROM looks WHERE provider_payment IN (SELECT value FROM json_each(?1))";
-            statements.push(Statement::new(sql, vec![list(&found.compared)?]));
+            statements.push(Statement::new(sql, vec![list(&over)?]));
         }
-        for (ids, mark) in [(&found.listed, "listed_payment"), (&found.moved, "moved_payment")] {
-            if ids.is_empty() {
-                continue;
+        if !found.searched.is_empty() {
+            let books = self.books.label.clone().unwrap_or_default();
+            statements.push(to_search(&books, &found.searched, self.now_ms)?);
+        }
+        // Without the mark a payment would seem to be missing there: if a shard does not answer, the list is read again.
+        let marks = Marks {
+            listed: found.listed.iter().copied().collect(),
+            moved: found.moved.iter().copied().collect(),
+            refunded: found.refunded.iter().copied().collect(),
+        };
+        if let Some(placed) = found.known.and_then(|known| known.found.as_ref()) {
+            let marked = self.finder.mark(placed, &marks).await;
+            self.count_places();
+            marked.map_err(stopped)?;
+        } else {
+            let marks = marking(&marks)?;
+            self.count_queries(marks.len());
+            if !marks.is_empty() {
+                self.db.batch(marks).await?;
             }
-            let sql = format!(
-                "UPDATE payments SET {mark} = provider_payment
-                 WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
-            );
-            marks.push(Statement::new(&sql, vec![list(ids)?]));
         }
-        if !found.refunded.is_empty() {
-            let sql = "UPDATE refunds SET moved_refund = provider_refund
-                WHERE provider_refund IN (SELECT value FROM json_each(?1)) AND moved_refund IS NOT provider_refund";
-            marks.push(Statement::new(sql, vec![list(&found.refunded)?]));
-        }
-        self.count_queries(statements.len() + marks.len());
-        if !marks.is_empty() {
-            // Without the mark a payment would seem to be missing there: if a shard does not answer, the list is read again.
-            self.in_each(async |db: Db| db.batch(marks.clone()).await).await?;
-        }
+        self.count_queries(statements.len());
         if !statements.is_empty() {
             self.db.batch(statements).await?;
         }
@@ -321,17 +303,6 @@ impl Reconciliation {
     }
 }
 
-/// Asks D1, and only then which shards there are, and those. In this order nothing is missed that the mover takes from D1 to a shard meanwhile, also
-/// to one that is new: it is in the shard before it leaves D1.
-async fn d1_first<T>(
-    d1: impl Future<Output = Result<T>>,
-    shards: impl AsyncFnOnce() -> Result<Vec<T>>,
-) -> Result<Vec<T>> {
-    let mut answers = vec![d1.await?];
-    answers.extend(shards().await?);
-    Ok(answers)
-}
-
 /// Each payment once: while it is moved it may stand in two places.
 pub(super) fn newest(mut rows: Vec<LocalRecord>) -> Vec<LocalRecord> {
     rows.sort_by_key(|row| Reverse(row.updated_at_ms));
@@ -342,75 +313,4 @@ pub(super) fn newest(mut rows: Vec<LocalRecord>) -> Vec<LocalRecord> {
 
 fn id(found: &Break) -> String {
     found.id(Provider::Stripe.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::FutureExt;
-    use futures_util::future::ready;
-    use std::cell::RefCell;
-    use std::collections::BTreeMap;
-
-    /// A payment, and whether it has the mark, by place.
-    type Places = RefCell<BTreeMap<&'static str, bool>>;
-
-    /// The mover writes to a new shard, and only then deletes in D1 what is as it has read it.
-    fn move_all(places: &Places) {
-        let mut places = places.borrow_mut();
-        if let Some(marked) = places.remove("D1") {
-            places.insert("new shard", marked);
-        }
-    }
-
-    fn mark(places: &Places, place: &'static str) -> bool {
-        places.borrow_mut().get_mut(place).map(|marked| *marked = true).is_some()
-    }
-
-    fn shards(places: &Places) -> Vec<&'static str> {
-        places.borrow().keys().copied().filter(|place| *place != "D1").collect()
-    }
-
-    #[test]
-    fn a_payment_that_is_moved_meanwhile_is_found_and_keeps_its_mark() {
-        for is_moved_first in [true, false] {
-            let places: Places = RefCell::new(BTreeMap::from([("D1", false)]));
-            if is_moved_first {
-                move_all(&places);
-            }
-            let d1 = async {
-                let found = mark(&places, "D1");
-                move_all(&places);
-                Ok(found)
-            };
-            let asked = async || Ok(shards(&places).into_iter().map(|shard| mark(&places, shard)).collect());
-            let found = d1_first(d1, asked).now_or_never().unwrap().unwrap();
-            assert!(found.contains(&true));
-            assert_eq!(*places.borrow(), BTreeMap::from([("new shard", true)]));
-        }
-    }
-
-    /// The control: in the other order, and by a directory that was read before, it seems to be unknown and has no mark.
-    #[test]
-    fn in_another_order_it_would_be_missed() {
-        for is_order_other in [true, false] {
-            let places: Places = RefCell::new(BTreeMap::from([("D1", false)]));
-            let known = shards(&places);
-            let in_shards = || known.iter().map(|shard| mark(&places, shard)).collect::<Vec<_>>();
-            let found = if is_order_other {
-                let mut found = in_shards();
-                move_all(&places);
-                found.push(mark(&places, "D1"));
-                found
-            } else {
-                move_all(&places);
-                d1_first(ready(Ok(mark(&places, "D1"))), async || Ok(in_shards()))
-                    .now_or_never()
-                    .unwrap()
-                    .unwrap()
-            };
-            assert!(!found.contains(&true));
-            assert_eq!(*places.borrow(), BTreeMap::from([("new shard", false)]));
-        }
-    }
 }

@@ -10,6 +10,7 @@ use worker::{Error, Result};
 use super::WITHOUT_KEYS;
 use super::session::Reconciliation;
 use crate::tasks::alarms;
+use crate::tasks::cursor::Source;
 use crate::tasks::names::FAILING;
 use crate::tasks::schedule::ScheduledTask;
 use messages::credentials::CredentialKind;
@@ -61,7 +62,21 @@ impl Reconciliation {
                 FROM used WHERE used.stripe_account IS NOT NULL LIMIT ?2)
              SELECT stripe_account FROM used WHERE stripe_account IS NOT NULL";
         let limit = u32::try_from(most).unwrap_or(u32::MAX);
-        let used: Vec<Used> = self.rows_of_all(sql, vec![after.into(), limit.into()]).await?;
+        let (mut used, are_all) = self.rows_of_newest::<Used>(sql, vec![after.into(), limit.into()]).await?;
+        if !are_all {
+            // Whose payments are all in other shards was compared before.
+            let sql = "SELECT substr(name, ?1) AS stripe_account FROM cursors
+                WHERE name > ?2 AND name < ?3 AND ended_at_ms IS NULL AND instr(name, ' ') = 0 ORDER BY name LIMIT ?4";
+            let list = Source::Payments.cursor_of(Some(""));
+            let begins = u64::try_from(list.len()).unwrap_or(u64::MAX).saturating_add(1);
+            let values = vec![
+                begins.into(),
+                Source::Payments.cursor_of(Some(after)).into(),
+                format!("{list}~").into(),
+                limit.into(),
+            ];
+            used.extend(self.rows::<Used>(sql, values).await?);
+        }
         let configured = configured.iter().filter(|name| name.as_str() > after).cloned();
         let names: BTreeSet<String> =
             used.into_iter().map(|used| used.stripe_account).chain(configured).collect();
@@ -77,7 +92,9 @@ impl Reconciliation {
             return Ok(true);
         }
         let sql = "SELECT 1 FROM payments WHERE stripe_account = ?1 LIMIT 1";
-        Ok(!self.rows_of_all::<Used>(sql, vec![name.into()]).await?.is_empty())
+        let (used, are_all) = self.rows_of_newest::<Used>(sql, vec![name.into()]).await?;
+        // In others it may have some.
+        Ok(!are_all || !used.is_empty())
     }
 
     /// The current account is not compared any more: its lists do not count as behind. Should it be compared again, it goes on from there.

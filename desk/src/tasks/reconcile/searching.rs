@@ -1,0 +1,70 @@
+//! What a run does about payments that are looked for in all shards: it goes on with that, and does what was due for those of which it is known by then
+//! where they stand, or that they stand nowhere.
+
+use worker::Error;
+
+use super::known::stopped;
+use super::places::Sought;
+use super::searches::{Due, Dues};
+use super::session::{Findings, Reconciliation};
+use crate::tasks::compare::{Break, Kind};
+use crate::tasks::pace::may_search;
+use crate::tasks::place_stores::Halt;
+use payments::providers::Provider;
+
+impl Reconciliation {
+    /// Goes on with what is looked for in all places, as long as this run may ask them. A shard that does not answer stops it, and nothing else.
+    pub(super) async fn search(&mut self) -> Result<(), Error> {
+        let is_alone = self.finder.is_d1_alone().await;
+        self.count_places();
+        let books = self.books.label.clone().unwrap_or_default();
+        let before = self.used.places;
+        let mut is_over = is_alone?;
+        while !is_over && may_search(self.share, self.used, self.used.places.saturating_sub(before)) {
+            let step = self.finder.search(&books).await;
+            self.count_places();
+            let step = match step {
+                Ok(Some(step)) => step,
+                Ok(None) => break,
+                Err(Halt::Waits(missing)) => {
+                    self.search_missing = Some(missing);
+                    break;
+                }
+                Err(Halt::Failed(error)) => return Err(error),
+            };
+            self.settle(&step.dues).await?;
+            self.finder.searched(&books, &step).await.map_err(stopped)?;
+            self.count_places();
+            self.searching = step.left;
+            // The next turn is another run's, if there is one.
+            is_over = step.to.is_none() && step.left == 0;
+        }
+        Ok(())
+    }
+
+    /// Does what was due for payments of which it is known by now where they stand, or that they stand nowhere.
+    async fn settle(&mut self, dues: &[Due]) -> Result<(), Error> {
+        let dues = Dues::of(dues);
+        if !dues.moved.is_empty() || !dues.refunds.is_empty() {
+            let known = self.local_records(&dues.sought).await?;
+            let (moved, refunded) =
+                (dues.moved.iter().copied().collect(), dues.refunds.iter().copied().collect());
+            self.write(&Findings { moved, refunded, known: Some(&known), ..Findings::default() }).await?;
+        }
+        self.fetch_and_compare(dues.compare).await?;
+        for id in dues.movements {
+            self.recheck_movement(id, &Break::id_of(Kind::Movement, Provider::Stripe.as_str(), id)).await?;
+        }
+        for (id, payment) in dues.disputes {
+            let sought = Sought { payment: payment.to_owned(), ..Sought::default() };
+            let known = self.local_records(&[sought]).await?;
+            let resource = known.records.by_provider_id(payment).map(|ours| ours.resource.clone());
+            if resource.is_none() {
+                continue;
+            }
+            let break_id = Break::id_of(Kind::Dispute, Provider::Stripe.as_str(), id);
+            self.recheck_dispute(id, &break_id, payment, resource.as_deref()).await?;
+        }
+        Ok(())
+    }
+}
