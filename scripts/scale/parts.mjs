@@ -28,6 +28,11 @@ const ENTRIES = 4;
 const SHOPS_A_RUN = 4;
 /** What a payment's isolates ask the registry of: its token, and the keys of its account's own. */
 const NAMES = 2;
+/** How often a run reads an entry: lists overlap by ten minutes, and a run begins every five. */
+const READ_AGAIN = 3;
+/** Entries that are looked for together, each shard once and once more for marks: `BATCH` in desk/src/tasks/pace.rs. Each list begins with smaller ones. */
+const LOOKED_FOR = 10_000;
+const SMALLER = 9;
 /** After how long a shop that had no turn is told of: `PaidOnceReconciliationLags`. */
 const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
@@ -303,7 +308,7 @@ export function parts(budget, deployment, paymentsPerSecond) {
       'places',
       allPlaces,
       PLACES,
-      'the newest are asked, and it says so; look-ups of the reconciliation stop with an error: fewer shards a period, or longer ones',
+      'the newest are asked, and it says so: fewer shards a period, or longer ones',
     ),
     part(
       'reconciliation of one shop',
@@ -319,6 +324,22 @@ export function parts(budget, deployment, paymentsPerSecond) {
       RECONCILIATION_REQUESTS,
       'the binding TASKS: an object for each shop',
     ),
+    ...(shards > 0
+      ? [
+          part(
+            `reconciliation of ${tasks === 'object' ? 'one shop' : 'all shops'}, a run: requests to shards`,
+            'requests',
+            (2 *
+              Math.min(shards, spread) *
+              (Math.ceil((ofShop * ENTRIES * READ_AGAIN * RUN_S) / LOOKED_FOR) + SMALLER) *
+              shops) /
+              ofRun +
+              Math.min(allPlaces, ROUND_SHARDS),
+            limits.requestsPerInvocation.value - RECONCILIATION_REQUESTS,
+            'the binding TASKS: an object for each shop; or each shop in fewer shards',
+          ),
+        ]
+      : []),
     part(
       'reconciliation: until each shop has had its turn',
       'minutes',

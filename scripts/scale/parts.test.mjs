@@ -85,6 +85,17 @@ test('history leaves from each place by itself where tasks have objects, and els
   assert.equal(history({ by: 'month', shards: 10, spread: 10 }).length, 1);
 });
 
+test('a run asks the shards of its shop, however many there are', () => {
+  const shardsOf = (deployment) =>
+    parts(budget, { ...large, ...deployment }, 10_000).find(({ name }) =>
+      name.includes('requests to shards'),
+    );
+  assert.deepEqual([shardsOf({}).load, shardsOf({ hotDays: 400 }).load], [2440, 2440]);
+  assert.ok(shardsOf({}).load < shardsOf({}).limit);
+  assert.ok(shardsOf({ tasks: 'cron' }).load > shardsOf({ tasks: 'cron' }).limit);
+  assert.ok(shardsOf({ spread: 480 }).load > shardsOf({ spread: 480 }).limit);
+});
+
 test('objects that read the registry for all isolates keep it from D1, and are enough of them', () => {
   const isOver = (deployment, payments, what) =>
     over(parts(budget, { ...large, ...deployment }, payments)).some(({ name }) => name.includes(what));
