@@ -110,7 +110,7 @@ fn measure(payments: u64) -> Measured {
     let mut parts = Vec::new();
     let mut part_bytes = 0;
     for (number, lines) in (1..).zip(lines.chunks(usize::try_from(PART_LINES).unwrap())) {
-        let mut writer = Writer::default();
+        let mut writer = Writer::of("");
         lines.iter().for_each(|line| writer.push(line).unwrap());
         let file = writer.finish();
         part_bytes = part_bytes.max(file.text.len());

@@ -200,7 +200,7 @@ impl Shop {
     fn wrong_sums(&self, name: &str, lines: &[Line]) -> Option<String> {
         let mut parts = Vec::new();
         for (number, lines) in (1..).zip(lines.chunks(3)) {
-            let mut writer = Writer::default();
+            let mut writer = Writer::of("");
             lines.iter().for_each(|line| writer.push(line).unwrap());
             let file = writer.finish();
             let lines = u64::try_from(file.lines).unwrap();

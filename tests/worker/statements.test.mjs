@@ -33,6 +33,7 @@ const OPEN = new Set([
 
 /** Tables that stay small: what is not a payment's, or is gone again soon. */
 const SMALL = {
+  answers_unfinished: 'acknowledgements of the bank of which lines wait',
   compared_account: 'one row',
   own_key_periods: 'one row for each time that a key of an account’s own was set that was not the one before',
   cursors: 'one row for each list of an account at a provider',

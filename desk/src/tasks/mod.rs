@@ -3,6 +3,9 @@
 //! runs it by its own alarm; and where the read model is in shards so has each place of it (`place_runs`, and what the cron has to do with them:
 //! `place_alarms`).
 
+mod ack_lines;
+#[cfg(test)]
+mod ack_simulated;
 mod adyen_breaks;
 pub mod adyen_compare;
 mod adyen_fetch;

@@ -10,6 +10,8 @@
 //! trailer,1,9f86d0…
 //! ```
 //!
+//! A line that a shard has written names it behind its id, `pay_x:capture.g1-2026-11-003`: so the shard is known that has it when the bank acknowledges it.
+//!
 //! A day with more lines than one file may have is written in parts (`settlement_parts`), each of this form.
 //!
 //! The acknowledgement has a head, one line for each of our lines, and a trailer with the count: an incomplete file is refused.
@@ -31,6 +33,7 @@ use payments::payment::money::Currency;
 use payments::{timestamp, utc};
 
 use super::csv::quoted;
+use messages::placement::ShardName;
 
 /// How long after its end a day is closed, in ms: until then its last projections arrive.
 const CLOSED_AFTER_MS: u64 = 2 * 3_600_000;
@@ -84,23 +87,28 @@ pub struct File {
     pub sha256: String,
 }
 
+/// Between a line's id and the name of the shard that has written it.
+const PLACE: char = '.';
+
 const HEAD: &str = "line_id,kind,provider,provider_reference,amount_minor,currency,at\n";
 
 /// A file that is being written, line by line: of a large day only its text is held.
 #[derive(Debug)]
 pub struct Writer {
     text: String,
+    /// Behind the id of each line.
+    named: String,
     lines: usize,
     sums: BTreeMap<(String, String), (u64, u64)>,
 }
 
-impl Default for Writer {
-    fn default() -> Self {
-        Self { text: HEAD.to_owned(), lines: 0, sums: BTreeMap::new() }
-    }
-}
-
 impl Writer {
+    /// Of the lines of a shard, or of D1, which has no name.
+    pub fn of(place: &str) -> Self {
+        let named = if place.is_empty() { String::new() } else { format!("{PLACE}{place}") };
+        Self { text: HEAD.to_owned(), named, lines: 0, sums: BTreeMap::new() }
+    }
+
     /// The next line. They come sorted by their ids. A sum that is too large is an error: no file may have a wrong one.
     pub fn push(&mut self, line: &Line) -> Result<(), TooLarge> {
         let (count, sum) = self.sums.entry((line.kind.clone(), line.currency.clone())).or_default();
@@ -108,8 +116,9 @@ impl Writer {
         *count = count.saturating_add(1);
         let (amount, at) = (line.amount_minor.to_string(), timestamp(line.at_ms));
         let reference = line.provider_reference.as_deref().unwrap_or_default();
+        let line_id = format!("{}{}", line.line_id, self.named);
         let cells: [&str; 7] =
-            [&line.line_id, &line.kind, &line.provider, reference, &amount, &line.currency, &at];
+            [&line_id, &line.kind, &line.provider, reference, &amount, &line.currency, &at];
         self.text.push_str(&cells.map(quoted).join(","));
         self.text.push('\n');
         self.lines = self.lines.saturating_add(1);
@@ -123,7 +132,7 @@ impl Writer {
 
     /// The file, with its totals and its trailer.
     pub fn finish(self) -> File {
-        let Self { mut text, lines, sums } = self;
+        let Self { mut text, lines, sums, .. } = self;
         let body = text.strip_prefix(HEAD).unwrap_or_default();
         let sha256 = HEXLOWER.encode(&Sha256::digest(body.as_bytes()));
         let mut totals = Totals::new();
@@ -224,6 +233,9 @@ pub struct Acknowledgement {
     pub line_number: u32,
     /// Which of our lines it acknowledges.
     pub reference: String,
+    /// The shard that has written our line, if it says so.
+    #[serde(skip)]
+    pub place: Option<ShardName>,
     /// `settled` or `rejected`.
     pub outcome: String,
     /// In minor units.
@@ -288,9 +300,12 @@ fn read_line(line_number: u32, line: &str) -> Result<Acknowledgement, &'static s
     let amount_minor = amount_minor.ok_or("amount_minor must be a whole number of minor units")?;
     let currency = Currency::parse(currency).filter(|parsed| parsed.as_str() == *currency);
     let currency = currency.ok_or("currency must be an ISO 4217 code in lower case")?;
+    let named = reference.rsplit_once(PLACE).and_then(|(line, place)| Some((line, ShardName::parse(place)?)));
+    let (reference, place) = named.map_or((*reference, None), |(line, place)| (line, Some(place)));
     Ok(Acknowledgement {
         line_number,
-        reference: (*reference).to_owned(),
+        reference: reference.to_owned(),
+        place,
         outcome: (*outcome).to_owned(),
         amount_minor,
         currency: currency.as_str().to_owned(),
@@ -314,7 +329,7 @@ mod tests {
     }
 
     fn file(lines: &[Line]) -> File {
-        let mut writer = Writer::default();
+        let mut writer = Writer::of("");
         lines.iter().for_each(|line| writer.push(line).unwrap());
         writer.finish()
     }
@@ -344,6 +359,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_a_shard_names_it_and_so_does_its_acknowledgement() {
+        let mut writer = Writer::of("g1-2026-11-003");
+        writer.push(&line("pay_a:capture", "capture", 250, "usd")).unwrap();
+        let text = writer.finish().text;
+        assert!(text.contains("\npay_a:capture.g1-2026-11-003,capture,"), "{text}");
+        let read = |reference: &str| {
+            let text = format!("{ACK_HEAD}\n{reference},settled,250,usd\ntrailer,1\n");
+            let line = read_acknowledgement(&text).unwrap().remove(0);
+            (line.reference, line.place.map(|place| place.to_string()))
+        };
+        let named = |name: &str| ("pay_a:capture".to_owned(), Some(name.to_owned()));
+        assert_eq!(read("pay_a:capture.g1-2026-11-003"), named("g1-2026-11-003"));
+        assert_eq!(read("pay_a:capture.g2-2026-11-25T07-042"), named("g2-2026-11-25T07-042"));
+        for unnamed in ["pay_a:capture", "pay_a:capture.g1", "pay_a:capture.g1-2026-13-003"] {
+            assert_eq!(read(unnamed), (unnamed.to_owned(), None));
+        }
+    }
+
+    #[test]
     fn an_empty_day_has_a_file_too_and_a_cell_cannot_break_out() {
         let empty = file(&[]);
         assert!(empty.text.ends_with(&format!("trailer,0,{}\n", empty.sha256)));
@@ -353,7 +387,7 @@ mod tests {
 
     #[test]
     fn no_file_has_a_sum_that_is_cut_off() {
-        let mut writer = Writer::default();
+        let mut writer = Writer::of("");
         writer.push(&line("a", "capture", u64::MAX, "usd")).unwrap();
         writer.push(&line("b", "capture", 1, "eur")).unwrap();
         assert_eq!(writer.push(&line("c", "capture", 1, "usd")), Err(TooLarge));

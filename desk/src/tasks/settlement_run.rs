@@ -22,8 +22,8 @@ pub(super) trait Stores {
     async fn rows<T: DeserializeOwned>(&self, place: &str, statement: Statement) -> Result<Vec<T>>;
     /// Runs all of these, or none. Gives how many rows each has changed.
     async fn batch(&self, place: &str, statements: Vec<Statement>) -> Result<Vec<usize>>;
-    /// Writes an object. If it exists already, it must be the same. Gives the SHA-256 of its bytes, in hexadecimal.
-    async fn put_once(&self, name: &str, text: String) -> Result<String>;
+    /// Writes an object. Gives the SHA-256 of its bytes, in hexadecimal; `None` if there is another one already.
+    async fn put_new(&self, name: &str, text: String) -> Result<Option<String>>;
 }
 
 /// As they are bound.
@@ -63,13 +63,11 @@ impl Stores for Bound<'_> {
         self.at(place)?.batch_changes(statements).await
     }
 
-    async fn put_once(&self, name: &str, text: String) -> Result<String> {
+    async fn put_new(&self, name: &str, text: String) -> Result<Option<String>> {
         let own = Sha256::digest(text.as_bytes());
         let made = self.bucket.put(name, text).only_if(only_new()).execute().await?;
-        if made.is_none() && self.stored_sha256(name).await? != Some(own) {
-            return Err(Error::RustError(format!("{name} is there already, and is another one")));
-        }
-        Ok(HEXLOWER.encode(&own))
+        let is_there = made.is_some() || self.stored_sha256(name).await? == Some(own);
+        Ok(is_there.then(|| HEXLOWER.encode(&own)))
     }
 }
 
@@ -155,9 +153,16 @@ impl<'a, S: Stores> Run<'a, S> {
         done
     }
 
-    pub(super) async fn put_once(&mut self, name: &str, text: String) -> Result<String> {
+    /// Writes an object; `None` if there is another one already.
+    pub(super) async fn put_new(&mut self, name: &str, text: String) -> Result<Option<String>> {
         self.used.requests = self.used.requests.saturating_add(2);
-        self.stores.put_once(name, text).await
+        self.stores.put_new(name, text).await
+    }
+
+    /// The same; another one is an error.
+    pub(super) async fn put_once(&mut self, name: &str, text: String) -> Result<String> {
+        let is_another = || Error::RustError(format!("{name} is there already, and is another one"));
+        self.put_new(name, text).await?.ok_or_else(is_another)
     }
 
     fn uses(&mut self, queries: u32) {

@@ -64,12 +64,13 @@ pub(super) async fn write_next(run: &mut Run<'_, impl Stores>, file: &Unwritten)
     let last: Option<Last> = run.first(Statement::new(sql, vec![file.name.as_str().into()])).await?;
     let part = last.as_ref().map_or(1, |last| last.part.saturating_add(1));
     let after = last.map(|last| last.last_line_id).unwrap_or_default();
-    let read = read_part(run, file, after).await?;
+    let place = run.place().to_owned();
+    let read = read_part(run, file, after.clone(), &place).await?;
     if part == 1 && !read.has_more && file.is_joined == 0 {
         return write_whole(run, file, read.file).await.map(Next::All);
     }
     if read.file.lines > 0 {
-        let name = write_part(run, file, part, &read).await?;
+        let name = write_part(run, file, (part, after), &read).await?;
         if read.has_more {
             return Ok(Next::Part(name));
         }
@@ -87,9 +88,15 @@ struct Read {
     has_more: bool,
 }
 
-async fn read_part(run: &mut Run<'_, impl Stores>, file: &Unwritten, mut after: String) -> Result<Read> {
+/// The lines after one, with the place whose name each has behind its id.
+async fn read_part(
+    run: &mut Run<'_, impl Stores>,
+    file: &Unwritten,
+    mut after: String,
+    place: &str,
+) -> Result<Read> {
     let most = usize::try_from(file.part_lines.unwrap_or(run.part_lines)).unwrap_or(usize::MAX);
-    let mut writer = Writer::default();
+    let mut writer = Writer::of(place);
     loop {
         let left = most.saturating_sub(writer.lines());
         // One more says whether another part follows.
@@ -130,11 +137,18 @@ async fn write_whole(run: &mut Run<'_, impl Stores>, file: &Unwritten, whole: Fi
 async fn write_part(
     run: &mut Run<'_, impl Stores>,
     file: &Unwritten,
-    part: u32,
+    (part, after): (u32, String),
     read: &Read,
 ) -> Result<String> {
     let name = part_name(&file.name, part);
-    let sha256 = run.put_once(&name, read.file.text.clone()).await?;
+    let sha256 = match run.put_new(&name, read.file.text.clone()).await? {
+        Some(sha256) => sha256,
+        // The release before named no shard behind its lines: what it has begun stays as it is.
+        None => {
+            let unnamed = read_part(run, file, after, D1).await?;
+            run.put_once(&name, unnamed.file.text).await?
+        }
+    };
     let sql =
         "INSERT INTO settlement_parts (file, part, name, last_line_id, lines, totals, sha256, written_at_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
