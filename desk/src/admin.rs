@@ -3,7 +3,8 @@
 use super::analytics;
 use super::app::App;
 use super::operator::admit;
-use super::{queries, settlement_queries};
+use super::{kept_counts, settlement_queries};
+use crate::tasks::counts::Scope;
 use messages::operations::LAB_PATH;
 use runtime::log::log;
 use runtime::metrics::{self, reading::Reading, stats, text};
@@ -18,9 +19,16 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Ok(lags) => lags.iter().for_each(|lag| reading.counters.lag(lag.source.as_str(), lag.lag_ms / 1000)),
         Err(error) => log("warn", &[("event", "lag_unreadable".into()), ("error", error.to_string().into())]),
     }
-    if reading.is_sampled() {
-        reading.keys_open = keys_open(app, request.now_ms).await;
-    }
+    let scope = if reading.is_sampled() { Scope::All } else { Scope::Menu };
+    let waiting = match kept_counts::waiting(&app.env, &app.model, scope, request.now_ms).await {
+        Ok(waiting) => Some(waiting),
+        Err(error) => {
+            drop(unreadable(error));
+            None
+        }
+    };
+    // The sum of sampled changes would say nothing of so few.
+    reading.keys_open = waiting.as_ref().filter(|_| reading.is_sampled()).map(|waiting| waiting.counts.open);
     let source = text::source(&reading, app.config.analytics.is_some(), request.now_ms);
     let mut shown = text::exposition(reading);
     shown.push_str(&source);
@@ -28,12 +36,25 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Ok(backlog) => shown.push_str(&backlog.exposition(request.now_ms)),
         Err(error) => drop(unreadable(error)),
     }
+    if let Some(waiting) = waiting {
+        let breaks = waiting.counts.breaks;
+        shown.push_str(&text::gauge(
+            "paid_once_breaks_open",
+            "Open differences from the provider's books.",
+            breaks,
+        ));
+        let is_missing = app.model.missing().or_else(|| waiting.missing()).is_some();
+        shown.push_str(&text::gauge(INCOMPLETE, INCOMPLETE_HELP, is_missing.into()));
+    }
     match settlement_queries::settlement_behind_ms(&app.env, request.now_ms).await {
         Ok(behind_ms) => shown.push_str(&settlement_lag(behind_ms)),
         Err(error) => drop(unreadable(error)),
     }
     Ok(Answer::new(200, text::MEDIA_TYPE, shown, "shown"))
 }
+
+const INCOMPLETE: &str = "paid_once_read_model_incomplete";
+const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the gauges of what waits there: open breaks, and open keys where they are sampled.";
 
 fn settlement_lag(behind_ms: u64) -> String {
     let name = "paid_once_settlement_lag_seconds";
@@ -50,17 +71,6 @@ pub(super) async fn stats(app: &App, request: &Request) -> Result<Answer, Proble
     let lags: Vec<_> = lags.iter().map(|lag| (lag.source.as_str(), lag.lag_ms)).collect();
     let stats = stats::stats(&reading, &lags, request.now_ms);
     Ok(Answer::new(200, "application/json", stats.to_string(), "shown"))
-}
-
-/// How many keys are open, by the read model: the sum of sampled changes would say nothing of so few.
-async fn keys_open(app: &App, now_ms: u64) -> Option<u64> {
-    match queries::open_keys(&app.model, now_ms).await {
-        Ok(keys) => Some(keys.open.into()),
-        Err(error) => {
-            drop(unreadable(error));
-            None
-        }
-    }
 }
 
 async fn counts(app: &App, request: &Request) -> Result<Reading, Problem> {

@@ -1,12 +1,16 @@
 //! A request of an operator to the desk.
 
+use std::cell::OnceCell;
+
 use super::format;
+use super::kept_counts::{self, Waiting};
 use super::queries::{self, PAGE};
 use super::route::{ACCOUNT, OperatorAction, Target};
 use super::view_models::{Button, PageChrome, Select};
 use crate::app::App;
 use crate::operator::{Operator, form_key};
 use crate::pages::{DESK_SCRIPT, DESK_STYLE};
+use crate::tasks::counts::Scope;
 use crate::tasks::history::BUCKET;
 use runtime::serve::unreadable;
 use web::http::Request;
@@ -18,6 +22,7 @@ pub(crate) struct Desk<'a> {
     pub(super) app: &'a App,
     pub(super) request: &'a Request,
     pub(super) operator: Operator,
+    waiting: OnceCell<Waiting>,
 }
 
 /// In the address of a list: before when what it shows was made, in ms since the epoch. It goes on behind what was looked through.
@@ -25,7 +30,11 @@ pub(super) const LOOK_ON: &str = "made_before";
 /// How many pages back a list can be read.
 const PAGES_MAX: usize = 1000;
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
+    pub(crate) const fn new(app: &'a App, request: &'a Request, operator: Operator) -> Self {
+        Self { app, request, operator, waiting: OnceCell::new() }
+    }
+
     /// A parameter of the address; empty if it is not there.
     pub(super) fn query(&self, name: &str) -> String {
         let found = self.pairs().into_iter().find(|(known, _)| known == name);
@@ -49,20 +58,33 @@ impl Desk<'_> {
             let since = payments::timestamp(self.app.model.looked_to_ms()?);
             Some(format!("Only what belongs to payments since {since} was looked through: go on with Older."))
         };
-        let waiting = queries::waiting(&self.app.model).await.map_err(unreadable)?;
+        let waiting = self.waiting(Scope::Menu).await?;
         Ok(PageChrome {
             style: DESK_STYLE.address,
             script: DESK_SCRIPT.address,
             operator: self.operator.name.clone(),
             has_session: self.operator.has_session,
             here,
-            dead: waiting.dead,
-            breaks: waiting.breaks,
-            gate: self.app.gate.as_ref().map(|_| waiting.gate),
+            dead: waiting.counts.dead,
+            breaks: waiting.counts.breaks,
+            gate: self.app.gate.as_ref().map(|_| waiting.counts.gate),
             has_history: self.app.env.bucket(BUCKET).is_ok(),
             notice: self.notice().await?,
-            missing: of_page.or_else(looked_to).or_else(|| self.app.model.missing()),
+            missing: of_page
+                .or_else(looked_to)
+                .or_else(|| self.app.model.missing())
+                .or_else(|| waiting.missing()),
         })
+    }
+
+    /// What waits in all places: read once. Who needs more than the menu asks before that.
+    pub(super) async fn waiting(&self, scope: Scope) -> Result<&Waiting, Problem> {
+        if let Some(known) = self.waiting.get() {
+            return Ok(known);
+        }
+        let (app, now_ms) = (self.app, self.request.now_ms);
+        let read = kept_counts::waiting(&app.env, &app.model, scope, now_ms).await.map_err(unreadable)?;
+        Ok(self.waiting.get_or_init(|| read))
     }
 
     /// The result of the action that redirected here.

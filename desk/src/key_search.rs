@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 use worker::Result;
 
-use super::queries::{LOOKED_THROUGH, Where, late_or_flagged, page_of_all};
+use super::queries::{LOOKED_THROUGH, Where, page_of_all};
+use crate::tasks::counts::late_or_flagged;
 use messages::snapshot::key_status_sql;
 use runtime::lists::Listed;
 use runtime::places::ReadModel;

@@ -40,6 +40,7 @@ mod detail;
 mod detail_tables;
 mod handle;
 mod history;
+mod kept_counts;
 mod key_search;
 mod lists;
 mod login;

@@ -8,7 +8,6 @@ use super::chart::{self, Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
 use super::gate;
-use super::payment_search;
 use super::plot_queries::{self, Ended, Took};
 use super::queries;
 use super::route::{OperatorAction, Target};
@@ -16,6 +15,7 @@ use super::status::OUTCOMES;
 use super::time_window::{Range, TimeWindow};
 use super::verdict::{Health, LAG_MAX_MS, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
+use crate::tasks::counts::{Counts, Scope};
 use runtime::lag;
 use runtime::metrics::catalog::Family;
 use runtime::metrics::reading::Reading;
@@ -31,12 +31,10 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, model, now_ms) = (&desk.app.env, &desk.app.model, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let window = range.window(now_ms);
-    let (ended, latency, lag, open, ending, runs, reading, lists, stopped) = try_join!(
+    let (ended, latency, lag, runs, reading, lists, stopped) = try_join!(
         plot_queries::ended(model, &window),
         plot_queries::latency(model, &window),
         plot_queries::job_lag(model, &window),
-        queries::open_keys(model, now_ms),
-        payment_search::ending(model, now_ms),
         queries::runs(env),
         desk.app.counts(),
         lag::lag(env, now_ms),
@@ -44,11 +42,16 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     )
     .map_err(unreadable)?;
     let saved: i64 = reading.counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
+    let waiting = desk.waiting(Scope::All).await?;
     let chrome = desk.chrome("/admin").await?;
-    let (dead, breaks) = (chrome.dead, chrome.breaks);
+    let Counts { dead, breaks, open, in_doubt, late_or_flagged, ending, .. } = waiting.counts;
+    let as_of = waiting
+        .as_of_ms()
+        .map(|at_ms| format!("; the oldest count is of {}", format::from_now(at_ms, now_ms)));
+    let as_of = as_of.unwrap_or_default();
     let verdict = Verdict::of(&Health {
-        unknown: open.in_doubt,
-        late_or_flagged: open.late_or_flagged,
+        unknown: in_doubt,
+        late_or_flagged,
         ending,
         dead,
         breaks,
@@ -65,7 +68,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     };
     let sums = sums(&ended);
     let volume: Vec<String> = sums.iter().map(|(currency, minor)| format::money(*minor, currency)).collect();
-    let tone = |number: u32, tone| if number > 0 { tone } else { "good" };
+    let tone = |number: u64, tone| if number > 0 { tone } else { "good" };
     let mut tiles = vec![
         Tile {
             label: "Paid",
@@ -86,13 +89,13 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         },
         Tile {
             label: "Unknown now",
-            value: format::count(open.in_doubt.into()),
+            value: format::count(in_doubt),
             note: format!(
-                "of {} keys that are not complete; {} payments are not decided",
-                open.open,
+                "of {} keys that are not complete{as_of}; {} payments are not decided",
+                format::count(open),
                 format::count(waits)
             ),
-            tone: tone(open.in_doubt, "warn"),
+            tone: tone(in_doubt, "warn"),
             href: "/admin/keys?state=unknown",
         },
         Tile {
@@ -104,29 +107,29 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         },
         Tile {
             label: "Late or needs review",
-            value: format::count(open.late_or_flagged.into()),
-            note: "keys whose alarm is late, or that need a person".to_owned(),
-            tone: tone(open.late_or_flagged, "bad"),
+            value: format::count(late_or_flagged),
+            note: format!("keys whose alarm is late, or that need a person{as_of}"),
+            tone: tone(late_or_flagged, "bad"),
             href: "/admin/keys?state=late",
         },
         Tile {
             label: "Reservations ending",
-            value: format::count(ending.into()),
-            note: "to be captured within a day, or the money is free again".to_owned(),
+            value: format::count(ending),
+            note: format!("to be captured within a day, or the money is free again{as_of}"),
             tone: tone(ending, "warn"),
             href: "/admin/payments?status=ending",
         },
         Tile {
             label: "Dead letters",
-            value: format::count(dead.into()),
-            note: "jobs that failed for good".to_owned(),
+            value: format::count(dead),
+            note: format!("jobs that failed for good{as_of}"),
             tone: tone(dead, "bad"),
             href: "/admin/dead-letters",
         },
         Tile {
             label: "Breaks",
-            value: format::count(breaks.into()),
-            note: "where the provider’s books differ from ours".to_owned(),
+            value: format::count(breaks),
+            note: format!("where the provider’s books differ from ours{as_of}"),
             tone: tone(breaks, "bad"),
             href: "/admin/breaks",
         },

@@ -14,6 +14,7 @@ use runtime::lists::Listed;
 use runtime::places::{ReadModel, Wanted};
 
 use super::status;
+use crate::tasks::counts::{CAPTURE_BEFORE_MS, ends_soon};
 
 /// The filter for reservations that end soon.
 pub(super) const ENDING: &str = "ending";
@@ -47,28 +48,6 @@ pub(super) struct PaymentRow {
     /// Told where there are several places.
     #[serde(default)]
     version: u64,
-}
-
-/// Until when a reservation can be captured, in ms since the epoch.
-const CAPTURE_BEFORE_MS: &str = "unixepoch(shown ->> '$.capture_before') * 1000";
-/// A reservation that ends within so long is shown to a person, in ms: a day.
-const ENDS_SOON_MS: u64 = 86_400_000;
-
-/// What of a payment says that its reservation ends soon, given [`PaymentRow::capture_before_ms`].
-fn ends_soon(capture_before_ms: &str, now_ms: u64) -> String {
-    let until_ms = now_ms.saturating_add(ENDS_SOON_MS);
-    format!("status = 'requires_capture' AND status != 'succeeded' AND {capture_before_ms} <= {until_ms}")
-}
-
-/// How many reservations end soon.
-pub(super) async fn ending(model: &ReadModel, now_ms: u64) -> Result<u32> {
-    #[derive(Deserialize)]
-    struct Ending {
-        number: u32,
-    }
-    let ends_soon = ends_soon(CAPTURE_BEFORE_MS, now_ms);
-    let sql = format!("SELECT count(*) AS number FROM payments WHERE {ends_soon}");
-    Ok(model.rows::<Ending>(&sql, vec![]).await?.into_iter().map(|ending| ending.number).sum())
 }
 
 /// Where a payment stands in the list.

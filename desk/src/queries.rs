@@ -21,53 +21,6 @@ use runtime::places::{self, ReadModel};
 pub(super) const PAGE: usize = 50;
 /// How many of the newest keys or audit records are looked through for what has no index.
 pub(super) const LOOKED_THROUGH: usize = 10_000;
-/// How late an alarm must be to count as late, in ms: then a sweep wakes the object.
-const LATE_MS: u64 = 120_000;
-
-/// What waits for an operator.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Waiting {
-    pub(super) dead: u32,
-    pub(super) breaks: u32,
-    /// What the gate has passed on that nobody knows the end of.
-    pub(super) gate: u32,
-}
-
-pub(super) async fn waiting(model: &ReadModel) -> Result<Waiting> {
-    let sql = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead')
-            + (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
-        (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks,
-        (SELECT count(*) FROM gate_operations WHERE state = 'unknown' AND state != 'done') AS gate";
-    let all: Vec<Waiting> = model.rows(sql, vec![]).await?;
-    Ok(all.into_iter().fold(Waiting::default(), |sum, here| Waiting {
-        dead: sum.dead + here.dead,
-        breaks: sum.breaks + here.breaks,
-        gate: sum.gate + here.gate,
-    }))
-}
-
-/// How the open keys stand.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct OpenKeys {
-    pub(super) open: u32,
-    pub(super) in_doubt: u32,
-    pub(super) late_or_flagged: u32,
-}
-
-pub(super) async fn open_keys(model: &ReadModel, now_ms: u64) -> Result<OpenKeys> {
-    let sql = format!(
-        "SELECT count(*) AS open, coalesce(sum(in_doubt), 0) AS in_doubt,
-            coalesce(sum({}), 0) AS late_or_flagged
-         FROM keys WHERE status = 'open'",
-        late_or_flagged(now_ms)
-    );
-    let all: Vec<OpenKeys> = model.rows(&sql, vec![]).await?;
-    Ok(all.into_iter().fold(OpenKeys::default(), |sum, here| OpenKeys {
-        open: sum.open + here.open,
-        in_doubt: sum.in_doubt + here.in_doubt,
-        late_or_flagged: sum.late_or_flagged + here.late_or_flagged,
-    }))
-}
 
 /// The newest run of a task.
 #[derive(Clone, Debug, Deserialize)]
@@ -155,11 +108,6 @@ pub(super) fn limited(
 ) -> impl Fn(usize, usize) -> String + use<> {
     let sql = format!("{select} WHERE {} ORDER BY {order}", conditions.text());
     move |limit, offset| format!("{sql} LIMIT {limit} OFFSET {offset}")
-}
-
-/// What makes an open key one that a person should look at.
-pub(super) fn late_or_flagged(now_ms: u64) -> String {
-    format!("(flagged = 1 OR coalesce(wake_at_ms, {now_ms}) < {})", now_ms.saturating_sub(LATE_MS))
 }
 
 /// What the ids of dead letters begin with that are not jobs, but events of a provider.

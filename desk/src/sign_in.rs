@@ -18,7 +18,7 @@ pub(crate) async fn enter<'a>(
 ) -> Result<Result<Desk<'a>, Answer>, Problem> {
     match admit(app, request).await {
         Ok(operator) => {
-            let desk = Desk { app, request, operator };
+            let desk = Desk::new(app, request, operator);
             if let Ok(until_ms) = desk.query(LOOK_ON).parse() {
                 app.model.look_on(until_ms);
             }

@@ -11,17 +11,17 @@ pub const LAG_MAX_MS: u64 = 1_800_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Health {
     /// Open keys whose outcome nobody knows.
-    pub unknown: u32,
+    pub unknown: u64,
     /// Open keys whose alarm is late, or that need a person.
-    pub late_or_flagged: u32,
+    pub late_or_flagged: u64,
     /// Reservations that end within a day.
-    pub ending: u32,
+    pub ending: u64,
     /// Jobs that failed for good.
-    pub dead: u32,
+    pub dead: u64,
     /// Where the provider's books differ from ours.
-    pub breaks: u32,
+    pub breaks: u64,
     /// What the gate has passed on that nobody knows the end of.
-    pub gate: u32,
+    pub gate: u64,
     /// How far behind the provider's lists are read, in ms; `None` if none was read yet.
     pub lag_ms: Option<u64>,
     /// How long ago a scheduled task ran last, in ms; `None` if none has run yet.

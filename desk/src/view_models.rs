@@ -24,11 +24,11 @@ pub struct PageChrome {
     /// The page's own address, marked in the menu.
     pub here: &'static str,
     /// How many dead letters there are.
-    pub dead: u32,
+    pub dead: u64,
     /// How many breaks are open.
-    pub breaks: u32,
+    pub breaks: u64,
     /// How much of what the gate has passed on nobody knows the end of; `None` where no gate is bound.
-    pub gate: Option<u32>,
+    pub gate: Option<u64>,
     /// Whether a bucket for history is bound.
     pub has_history: bool,
     /// The result of the last action.
@@ -45,7 +45,7 @@ pub struct MenuItem {
     /// Its name.
     pub name: &'static str,
     /// How many entries wait there.
-    pub waits: u32,
+    pub waits: u64,
 }
 
 impl PageChrome {

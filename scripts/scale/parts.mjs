@@ -16,6 +16,8 @@ const LINES = 1.02;
 const LIST_PLACES = 500;
 /** Places that a task or a count of the desk asks, if it asks them all: `PLACES_MAX` in crates/runtime/src/places.rs. */
 const PLACES = 200;
+/** Places that a run of the import of the bank's acknowledgements asks: `REQUESTS_MAX` in desk/src/tasks/ack_lines.rs. */
+const ACK_PLACES = 1_000;
 /** Periods of the read model's shards, in days, and the most shards that one may have: `Period` in crates/messages/src/placement.rs. */
 export const PERIODS = {
   month: { days: 31, most: 100 },
@@ -303,8 +305,23 @@ export function parts(budget, deployment, paymentsPerSecond) {
       LIST_PLACES,
       'shards of a shorter time, and fewer of them',
     ),
+    // Of more places D1 has what each has counted.
     part(
-      'places that counts of the desk, and tasks of one run for all, ask',
+      'places that counts of the desk ask',
+      'places',
+      areApart && allPlaces >= PLACES ? 1 : allPlaces,
+      PLACES,
+      'the binding TASKS: each shard counts in runs of its own',
+    ),
+    part(
+      'places that an acknowledgement of the lines of a period asks, a run',
+      'places',
+      1 + shards,
+      ACK_PLACES,
+      'the next run goes on',
+    ),
+    part(
+      'places that plots of the desk, and tasks of one run for all, ask',
       'places',
       allPlaces,
       PLACES,

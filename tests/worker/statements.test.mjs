@@ -29,6 +29,7 @@ const OPEN = new Set([
   ],
   'runs_failing',
   'runs_failing_places',
+  'runs_telling',
 ]);
 
 /** Tables that stay small: what is not a payment's, or is gone again soon. */
@@ -50,8 +51,9 @@ const SMALL = {
   settlement_late: 'movements that came late, until the next file has them',
   shard_rest: 'one row',
   shard_layouts: 'one row for each change of the layout',
+  shard_counts: 'one row',
   shards:
-    'one row for each shard: its own indexes are named in each statement that reads more than one, and 1,000 are read at most',
+    'one row for each shard: its own indexes are named in each statement that reads more than one, and 1,000 are read at most, but for those of a day’s settlement, once a day, and those of which nothing was heard, which are counted',
 };
 
 /** What no rule below knows of, each with what bounds it. */

@@ -203,6 +203,11 @@ impl ReadModel {
         Ok(!self.directory().await?.shards.names.is_empty())
     }
 
+    /// Whether there are more places than one reader asks.
+    pub async fn are_too_many(&self) -> Result<bool> {
+        Ok(self.directory().await?.shards.names.len() >= PLACES_MAX)
+    }
+
     /// Whether there may be more than D1: there is a layout with shards, or was.
     pub async fn may_be_many(&self) -> Result<bool> {
         Ok(self.layouts().await?.iter().any(|layout| layout.slots > 0))

@@ -25,6 +25,7 @@ mod breaks;
 mod bucket;
 pub mod changes;
 pub mod compare;
+pub(crate) mod counts;
 pub mod csv;
 pub mod cursor;
 pub mod history;
@@ -63,6 +64,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use worker::{Date, Env};
 
+pub(crate) use self::place_alarms::HEARD_WITHIN_MS;
 use self::runs::Kept;
 use crate::config::Config;
 use crate::{analytics, operations};

@@ -20,3 +20,5 @@ pub(crate) const FAILING: &str =
 /// The same of places that have an object of their own.
 pub(crate) const FAILING_PLACES: &str =
     "task > 'place:' AND task < 'place:~' AND result ->> '$.error' IS NOT NULL";
+/// The same of places whose newest run has something to say.
+pub(crate) const TELLING_PLACES: &str = "task > 'place:' AND task < 'place:~' AND result <> '{}'";

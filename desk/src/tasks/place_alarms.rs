@@ -10,17 +10,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use worker::{Date, Env, Error, Result};
 
-use super::names::FAILING_PLACES;
+use super::names::{FAILING_PLACES, TELLING_PLACES};
 use super::runs::{self, Kept};
 use super::schedule::{D1, PAUSE_MAX_MS, PLACE, ScheduledTask};
 use super::settlement_file::{PROGRESS, Progress};
 use super::settlement_place::{set, unset};
-use super::task_object::RUN_MAX;
+use super::task_object::RUN_MAX_MS;
 use super::{alarms, history};
 use messages::placement::ShardName;
 use runtime::db::Db;
 use runtime::places;
 
+/// Within how long each place is heard of whose alarm is not lost, in ms: the longest pause, and the longest run.
+pub(crate) const HEARD_WITHIN_MS: u64 = PAUSE_MAX_MS + RUN_MAX_MS;
 /// How many are told in one run: each is a request.
 const PAGE: u32 = 1_000;
 /// Of how many places it is shown what is wrong there.
@@ -31,10 +33,10 @@ const TURN: &str = "places";
 /// The tasks of places, as the table of runs has them where the cron does all of it.
 const TASKS: [&str; 4] = ["sweep", "settle", "history", "forget"];
 
-/// The shards after `?1` that are not at rest and of which no run was heard since `?2`, at most `?3`, and when they were heard of.
-const LATE: &str = "SELECT name, ran_at_ms FROM (SELECT name, (SELECT max(at_ms) FROM runs WHERE task = 'place:' || name) AS ran_at_ms
-        FROM shards INDEXED BY shards_awake_by_name WHERE rests_since_ms IS NULL AND name > ?1)
-     WHERE coalesce(ran_at_ms, 0) < ?2 ORDER BY name LIMIT ?3";
+/// The shards that are not at rest and of which no run was heard since `?1`, those first that were heard of before the others: from the one behind
+/// `?2` on, which is called `?3`, at most `?4`.
+const LATE: &str = "SELECT name, heard_at_ms FROM shards INDEXED BY shards_awake_by_heard
+     WHERE rests_since_ms IS NULL AND heard_at_ms < ?1 AND (heard_at_ms, name) > (?2, ?3) ORDER BY heard_at_ms, name LIMIT ?4";
 
 /// Whether each place has runs of its own.
 pub(super) async fn have_objects(env: &Env) -> Result<bool> {
@@ -57,43 +59,39 @@ struct Page {
     /// How many of them had runs before.
     late: usize,
     /// Where the next page begins.
-    next: String,
+    next: Turn,
 }
 
-#[derive(Deserialize)]
-struct Late {
+/// Behind which shard a page begins; at first behind none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+struct Turn {
+    heard_at_ms: u64,
     name: String,
-    ran_at_ms: Option<u64>,
 }
+
+/// A shard, and when it was heard of: 0 if it never was.
+type Late = Turn;
 
 impl Page {
     /// Of rows of at most so many.
     fn of(rows: Vec<Late>, most: u32) -> Self {
         let is_full = rows.len() >= usize::try_from(most).unwrap_or(usize::MAX);
-        let next = rows.last().filter(|_| is_full).map(|last| last.name.clone()).unwrap_or_default();
-        let late = rows.iter().filter(|row| row.ran_at_ms.is_some()).count();
+        let next = rows.last().filter(|_| is_full).cloned().unwrap_or_default();
+        let late = rows.iter().filter(|row| row.heard_at_ms > 0).count();
         Self { shards: rows.iter().filter_map(|row| ShardName::parse(&row.name)).collect(), late, next }
     }
 }
 
 /// Sees to it that each place has its alarm. `is_now`: an operator wants their runs now. The result says how many had none, and what is wrong where.
 pub(super) async fn keep(env: &Env, is_now: bool) -> Result<Value> {
-    #[derive(Deserialize)]
-    struct Turn {
-        after: Option<String>,
-    }
-    #[derive(Deserialize)]
-    struct Count {
-        number: u64,
-    }
     let d1 = Db::of(env)?;
     let now_ms = Date::now().as_millis();
-    let sql = "SELECT after FROM cursors WHERE name = ?1";
+    let sql = "SELECT through_ms AS heard_at_ms, coalesce(after, '') AS name FROM cursors WHERE name = ?1";
     let turn: Option<Turn> = d1.first(sql, vec![TURN.into()]).await?;
-    let after = turn.and_then(|turn| turn.after).unwrap_or_default();
-    let longest_ms = PAUSE_MAX_MS.saturating_add(u64::try_from(RUN_MAX.as_millis()).unwrap_or(u64::MAX));
-    let heard_since_ms = if is_now { now_ms } else { now_ms.saturating_sub(longest_ms) };
-    let values = vec![after.as_str().into(), heard_since_ms.into(), PAGE.into()];
+    let after = turn.unwrap_or_default();
+    let heard_since_ms = if is_now { now_ms } else { now_ms.saturating_sub(HEARD_WITHIN_MS) };
+    let values =
+        vec![heard_since_ms.into(), after.heard_at_ms.into(), after.name.as_str().into(), PAGE.into()];
     let Page { shards, late, next } = Page::of(d1.rows(LATE, values).await?, PAGE);
     let tasks = std::iter::once(None).chain(shards.into_iter().map(Some)).map(ScheduledTask::Place);
     let woken = alarms::wake_all(env, tasks.collect(), is_now).await;
@@ -103,11 +101,9 @@ pub(super) async fn keep(env: &Env, is_now: bool) -> Result<Value> {
     if next != after {
         let sql = "INSERT INTO cursors (name, through_ms, after) VALUES (?1, ?2, ?3)
             ON CONFLICT (name) DO UPDATE SET through_ms = excluded.through_ms, after = excluded.after";
-        d1.run(sql, vec![TURN.into(), now_ms.into(), next.into()]).await?;
+        d1.run(sql, vec![TURN.into(), next.heard_at_ms.into(), next.name.into()]).await?;
     }
-    let sql =
-        "SELECT 1 + count(*) AS number FROM shards INDEXED BY shards_awake WHERE rests_since_ms IS NULL";
-    let number = d1.first::<Count>(sql, Vec::new()).await?.map_or(1, |count| count.number);
+    let number = number(&d1).await?;
     let mut result = json!({ "places": number, "begun": woken.set });
     if late > 0 && !is_now {
         set(&mut result, "late", late.into());
@@ -118,6 +114,17 @@ pub(super) async fn keep(env: &Env, is_now: bool) -> Result<Value> {
         set(&mut result, "error", format!("{place}: {}", error_of(first).unwrap_or_default()).into());
     }
     Ok(result)
+}
+
+/// How many places there are that are not at rest.
+async fn number(d1: &Db) -> Result<u64> {
+    #[derive(Deserialize)]
+    struct Count {
+        number: u64,
+    }
+    let count: Option<Count> =
+        d1.first("SELECT 1 + awake AS number FROM shard_counts WHERE id = 1", vec![]).await?;
+    Ok(count.map_or(1, |count| count.number))
 }
 
 /// Writes down what came of the newest run of each place, task by task.
@@ -139,21 +146,22 @@ async fn newest(env: &Env) -> Result<BTreeMap<&'static str, Value>> {
         result: String,
     }
     let d1 = Db::of(env)?;
-    let mut sums = Sums::read(&d1).await?;
+    let mut sums = sums(&d1).await?;
+    let places = number(&d1).await?;
     let failing = Failing::read(&d1).await?;
     let sql = "SELECT result FROM runs WHERE task = ?1 ORDER BY at_ms DESC LIMIT 1";
     let of_d1: Option<Row> = d1.first(sql, vec![format!("{PLACE}{D1}").into()]).await?;
     let of_d1: Value = of_d1.map_or(Ok(Value::Null), |row| serde_json::from_str(&row.result))?;
     let mut all = BTreeMap::new();
     for task in TASKS {
-        let mut result = Value::Object(sums.of_tasks.remove(task).unwrap_or_default());
+        let mut result = Value::Object(sums.remove(task).unwrap_or_default());
         // What is no number is said of D1's alone.
         for (name, value) in of_d1.get(task).and_then(Value::as_object).into_iter().flatten() {
             if !value.is_number() {
                 set(&mut result, name, value.clone());
             }
         }
-        failing.tell(task, sums.places, &mut result);
+        failing.tell(task, places, &mut result);
         match task {
             "settle" if env.bucket("SETTLEMENT").is_err() => {
                 result = json!({ "off": "there is no binding SETTLEMENT" });
@@ -196,46 +204,35 @@ async fn tell_behind(d1: &Db, result: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// The sums of the numbers that the newest runs say, task by task.
-struct Sums {
-    places: u64,
-    of_tasks: BTreeMap<String, Map<String, Value>>,
-}
-
 /// One number of one task.
 #[derive(Deserialize)]
 struct Sum {
-    task: Option<String>,
-    name: Option<String>,
+    task: String,
+    name: String,
     sum: u64,
 }
 
-/// With how many places there are first.
-const SUMS: &str =
-    "SELECT NULL AS task, NULL AS name, count(*) AS sum FROM runs WHERE task > 'place:' AND task < 'place:~'
-     UNION ALL SELECT * FROM (SELECT part.key AS task, number.key AS name, sum(number.value) AS sum
-        FROM runs CROSS JOIN json_each(result) AS part
+fn sums_sql() -> String {
+    format!(
+        "SELECT part.key AS task, number.key AS name, sum(number.value) AS sum
+         FROM runs INDEXED BY runs_telling CROSS JOIN json_each(result) AS part
             CROSS JOIN json_each(CASE part.type WHEN 'object' THEN part.value ELSE json_object() END) AS number
-        WHERE runs.task > 'place:' AND runs.task < 'place:~' AND number.type = 'integer'
-        GROUP BY part.key, number.key ORDER BY min(runs.run_id), min(number.id))";
+         WHERE {TELLING_PLACES} AND number.type = 'integer'
+         GROUP BY part.key, number.key ORDER BY min(runs.run_id), min(number.id)"
+    )
+}
 
-impl Sums {
-    async fn read(d1: &Db) -> Result<Self> {
-        Ok(Self::of(d1.rows(SUMS, Vec::new()).await?))
-    }
+/// The sums of the numbers that the newest runs say, task by task.
+async fn sums(d1: &Db) -> Result<BTreeMap<String, Map<String, Value>>> {
+    Ok(by_task(d1.rows(&sums_sql(), Vec::new()).await?))
+}
 
-    fn of(rows: Vec<Sum>) -> Self {
-        let mut sums = Self { places: 0, of_tasks: BTreeMap::new() };
-        for Sum { task, name, sum } in rows {
-            match (task, name) {
-                (Some(task), Some(name)) => {
-                    drop(sums.of_tasks.entry(task).or_default().insert(name, sum.into()));
-                }
-                _ => sums.places = sum,
-            }
-        }
-        sums
+fn by_task(rows: Vec<Sum>) -> BTreeMap<String, Map<String, Value>> {
+    let mut tasks: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for Sum { task, name, sum } in rows {
+        tasks.entry(task).or_default().insert(name, sum.into());
     }
+    tasks
 }
 
 /// The places whose newest run has failed, or a task in it: those that have not run for longest.
@@ -334,11 +331,12 @@ mod tests {
         world
     }
 
-    fn page(world: &Connection, after: &str) -> Page {
+    fn page(world: &Connection, after: &Turn) -> Page {
         let mut statement = world.prepare_cached(LATE).unwrap();
         let since_ms = (NOW_MS - PAUSE_MAX_MS).cast_signed();
-        let rows = statement.query_map((after, since_ms, MOST), |row| {
-            Ok(Late { name: row.get(0)?, ran_at_ms: row.get::<_, Option<i64>>(1)?.map(i64::cast_unsigned) })
+        let values = (since_ms, after.heard_at_ms.cast_signed(), &after.name, MOST);
+        let rows = statement.query_map(values, |row| {
+            Ok(Late { name: row.get(0)?, heard_at_ms: row.get::<_, i64>(1)?.cast_unsigned() })
         });
         Page::of(rows.unwrap().map(Result::unwrap).collect(), MOST)
     }
@@ -347,7 +345,7 @@ mod tests {
     /// were told in so many of them, and which of these never run, whatever they are told.
     fn told(seed: u64, is_kept: bool) -> BTreeSet<String> {
         let (world, rng) = (world(), Rng::new(seed));
-        let (mut after, mut told) = (String::new(), BTreeSet::new());
+        let (mut after, mut told) = (Turn::default(), BTreeSet::new());
         for _ in 0..40 {
             let Page { shards, next, .. } = page(&world, &after);
             if rng.roll(4) == 0 {
@@ -373,8 +371,41 @@ mod tests {
 
     #[test]
     fn who_has_never_run_is_not_late() {
-        let Page { shards, late, next } = page(&world(), "");
-        assert_eq!((shards.len(), late, next.as_str()), (7, 4, "g1-2026-11-014"));
+        let world = world();
+        let Page { shards, late, next } = page(&world, &Turn::default());
+        assert_eq!((shards.len(), late, next.name.as_str()), (7, 0, "g1-2026-11-027"));
+        let after = Turn { heard_at_ms: 1, name: String::new() };
+        let Page { shards, late, .. } = page(&world, &after);
+        assert_eq!((shards.len(), late), (7, 7));
+        // One that was woken begins anew.
+        let wakes = "UPDATE shards SET rests_since_ms = ?2 WHERE name = ?1";
+        for rests_since_ms in [Some(1), None] {
+            world.execute(wakes, (name(2), rests_since_ms)).unwrap();
+        }
+        assert_eq!(page(&world, &Turn { heard_at_ms: 0, name: name(1) }).shards[0].to_string(), name(2));
+    }
+
+    /// However they come, rest, are woken and go.
+    #[test]
+    fn the_places_that_are_not_at_rest_are_counted() {
+        let (world, rng) = (read_model(), Rng::new(5));
+        for _ in 0..400 {
+            let name = name(rng.roll(30) as u32);
+            let rests_since_ms = (rng.roll(2) == 0).then_some(1);
+            match rng.roll(3) {
+                0 => {
+                    let sql = "INSERT INTO shards (name, made_at_ms, rests_since_ms) VALUES (?1, 1, ?2) ON CONFLICT DO NOTHING";
+                    world.execute(sql, (&name, rests_since_ms)).unwrap()
+                }
+                1 => world
+                    .execute("UPDATE shards SET rests_since_ms = ?2 WHERE name = ?1", (&name, rests_since_ms))
+                    .unwrap(),
+                _ => world.execute("DELETE FROM shards WHERE name = ?1", [&name]).unwrap(),
+            };
+            let sql =
+                "SELECT awake - (SELECT count(*) FROM shards WHERE rests_since_ms IS NULL) FROM shard_counts";
+            assert_eq!(world.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap(), 0);
+        }
     }
 
     #[test]
@@ -382,7 +413,10 @@ mod tests {
         let model = read_model();
         let late = plan(&model, LATE);
         assert!(
-            late.iter().any(|step| step.contains("SEARCH runs USING COVERING INDEX runs_by_task")),
+            late.iter()
+                .any(|step| step
+                    .contains("shards_awake_by_heard ((heard_at_ms,name)>(?,?) AND heard_at_ms<?)"))
+                && !late.iter().any(|step| step.contains("TEMP B-TREE")),
             "{late:?}"
         );
         let failing = plan(
@@ -390,15 +424,17 @@ mod tests {
             &format!("SELECT 1 FROM runs INDEXED BY runs_failing_places WHERE {FAILING_PLACES}"),
         );
         assert!(failing.iter().any(|step| step.contains("runs_failing_places")), "{failing:?}");
-        assert!(plan(&model, SUMS).iter().any(|step| step.contains("runs_by_task (task>? AND task<?)")));
+        assert!(
+            plan(&model, &sums_sql()).iter().any(|step| step.contains("runs_telling (task>? AND task<?)"))
+        );
     }
 
-    fn sums(world: &Connection) -> Sums {
-        let mut statement = world.prepare(SUMS).unwrap();
+    fn sums(world: &Connection) -> BTreeMap<String, Map<String, Value>> {
+        let mut statement = world.prepare(&sums_sql()).unwrap();
         let rows = statement.query_map((), |row| {
             Ok(Sum { task: row.get(0)?, name: row.get(1)?, sum: row.get::<_, i64>(2)?.cast_unsigned() })
         });
-        Sums::of(rows.unwrap().map(Result::unwrap).collect())
+        by_task(rows.unwrap().map(Result::unwrap).collect())
     }
 
     #[test]
@@ -411,14 +447,13 @@ mod tests {
             ),
             ("place:g1-2026-11-001", json!({ "sweep": { "late": 2 }, "settle": { "lines": 5 } })),
             ("place:g1-2026-11-002", json!({ "error": "sweep: it is down" })),
+            ("place:g1-2026-11-003", json!({})),
             ("sweep", json!({ "late": 100 })),
         ] {
             let sql = "INSERT INTO runs (task, at_ms, took_ms, result) VALUES (?1, 1, 1, ?2)";
             world.execute(sql, (task, result.to_string())).unwrap();
         }
-        let Sums { places, of_tasks } = sums(&world);
-        assert_eq!(places, 3);
-        assert_eq!(json!(of_tasks), json!({ "settle": { "lines": 5 }, "sweep": { "late": 3 } }));
+        assert_eq!(json!(sums(&world)), json!({ "settle": { "lines": 5 }, "sweep": { "late": 3 } }));
     }
 
     #[test]

@@ -10,12 +10,14 @@ use serde_json::{Map, Value, json};
 use worker::{Env, Error, Result};
 
 use super::schedule::Ended;
-use super::{history, purge, settlement_job, sweep};
+use super::{counts, history, purge, settlement_job, sweep};
 use messages::placement::ShardName;
 use runtime::db::Db;
 use runtime::http_client::within;
-use runtime::places;
+use runtime::{now_ms, places};
 
+/// What waits in a shard, in the result of its run: the desk adds up what all have.
+const COUNTS: &str = "counts";
 /// How long one task may take. Each begins nothing new much earlier; this is for a place that does not answer.
 const TASK_MAX: Duration = Duration::from_secs(140);
 
@@ -55,8 +57,29 @@ pub(super) async fn run(env: &Env, shard: Option<&ShardName>) -> Result<Option<(
         })
         .await;
     played.play("forget", async { purge::purge_one(env, &db).await.map(Some) }).await;
+    if shard.is_some() {
+        let counted = async { Ok(Some(json!(counts::of_place(&db, now_ms()).await?))) };
+        played.play(COUNTS, counted).await;
+    }
     let is_quiet = shard.is_some() && played.found_nothing() && sweep::is_quiet(&db).await?;
-    played.ends(is_quiet).map(Some)
+    let (result, ended) = played.ends(is_quiet)?;
+    let result = if shard.is_some() { telling(result).unwrap_or_else(|| json!({})) } else { result };
+    Ok(Some((result, ended)))
+}
+
+/// What is not nothing of a result: of a shard in which nothing was done, and nothing waits, nothing is left. So what all of them say is added up
+/// without looking at the quiet ones.
+fn telling(result: Value) -> Option<Value> {
+    match result {
+        Value::Null => None,
+        Value::Number(number) => (number.as_u64() != Some(0)).then_some(Value::Number(number)),
+        Value::Object(parts) => {
+            let parts = parts.into_iter().filter_map(|(name, part)| Some((name, telling(part)?)));
+            let parts: Map<String, Value> = parts.collect();
+            (!parts.is_empty()).then_some(Value::Object(parts))
+        }
+        other => Some(other),
+    }
 }
 
 /// What came of the tasks so far.
@@ -139,6 +162,16 @@ mod tests {
         assert_eq!(result["forget"]["jobs"], 2);
         let all = played(&[("sweep", down()), ("settle", down())]);
         assert_eq!(all.ends(false).unwrap_err().to_string(), "sweep: it is down");
+    }
+
+    #[test]
+    fn of_a_shard_in_which_there_is_nothing_nothing_is_said() {
+        let nothing = json!({ "sweep": { "late": 0, "woken": 0 }, "settle": {}, "counts": { "dead": 0 } });
+        assert_eq!(telling(nothing), None);
+        let some = json!({ "sweep": { "late": 0, "missing": "x" }, "settle": { "lines": 7, "waits_for": null }, "counts": { "dead": 1 } });
+        let expected =
+            json!({ "sweep": { "missing": "x" }, "settle": { "lines": 7 }, "counts": { "dead": 1 } });
+        assert_eq!(telling(some), Some(expected));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use runtime::{metrics, now_ms, random};
 /// Where an object keeps what it runs.
 const STORED: &str = "task";
 /// How long a run may take: what is slower is broken off, and the next run goes on.
-pub(super) const RUN_MAX: Duration = Duration::from_secs(600);
+pub(super) const RUN_MAX_MS: u64 = 600_000;
 /// When an alarm that could not even begin is tried again.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 
@@ -149,7 +149,7 @@ async fn run(env: &Env, task: &ScheduledTask) -> Option<Ended> {
             ScheduledTask::Place(shard) => place_runs::run(env, shard.as_ref()).await,
         }
     };
-    let outcome = match within(RUN_MAX, "the run", work).await {
+    let outcome = match within(Duration::from_millis(RUN_MAX_MS), "the run", work).await {
         Ok(Some(done)) => Ok(done),
         Ok(None) => match runs::forget(env, &name).await {
             Ok(()) => return None,
