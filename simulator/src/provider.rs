@@ -1,6 +1,8 @@
 //! What the simulator knows of a provider. Everything that providers share (dispatch, faults, keys, webhooks, ledger, control surface) knows
 //! them through [`Provider`] only; the list of them is `registry`.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -109,15 +111,30 @@ pub trait EventSource {
     /// The variable of the Worker that holds the secret that they are signed with.
     fn secret_variable(&self) -> &'static str;
 
+    /// Where an event is sent, and with which secret, if that was set up for its merchant apart; else the variable counts.
+    fn endpoint(&self, _store: &dyn Store, _event: &Value) -> Outcome<Option<Endpoint>> {
+        Ok(None)
+    }
+
     /// The signed request to the merchant.
     fn outgoing(&self, secret: &str, event: Value, at_s: i64) -> Result<Outgoing, String>;
+}
+
+/// Where the events of one merchant are sent.
+pub struct Endpoint {
+    /// Below the merchant's origin.
+    pub path: String,
+    /// With which they are signed.
+    pub secret: String,
+    /// A header that shows who comes.
+    pub authorization: Option<(&'static str, String)>,
 }
 
 /// A request to the merchant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// `/webhooks/` and the provider's name.
-    pub path: &'static str,
+    /// `/webhooks/` and the provider's name, unless it was set up otherwise.
+    pub path: Cow<'static, str>,
     /// Besides `Content-Type`.
     pub signature: Option<(&'static str, String)>,
     /// JSON.

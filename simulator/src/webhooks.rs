@@ -251,9 +251,18 @@ impl Webhooks {
         let Some(event) = store.find(source.kind(), &delivery.event_id)? else {
             return Ok(None);
         };
-        let secret = self.secrets.get(source.secret_variable()).map_or("", String::as_str);
         let body: Value = serde_json::from_str(&event.body)?;
-        Ok(Some(source.outgoing(secret, body, wall_ms.div_euclid(1000))))
+        let at_s = wall_ms.div_euclid(1000);
+        if let Some(endpoint) = source.endpoint(store, &body)? {
+            let outgoing = source.outgoing(&endpoint.secret, body, at_s).map(|outgoing| Outgoing {
+                path: endpoint.path.into(),
+                signature: outgoing.signature.or(endpoint.authorization),
+                ..outgoing
+            });
+            return Ok(Some(outgoing));
+        }
+        let secret = self.secrets.get(source.secret_variable()).map_or("", String::as_str);
+        Ok(Some(source.outgoing(secret, body, at_s)))
     }
 
     /// `GET /_sim/webhooks`, with `event_id=`: how they are sent, and every delivery, oldest first.

@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
 
+import { signed } from './support/adyen.mjs';
 import { DAY_MS, HOUR_MS, card, startSimulator } from './support/lone-simulator.mjs';
 import { until } from './support/until.mjs';
 
@@ -80,7 +81,7 @@ const verified = (webhook, secret = SECRET) =>
   stripe.webhooks.constructEvent(webhook.raw, webhook.headers['stripe-signature'], secret);
 const arrived = (count) => until(`${count} webhooks`, () => merchant.received.length >= count);
 
-const adyenPayment = (more = {}) =>
+const adyenPayment = (more = {}, key = 'any') =>
   lone.request('/adyen/checkout/v71/payments', {
     json: {
       amount: { value: 1000, currency: 'EUR' },
@@ -90,7 +91,7 @@ const adyenPayment = (more = {}) =>
       paymentMethod: { type: 'scheme', storedPaymentMethodId: 'adyen_card_visa' },
       ...more,
     },
-    headers: { 'X-API-Key': 'any' },
+    headers: { 'X-API-Key': key },
   });
 
 describe('webhooks', () => {
@@ -117,6 +118,29 @@ describe('webhooks', () => {
     assert.throws(() => verified(webhook, 'whsec_other'), Stripe.errors.StripeSignatureVerificationError);
     const changed = { ...webhook, raw: webhook.raw.replace('1250', '9250') };
     assert.throws(() => verified(changed), Stripe.errors.StripeSignatureVerificationError);
+  });
+
+  test("of Adyen's go where they were set up for their merchant account, signed with its key", async () => {
+    const key = 'cd'.repeat(32);
+    const settings = { path: '/webhooks/adyen/shop-a', hmac_key: key, basic: btoa('hook:secret') };
+    await lone.sim('POST', 'adyen/webhook', { merchant_account: 'Acme_Berlin', ...settings });
+    await adyenPayment({ merchantAccount: 'Acme_Berlin' }, 'AQE.Acme_Berlin.1');
+    await adyenPayment({});
+    await arrived(2);
+    const [own, other] = merchant.received;
+    assert.deepEqual(
+      [own.path, own.headers.authorization],
+      ['/webhooks/adyen/shop-a', `Basic ${settings.basic}`],
+    );
+    assert.deepEqual([other.path, other.headers.authorization], ['/webhooks/adyen', undefined]);
+    for (const [{ raw }, hmac] of [
+      [own, key],
+      [other, ADYEN_KEY],
+    ]) {
+      const [{ NotificationRequestItem: item }] = JSON.parse(raw).notificationItems;
+      const again = signed({ originalReference: '', ...item }, hmac);
+      assert.equal(item.additionalData.hmacSignature, again.additionalData.hmacSignature);
+    }
   });
 
   test("of Adyen's carry the signature in the item", async () => {

@@ -10,7 +10,7 @@ use crate::adyen::kinds::Kind;
 use crate::adyen::modification::{Modification, ModificationKind, ModificationRequest};
 use crate::adyen::notifications::{self, Event};
 use crate::adyen::payment::{self, Payment, PaymentStatus};
-use crate::adyen::{modifications, payments, reports};
+use crate::adyen::{companies, modifications, payments, reports};
 use crate::failure::{Failure, Outcome};
 use crate::http::Reply;
 use crate::ids;
@@ -26,6 +26,9 @@ pub fn find<'p>(path: &[&'p str]) -> Option<Action<'p>> {
         }
         ["adyen", "payments", psp, action] => {
             Some(Box::new(move |call, body| Ok(shown(play(call, psp, action, body)?))))
+        }
+        ["adyen", "webhook"] => {
+            Some(Box::new(move |call, body| Ok(shown(companies::set_webhook(call, body)?))))
         }
         ["adyen", "reports"] => Some(Box::new(move |call, body| Ok(shown(reports::close(call, body)?)))),
         _ => None,

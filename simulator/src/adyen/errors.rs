@@ -100,8 +100,8 @@ pub fn unauthorised() -> Problem {
 
 /// 404 for the address.
 pub fn no_endpoint() -> Problem {
-    let message = "There is no such endpoint. The simulator knows POST /payments, /payments/details and, below a payment, /captures, \
-                   /cancels and /refunds.";
+    let message = "There is no such endpoint. The simulator knows POST /payments, /payments/details, /paymentMethods and, below a payment, \
+                   /captures, /cancels and /refunds.";
     Problem::new(404, UNSPECIFIED, "validation", message)
 }
 

@@ -21,7 +21,7 @@ pub fn add(store: &dyn Store, filter: &Filter, ledger: &mut Ledger) -> Outcome<(
             continue;
         }
         let own = json!({
-            "id": payment.psp_reference, "provider": "adyen", "payment_intent": null, "reference": payment.reference,
+            "id": payment.psp_reference, "provider": "adyen", "merchant_account": payment.merchant_account, "payment_intent": null, "reference": payment.reference,
             "amount": payment.amount.value, "currency": payment.amount.currency, "status": charge_status(&payment),
             "paid": payment.authorised, "captured": payment.amount_captured > 0, "amount_captured": payment.amount_captured,
             "amount_refunded": payment.amount_refunded, "amount_charged_back": payment.amount_charged_back,

@@ -13,6 +13,7 @@
 mod actions;
 mod body;
 mod cards;
+mod companies;
 mod currencies;
 mod errors;
 pub mod kinds;

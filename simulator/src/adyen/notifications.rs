@@ -6,13 +6,14 @@
 use serde_json::{Value, json};
 
 use crate::adyen::body::Amount;
+use crate::adyen::companies;
 use crate::adyen::errors::Fallible;
 use crate::adyen::kinds::Kind;
 use crate::adyen::payment::Payment;
 use crate::adyen::signature;
 use crate::clock;
 use crate::failure::Outcome;
-use crate::provider::{Call, EventSource, Links, Outgoing};
+use crate::provider::{Call, Endpoint, EventSource, Links, Outgoing};
 use crate::store;
 use crate::store::{Query, Store};
 
@@ -91,6 +92,10 @@ impl EventSource for Notifications {
         "ADYEN_HMAC_KEY"
     }
 
+    fn endpoint(&self, store: &dyn Store, item: &Value) -> Outcome<Option<Endpoint>> {
+        companies::endpoint(store, item)
+    }
+
     fn outgoing(&self, secret: &str, mut item: Value, _at_s: i64) -> Result<Outgoing, String> {
         let signature = signature::of(secret, &item)
             .ok_or_else(|| "ADYEN_HMAC_KEY is not set, or is no hex".to_owned())?;
@@ -98,7 +103,7 @@ impl EventSource for Notifications {
             additional.insert("hmacSignature".into(), json!(signature));
         }
         let body = json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] });
-        Ok(Outgoing { path: "/webhooks/adyen", signature: None, body: body.to_string() })
+        Ok(Outgoing { path: "/webhooks/adyen".into(), signature: None, body: body.to_string() })
     }
 }
 

@@ -1,11 +1,11 @@
 //! What is Adyen's around an operation: endpoints, keys, errors and headers.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::adyen::errors::{self, Failure, Fallible, Problem};
 use crate::adyen::modification::{ModificationKind, ModificationRequest, TechnicalCancelRequest};
 use crate::adyen::payment_request::{DetailsRequest, PaymentRequest};
-use crate::adyen::{body, modifications, payments, reports};
+use crate::adyen::{body, companies, modifications, payments, reports};
 use crate::digest::json_fingerprint;
 use crate::fault::{CommonRefusal, Effect, Refusal};
 use crate::http::{MAX_BODY_BYTES, Reply, Request};
@@ -37,6 +37,8 @@ enum AdyenRequest {
     Report(String),
     /// `POST /cancels`
     CancelByReference(TechnicalCancelRequest),
+    /// `POST /paymentMethods`
+    PaymentMethods,
 }
 
 impl AdyenRequest {
@@ -45,6 +47,11 @@ impl AdyenRequest {
         let segments: Vec<&str> = request.path.split('/').collect();
         if let ("GET", [.., "reports", file]) = (request.method.as_str(), segments.as_slice()) {
             return Ok(AdyenRequest::Report((*file).to_owned()));
+        }
+        if let ("POST", [.., "paymentMethods"]) = (request.method.as_str(), segments.as_slice()) {
+            let named = body.get("merchantAccount").and_then(Value::as_str).map(str::to_owned);
+            body::merchant_account(named)?;
+            return Ok(AdyenRequest::PaymentMethods);
         }
         let begins = |name: &str| segments.iter().position(|segment| *segment == name);
         let base = begins("payments").or_else(|| begins("cancels")).unwrap_or(segments.len());
@@ -74,6 +81,9 @@ impl AdyenRequest {
             AdyenRequest::Modify { payment, kind, request } => {
                 (201, modifications::create(call, payment, *kind, request)?)
             }
+            AdyenRequest::PaymentMethods => {
+                (200, json!({ "paymentMethods": [{ "name": "Cards", "type": "scheme" }] }))
+            }
             AdyenRequest::Report(_) => return Err(errors::no_endpoint().into()),
             AdyenRequest::CancelByReference(request) => {
                 (201, modifications::cancel_by_reference(call, request)?)
@@ -91,11 +101,16 @@ pub fn admit(
     request_id: &str,
 ) -> Result<Admitted, Box<Reply>> {
     let refuse = |failure: Failure| Box::new(failed(request, request_id, &failure));
-    check_api_key(request).map_err(refuse)?;
+    companies::check_api_key(request).map_err(refuse)?;
     let body = read(request).map_err(refuse)?;
+    companies::check_merchant_account(request, &body).map_err(refuse)?;
     let asked = AdyenRequest::of(request, &body).map_err(refuse)?;
-    let key = BoundKey::of(request, &KEYS, json_fingerprint(&body))
+    let mut key = BoundKey::of(request, &KEYS, json_fingerprint(&body))
         .map_err(|BadLength| refuse(errors::bad_key_length().into()))?;
+    if let Some(key) = &mut key {
+        let merchant_account = body.get("merchantAccount").and_then(Value::as_str).unwrap_or_default();
+        companies::company(merchant_account).clone_into(&mut key.account);
+    }
     let admitted = Admitted { request: Box::new(asked), key };
     let Some(bound) = &admitted.key else {
         return Ok(admitted);
@@ -165,14 +180,6 @@ pub fn refuse(request: &Request, request_id: &str, refusal: Refusal) -> Reply {
 /// See [`crate::provider::Provider::broken`].
 pub fn broken(request: &Request, request_id: &str, message: &str) -> Reply {
     failed(request, request_id, &Failure::Broken(message.to_owned()))
-}
-
-/// Any key is taken, and none is stored: the header is looked at and forgotten.
-fn check_api_key(request: &Request) -> Fallible<()> {
-    match request.header("x-api-key") {
-        Some(key) if !key.trim().is_empty() => Ok(()),
-        _ => Err(errors::unauthorised().into()),
-    }
 }
 
 fn read(request: &Request) -> Fallible<Value> {

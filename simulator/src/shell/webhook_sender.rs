@@ -88,7 +88,7 @@ impl WebhookSender {
                 merchant.fetch(format!("{HOST_OVER_BINDING}{}", outgoing.path), Some(init)).await?
             }
             None => {
-                let address = webhooks::address(&self.base, outgoing.path);
+                let address = webhooks::address(&self.base, &outgoing.path);
                 Fetch::Request(Request::new_with_init(&address, &init)?).send().await?
             }
         };

@@ -70,7 +70,11 @@ impl EventSource for Events {
         let body = render(&event);
         let signature =
             signature(secret, at_s, &body).ok_or_else(|| "the event could not be signed".to_owned())?;
-        Ok(Outgoing { path: "/webhooks/stripe", signature: Some(("Stripe-Signature", signature)), body })
+        Ok(Outgoing {
+            path: "/webhooks/stripe".into(),
+            signature: Some(("Stripe-Signature", signature)),
+            body,
+        })
     }
 }
 

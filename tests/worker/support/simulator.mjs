@@ -100,6 +100,8 @@ export function simulator(server) {
     /** Adyen's notifications of a payment, oldest first. */
     notifications: async (payment) =>
       control('GET', `adyen/notifications?payment=${encodeURIComponent(payment)}`),
+    /** Where what happens in a merchant account at Adyen is told: `{ merchant_account, path, hmac_key, basic }`. */
+    adyenWebhook: (settings) => control('POST', 'adyen/webhook', settings),
     /** What befalls a payment at Adyen without a request of ours, such as `capture-failed` or `chargeback`. */
     befall: (payment, happening, options = {}) =>
       control('POST', `adyen/payments/${encodeURIComponent(payment)}/${happening}`, options),
