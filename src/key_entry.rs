@@ -1,15 +1,18 @@
 //! What an operator wants of an account's own keys, by way of the desk: entered, replaced, removed; and sealed anew under another key of this
-//! Worker. What was entered is checked with Stripe, sealed, and never given back.
+//! Worker. What was entered is checked with its provider, sealed, and never given back.
+
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use worker::{Date, Env};
 
 use crate::config::Config;
-use crate::own_keys::rows::{self, NewRow, Row};
+use crate::own_keys::rows::{self, NewRow, Of, Row};
 use crate::own_keys::{OwnKeys, forget};
 use crate::transport::Transport;
+use messages::account::{Account, AccountRow, AdyenAccount};
 use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, Mode, hint};
-use payments::providers::HttpAnswer;
+use payments::providers::{HttpAnswer, Provider};
 use runtime::log::log;
 
 /// How many are looked at in one run to be sealed anew: the next one goes on behind them.
@@ -45,7 +48,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
 }
 
 /// Does what is wanted, or says why not.
-pub(crate) async fn change(env: &Env, config: &Config, wanted: &CredentialChange) -> CredentialOutcome {
+pub(crate) async fn change(env: &Env, config: &Rc<Config>, wanted: &CredentialChange) -> CredentialOutcome {
     let done = match &wanted.value {
         Some(value) => set(env, config, wanted, value).await,
         None => remove(env, wanted).await,
@@ -60,18 +63,21 @@ pub(crate) async fn change(env: &Env, config: &Config, wanted: &CredentialChange
 
 async fn remove(env: &Env, wanted: &CredentialChange) -> Result<String, Stop> {
     // One that was replaced is nothing without the one that replaced it.
-    let with = match wanted.kind {
-        CredentialKind::StripeWebhookSecret => CredentialKind::StripeWebhookSecretBefore,
-        kind => kind,
+    let (kind, now_ms) = (wanted.kind, Date::now().as_millis());
+    let number = rows::remove(env, &wanted.account, kind, kind.before(), now_ms).await.map_err(unknown)?;
+    let leaked = match kind.provider() {
+        Provider::Stripe => "roll it at Stripe",
+        Provider::Adyen => "make a new one at Adyen, which ends it",
     };
-    Ok(match rows::remove(env, &wanted.account, wanted.kind, with, Date::now().as_millis()).await.map_err(unknown)? {
+    Ok(match number {
         0 => "there was none".to_owned(),
-        _ => "removed: it is used nowhere any more within a minute, or ten while D1 cannot be read. If it leaked, roll it at Stripe."
-            .to_owned(),
+        _ => format!(
+            "removed: it is used nowhere any more within a minute, or ten while D1 cannot be read. If it leaked, {leaked}."
+        ),
     })
 }
 
-async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str) -> Result<String, Stop> {
+async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &str) -> Result<String, Stop> {
     let (account, kind) = (wanted.account.as_str(), wanted.kind);
     if config.credentials_keys.is_empty() {
         return refused(
@@ -84,13 +90,18 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
             "The account is set by the secret API_ACCOUNTS: only an account of the registry has keys of its own.",
         );
     }
-    if !rows::is_registered(env, account).await? {
+    let Some(registered) = rows::registered(env, account).await? else {
         return refused("There is no such account in the registry.");
-    }
+    };
     if !kind.is_entered() {
         return refused("Only the newest secret can be entered: the one before it is kept by itself.");
     }
     let mode = kind.check(value).or_else(|what| refused(format!("It {what}.")))?;
+    let merchant = match kind {
+        CredentialKind::AdyenApiKey => Some(merchant_of(&registered)?),
+        _ => None,
+    };
+    let mode = merchant.as_ref().map_or(mode, |merchant| Some(mode_of(merchant)));
     if config.demo && mode == Some(Mode::Live) {
         return refused("This is the demo: no live key belongs here.");
     }
@@ -105,24 +116,30 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
         }
         _ => None,
     };
+    let merchant_account = match &merchant {
+        // What it is good for may have changed at Adyen, and the address to which it goes here.
+        Some(merchant) => Some(checked_at_adyen(env, config, &own, value, merchant).await?),
+        None => None,
+    };
     let is_known = stripe_account.is_some() || own.stripe_account().is_some();
     let not_compared = if kind == CredentialKind::StripeSecretKey && !is_known {
         "; it may not read its account, so its payments are not compared with Stripe until it may: allow it, then enter it again"
     } else {
         ""
     };
-    let unchanged = || format!("nothing was different: {}{not_compared}", hint(value));
+    let unchanged = || format!("nothing was different: {}{not_compared}", hint(kind, value));
     if is_same && stripe_account.is_none() {
         return Ok(unchanged());
     }
     let mut new = Vec::new();
-    if kind == CredentialKind::StripeWebhookSecret
+    if let Some(kind_before) = kind.before()
         && let Ok(before) = own.open(kind).await
     {
-        new.push(row(config, account, CredentialKind::StripeWebhookSecretBefore, &before, None, None).await?);
+        new.push(row(config, account, kind_before, &before, None, Of::default()).await?);
     }
-    let of = stripe_account.as_ref().map(|id| format!(", of {id}")).unwrap_or_default();
-    new.push(row(config, account, kind, value, mode, stripe_account).await?);
+    let known = stripe_account.as_ref().or(merchant_account.as_ref());
+    let of = known.map(|id| format!(", of {id}")).unwrap_or_default();
+    new.push(row(config, account, kind, value, mode, Of { stripe_account, merchant_account }).await?);
     let also = if new.len() > 1 { "; the one before it is believed, too" } else { "" };
     let written = rows::put(env, account, &own.rows, &new, Date::now().as_millis()).await.map_err(unknown)?;
     if written == 0 {
@@ -135,7 +152,7 @@ async fn set(env: &Env, config: &Config, wanted: &CredentialChange, value: &str)
             "The keys were changed by another at the same time. Nothing was changed: look at the list.",
         );
     }
-    Ok(format!("set: {}{of}{also}{not_compared}", hint(value)))
+    Ok(format!("set: {}{of}{also}{not_compared}", hint(kind, value)))
 }
 
 async fn row(
@@ -144,16 +161,17 @@ async fn row(
     kind: CredentialKind,
     value: &str,
     mode: Option<Mode>,
-    stripe_account: Option<String>,
+    of: Of,
 ) -> Result<NewRow, Stop> {
     let sealed = config.credentials_keys.seal(account, kind, value).await?;
-    Ok(NewRow { kind, sealed, hint: hint(value), mode, stripe_account })
+    Ok(NewRow { kind, sealed, hint: hint(kind, value), mode, of })
 }
 
 /// What a browser makes with a test key is not in the live books; and payments of the one mode cannot be refunded with a key of the other.
 fn of_one_mode(known: &[Row], kind: CredentialKind, mode: Option<Mode>) -> Result<(), Stop> {
     let Some(mode) = mode else { return Ok(()) };
-    let other = known.iter().find(|row| row.mode.is_some_and(|known| known != mode));
+    let mut there = known.iter().filter(|row| row.is_at(kind.provider()));
+    let other = there.find(|row| row.mode.is_some_and(|known| known != mode));
     let Some(other) = other else { return Ok(()) };
     let now = match mode {
         Mode::Live => "test",
@@ -177,7 +195,7 @@ fn of_one_mode(known: &[Row], kind: CredentialKind, mode: Option<Mode>) -> Resul
 /// wherever it is of. Where nothing is known, each payment that was made with another key proves it by itself.
 async fn checked(
     env: &Env,
-    config: &Config,
+    config: &Rc<Config>,
     own: &OwnKeys,
     secret: &str,
     mode: Option<Mode>,
@@ -205,7 +223,9 @@ async fn checked(
              make another account; or remove the key of {before} first."
         ));
     }
-    if let Some(other) = rows::owner_of(env, &id, mode).await?.filter(|other| *other != own.account) {
+    if let Some(other) =
+        rows::owner_of(env, Provider::Stripe, &id, mode).await?.filter(|other| *other != own.account)
+    {
         return refused(format!(
             "It is a key of {id}, and so is that of the account {other}: one of them has it."
         ));
@@ -225,6 +245,68 @@ async fn checked(
         ));
     }
     Ok(Some(id))
+}
+
+/// The merchant account at Adyen of an account of the registry.
+fn merchant_of(registered: &AccountRow) -> Result<AdyenAccount, Stop> {
+    let settings = registered.settings.as_deref().unwrap_or_default();
+    let Ok(account) = serde_json::from_str::<Account>(settings) else {
+        return refused("The account’s settings are of a newer release, which alone can read them.");
+    };
+    account.adyen_account.map_or_else(
+        || {
+            refused(
+                "Which merchant account it is for is not known: edit the account and name its merchant account at Adyen, then enter the key.",
+            )
+        },
+        Ok,
+    )
+}
+
+const fn mode_of(merchant: &AdyenAccount) -> Mode {
+    if merchant.live_prefix.is_some() { Mode::Live } else { Mode::Test }
+}
+
+/// Asks Adyen whether a key is good for the merchant account, at the endpoint of that. Gives its name.
+async fn checked_at_adyen(
+    env: &Env,
+    config: &Rc<Config>,
+    own: &OwnKeys,
+    secret: &str,
+    merchant: &AdyenAccount,
+) -> Result<String, Stop> {
+    let (name, mode) = (&merchant.merchant_account, Some(mode_of(merchant)));
+    if let Some((before, _)) = own.merchant_account().filter(|(before, _)| before != name) {
+        return refused(format!(
+            "The account’s merchant account is {name} now, and the key it would replace is of {before}: what was paid there could not be \
+             refunded. For payments in {name} make another account; or remove the key of {before} first."
+        ));
+    }
+    if config.adyen.as_ref().is_some_and(|adyen| adyen.merchant_account == *name) {
+        return refused(format!(
+            "{name} is the merchant account of ADYEN_MERCHANT_ACCOUNT: without keys of its own the account is charged there anyway."
+        ));
+    }
+    if let Some(other) =
+        rows::owner_of(env, Provider::Adyen, name, mode).await?.filter(|other| *other != own.account)
+    {
+        return refused(format!(
+            "It would be a key of {name}, and so is that of the account {other}: one of them has it."
+        ));
+    }
+    match Transport::new(env, config).is_key_of(&merchant.named(), secret).await {
+        Ok(answer) if answer.status == 200 => Ok(name.clone()),
+        Ok(answer) if answer.status == 401 => refused(
+            "Adyen refuses it (401): it was replaced or disabled there, is of the other mode, or was not copied whole.",
+        ),
+        Ok(answer) if matches!(answer.status, 403 | 422) => refused(format!(
+            "Adyen does not let it into the merchant account {name} ({}): give its user the roles of the Checkout API there, or correct the \
+             name in the account’s settings.",
+            answer.status
+        )),
+        Ok(answer) => Err(unsaid(&format!("Adyen answered {}", answer.status))),
+        Err(reason) => Err(unsaid(&format!("Adyen did not answer: {reason}"))),
+    }
 }
 
 fn unsaid(what: &str) -> Stop {

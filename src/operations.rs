@@ -1,5 +1,6 @@
 //! What the desk asks of this Worker itself. Only the desk reaches it, by a service binding to the entrypoint `Operations`.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use messages::operations::{
@@ -53,7 +54,7 @@ fn settings(config: &Config) -> PaymentsSettings {
     }
 }
 
-async fn read(env: &Env, config: &Config, read: &ProviderRead) -> ProviderAnswer {
+async fn read(env: &Env, config: &Rc<Config>, read: &ProviderRead) -> ProviderAnswer {
     if !read.is_allowed() {
         return Err(format!("{} is not read for the desk", read.request.path));
     }

@@ -12,11 +12,11 @@ use std::time::Duration;
 use worker::{Env, Response};
 
 use crate::config::{Config, is_live};
-use crate::own_keys::{self, OwnKeys};
+use crate::own_keys::{self, OwnKeys, base_of};
 use once::account::Credential;
 use once::call::{FrozenRequest, RefusalScope};
 use payments::engine::{LookUp, Outcome, ProviderCall};
-use payments::payment::own_keys::account_of;
+use payments::payment::own_keys::{Merchant, account_of};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::{HttpAnswer, Provider, adyen, stripe};
 use runtime::http_client::{OutboundRequest, traced};
@@ -25,6 +25,7 @@ use web::trace::Span;
 /// The ways to the providers.
 pub(crate) struct Transport {
     env: Env,
+    config: Rc<Config>,
     stripe: Access,
     adyen: Option<Access>,
     /// The keys of the account whose object this is, if it has any of its own and they were [read](Self::prepare).
@@ -46,9 +47,10 @@ struct Access {
 
 impl Transport {
     /// As configured.
-    pub(crate) fn new(env: &Env, config: &Config) -> Self {
+    pub(crate) fn new(env: &Env, config: &Rc<Config>) -> Self {
         Self {
             env: env.clone(),
+            config: Rc::clone(config),
             stripe: Access {
                 provider: Provider::Stripe,
                 base: config.stripe_base.clone(),
@@ -72,9 +74,13 @@ impl Transport {
         has_waited
     }
 
-    /// What stands for the account's own key; `None` if there is none that can be used.
-    pub(crate) fn own_credential(&self) -> Option<Credential> {
-        self.own.borrow().as_ref()?.credential()
+    /// What stands for the account's own key at a provider; `None` if there is none that can be used.
+    pub(crate) fn own_credential(&self, provider: Provider) -> Option<Credential> {
+        let own = self.own.borrow();
+        match provider {
+            Provider::Stripe => own.as_ref()?.credential(),
+            Provider::Adyen => own.as_ref()?.adyen_credential(),
+        }
     }
 
     /// When the account's own key was set, in ms since the epoch; `None` if there is none.
@@ -87,6 +93,17 @@ impl Transport {
         let access = Access { secret: secret.to_owned(), ..self.stripe.clone() };
         let request = FrozenRequest::new("/v1/account".to_owned(), String::new());
         self.exchange(&access, "GET", &request, None, &mut None).await
+    }
+
+    /// Whether a key that is not used yet is good for a merchant account at Adyen: what that answers.
+    pub(crate) async fn is_key_of(
+        &self,
+        merchant: &Merchant<'_>,
+        secret: &str,
+    ) -> Result<HttpAnswer, String> {
+        let base = base_of(&self.config, merchant)?;
+        let access = Access { provider: Provider::Adyen, base, secret: secret.to_owned() };
+        self.exchange(&access, "POST", &adyen::payment_methods(merchant.account), None, &mut None).await
     }
 
     /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
@@ -109,7 +126,7 @@ impl Transport {
     /// Asks for the next page of the list in which the payment that a call may have made must stand; or cancels what it has
     /// left open.
     pub(crate) async fn look_up(&self, call: &ProviderCall, span: &mut Option<Span>) -> LookUp {
-        let asked_with = self.own_credential();
+        let asked_with = self.own_credential(call.provider);
         let answer = match (call.provider.close_request(call), call.provider.look_up_request(call)) {
             (Some(request), _) => {
                 let key = call.provider.close_key(call, &request);
@@ -134,7 +151,7 @@ impl Transport {
         let Some(request) = provider.question_request(question) else {
             return StatusReply::NoAnswer;
         };
-        let asked_with = self.own_credential();
+        let asked_with = self.own_credential(provider);
         let answer = self.get(provider, &request, span).await;
         if self.was_changed(asked_with, provider, &request) {
             return StatusReply::NoAnswer;
@@ -147,7 +164,7 @@ impl Transport {
 
     /// Whether the account's own key is another one by now: what the key before it was told says nothing about where this one leads.
     fn was_changed(&self, before: Option<Credential>, provider: Provider, request: &FrozenRequest) -> bool {
-        own_account(provider, request).is_some() && self.own_credential() != before
+        own_account(request).is_some() && self.own_credential(provider) != before
     }
 
     /// A request that changes nothing. An error is the same as no answer.
@@ -172,11 +189,11 @@ impl Transport {
         self.exchange(&access, method, request, key, span).await
     }
 
-    /// The way of a call that is sent: with the key that was written down right before, and no other. A key that has changed since then must first
-    /// show whose it is.
+    /// The way of a call that is sent: at Stripe with the key that was written down right before, and no other. A key that has changed since then
+    /// must first show whose it is. One of Adyen's was good for the merchant account when it was entered, or has no way there.
     async fn access_of(&self, call: &ProviderCall) -> Result<Cow<'_, Access>, String> {
         let access = self.access(call.provider, &call.request).await?;
-        if own_account(call.provider, &call.request).is_some() {
+        if call.provider == Provider::Stripe && own_account(&call.request).is_some() {
             let now = Credential::of(&access.secret, &[&access.base], is_live(&access.secret));
             if call.evidence.sent_to.as_ref().is_none_or(|sent_to| sent_to.credential != now) {
                 return Err(format!("{CHANGED}: it is sent again"));
@@ -187,10 +204,18 @@ impl Transport {
 
     /// The way of a request: with the account's own key, or with the deployment's, and never with the one in the place of the other.
     async fn access(&self, provider: Provider, request: &FrozenRequest) -> Result<Cow<'_, Access>, String> {
-        if let Some(account) = own_account(provider, request) {
+        if let Some(account) = own_account(request) {
             let own = self.own.borrow().clone().filter(|own| own.is_of(account));
             let own = own.ok_or_else(|| format!("the keys of {account} were not read"))?;
-            return Ok(Cow::Owned(Access { secret: own.secret().await?, ..self.stripe.clone() }));
+            return Ok(Cow::Owned(match (provider, request.account.as_deref().and_then(Merchant::of)) {
+                (Provider::Stripe, _) => Access { secret: own.secret().await?, ..self.stripe.clone() },
+                (Provider::Adyen, Some(merchant)) => Access {
+                    provider,
+                    base: base_of(&self.config, &merchant)?,
+                    secret: own.adyen_key(&merchant).await?,
+                },
+                (Provider::Adyen, None) => return Err(format!("no merchant account of {account} is named")),
+            }));
         }
         match provider {
             Provider::Stripe => Some(&self.stripe),
@@ -224,8 +249,8 @@ impl Transport {
 }
 
 /// The account with whose own keys a request is sent.
-fn own_account(provider: Provider, request: &FrozenRequest) -> Option<&str> {
-    request.account.as_deref().filter(|_| provider == Provider::Stripe).and_then(account_of)
+fn own_account(request: &FrozenRequest) -> Option<&str> {
+    request.account.as_deref().and_then(account_of)
 }
 
 impl Access {

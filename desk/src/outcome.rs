@@ -44,7 +44,9 @@ pub(super) fn said(verdict: ExecuteResult) -> String {
                 "refused: the link is not the order’s newest".to_owned()
             }
             Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
-            Refusal::KeysUnusable => "refused: the account’s own key at Stripe cannot be used now".to_owned(),
+            Refusal::KeysUnusable => {
+                "refused: the account’s own key at the provider cannot be used now".to_owned()
+            }
             // The desk makes no customers.
             Refusal::Revision { .. } | Refusal::Field { .. } | Refusal::Overtaken => "refused".to_owned(),
         },

@@ -123,6 +123,7 @@ mod tests {
             provider: "stripe".to_owned(),
             provider_payment: None,
             stripe_account: None,
+            merchant_account: None,
             order_id: Some("1001".to_owned()),
             failure_code: (status == "declined").then(|| "insufficient_funds".to_owned()),
             attempt: 1,

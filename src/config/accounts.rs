@@ -49,9 +49,10 @@ pub(super) fn read(
                 "API_ACCOUNTS: token_sha256 of {id} is not 64 lower-case hexadecimal digits (printf %s TOKEN | sha256sum)."
             ));
         };
-        if account.own_stripe_keys {
+        let own = [("own_stripe_keys", account.own_stripe_keys), ("own_adyen_keys", account.own_adyen_keys)];
+        if let Some((name, _)) = own.into_iter().find(|(_, is_set)| *is_set) {
             return Err(format!(
-                "API_ACCOUNTS: {id} has own_stripe_keys: only an account of the registry can. Make it at the desk, and take it out here."
+                "API_ACCOUNTS: {id} has {name}: only an account of the registry can. Make it at the desk, and take it out here."
             ));
         }
         account.check().map_err(|wrong| format!("API_ACCOUNTS: {id} {wrong}."))?;
@@ -79,6 +80,8 @@ pub(super) fn read(
                 customer_prefix: None,
                 stripe_account: None,
                 own_stripe_keys: false,
+                own_adyen_keys: false,
+                adyen_account: None,
                 own_keys_name: None,
                 email: user.contains('@').then(|| user.to_owned()),
                 shop: (user == DEMO_USER).then(|| Shop {

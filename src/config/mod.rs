@@ -22,6 +22,7 @@ use messages::account::Account;
 use once::account::Credential;
 use once::context::Times;
 use payments::engine::{Credentials, Limits};
+use payments::payment::own_keys::account_of;
 use payments::providers::Provider;
 use runtime::log::Level;
 use runtime::settings;
@@ -235,6 +236,7 @@ impl Config {
         let credentials = Credentials {
             stripe: Credential::of(&stripe_key, &[&stripe_base], is_live(&stripe_key)),
             own_stripe: None,
+            own_adyen: None,
             adyen: adyen
                 .as_ref()
                 .map(|adyen| Credential::of("", &[&adyen.base], !adyen.base.contains("-test."))),
@@ -326,10 +328,7 @@ impl Config {
 
     /// Whether an `Authorization` header is that of Adyen's webhook; any is where none is set.
     pub fn is_adyen(&self, authorization: &str) -> bool {
-        let Some(expected) = &self.adyen_webhook_auth else { return true };
-        let credentials = authorization.trim().split_once(' ').unwrap_or_default();
-        let is_basic = credentials.0.eq_ignore_ascii_case("basic");
-        is_basic && is_same_secret(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
+        self.adyen_webhook_auth.as_ref().is_none_or(|expected| is_basic_auth(authorization, expected))
     }
 
     /// The account of `API_ACCOUNTS` to which a bearer token belongs, by its hash.
@@ -409,6 +408,9 @@ fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
     let [base, key, merchant_account] = names.map(setting);
     match (base, key, merchant_account) {
         (None, None, None) => Ok(None),
+        (Some(_), Some(_), Some(merchant)) if account_of(&merchant).is_some() => {
+            Err("ADYEN_MERCHANT_ACCOUNT is no merchant account’s name.".to_owned())
+        }
         (Some(base), Some(key), Some(merchant_account)) => {
             Ok(Some(AdyenConfig { base: self::base(names[0], base, demo)?, key, merchant_account }))
         }
@@ -474,6 +476,13 @@ fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, 
         );
     }
     Ok(Some(key))
+}
+
+/// Whether an `Authorization` header has this user and password (`user:password`).
+pub(crate) fn is_basic_auth(authorization: &str, expected: &str) -> bool {
+    let credentials = authorization.trim().split_once(' ').unwrap_or_default();
+    let is_basic = credentials.0.eq_ignore_ascii_case("basic");
+    is_basic && is_same_secret(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
 }
 
 /// Whether a key of Stripe's moves real money.

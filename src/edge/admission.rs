@@ -6,7 +6,7 @@
 use super::api::account;
 use super::app::App;
 use super::checkout::serve;
-use super::route::{OrderLink, Who};
+use super::route::{AccountId, OrderLink, Who};
 use super::webhooks;
 use ::payments::providers::Provider;
 use web::http::Request;
@@ -26,6 +26,9 @@ pub(super) async fn admit(
         Who::Stripe => webhooks::admit(app, request, Provider::Stripe),
         Who::OwnStripe => webhooks::admit_signed(request),
         Who::Adyen => webhooks::admit(app, request, Provider::Adyen),
+        Who::OwnAdyen => {
+            webhooks::admit_own_adyen(app, request, &parameters.get::<AccountId>("account")).await.map(drop)
+        }
         // The desk answers operators: see `desk.rs`.
         Who::Operator => Err(Problem::new(Kind::NotFound)),
         // Whoever may look may not change anything.

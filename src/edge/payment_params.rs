@@ -253,13 +253,14 @@ impl Fields {
         };
         let merchant_account = match provider {
             Provider::Stripe => account.at_stripe().map(str::to_owned),
-            Provider::Adyen => match &config.adyen {
-                Some(adyen) => Some(adyen.merchant_account.clone()),
-                None => {
+            Provider::Adyen => {
+                let deployments = || Some(config.adyen.as_ref()?.merchant_account.clone());
+                let Some(merchant_account) = account.at_adyen().or_else(deployments) else {
                     self.wrong(provider_field, "is not set up here: use stripe");
                     return None;
-                }
-            },
+                };
+                Some(merchant_account)
+            }
         };
         match (payment_method, wallet) {
             // At Stripe it need not belong to anybody; at Adyen it is stored for a shopper.

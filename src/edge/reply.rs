@@ -78,7 +78,7 @@ const KEYS_AGAIN_S: u64 = 60;
 pub fn keys_unusable() -> Problem {
     let mut problem = Problem::because(
         Kind::Unavailable,
-        "This account has keys of its own at Stripe, and its secret key cannot be used now. Nothing was run, and nothing is charged with another \
+        "This account has keys of its own at the provider, and they cannot be used now. Nothing was run, and nothing is charged with another \
          key. Whoever runs this service sees at the desk what is wrong with it.",
     );
     problem.retry_after_s = Some(KEYS_AGAIN_S);

@@ -32,6 +32,8 @@ pub enum Who {
     OwnStripe,
     /// Adyen, by the signature of each item.
     Adyen,
+    /// Adyen, by the signature of each item with a key of the account's own.
+    OwnAdyen,
     /// Programs of the operator, at the desk.
     Operator,
 }

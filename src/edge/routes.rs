@@ -108,6 +108,7 @@ routes! {
     Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe"              Stripe    webhooks::from_stripe()  stripe_webhook;
     Post[WEBHOOK_MAX_BYTES] "/webhooks/stripe/{account}"    OwnStripe webhooks::from_own_stripe(account: AccountId)  stripe_account_webhook;
     Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen"               Adyen     webhooks::from_adyen()  adyen_webhook;
+    Post[WEBHOOK_MAX_BYTES] "/webhooks/adyen/{account}"     OwnAdyen  webhooks::from_own_adyen(account: AccountId)  adyen_account_webhook;
     Get  "/metrics"                                         Operator  desk::elsewhere()  metrics;
     Get  "/admin/stats"                                     Operator  desk::elsewhere()  stats;
     Get    "/admin/api/accounts"                            Operator  desk::elsewhere()  list_accounts;

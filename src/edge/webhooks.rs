@@ -1,4 +1,4 @@
-//! `POST /webhooks/{provider}`, and `POST /webhooks/stripe/{account}` for an account with keys of its own: what a provider tells by itself. The signature is checked over the raw body before anything
+//! `POST /webhooks/{provider}`, and `POST /webhooks/{provider}/{account}` for an account with keys of its own: what a provider tells by itself. The signature is checked over the raw body before anything
 //! in it is believed; the object that is meant takes the event in, once.
 //!
 //! Outcomes: 200 as soon as it is written down, also for what means nothing here; 400 for what is not signed by the
@@ -7,17 +7,20 @@
 //! What Stripe tells goes to its object at once: it only says that there is something to ask. What Adyen tells goes to the
 //! inbox, because nobody can ask for it again.
 
+use std::rc::Rc;
+
 use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::app::App;
 use super::route::AccountId;
+use crate::own_keys::OwnKeys;
 use crate::webhooks::announcements::{Announcement, announce};
 use crate::webhooks::{Event, Ingested, adyen, stripe, work};
 use messages::account::is_id;
 use messages::inbox::Entry;
 use once::id::ObjectId;
-use payments::payment::own_keys::name_of;
+use payments::payment::own_keys::{Merchant, name_of};
 use payments::providers::Provider;
 use runtime::log::log;
 use web::http::{Answer, Request};
@@ -104,15 +107,81 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     }
     // A report tells of no payment: nothing else follows from it.
     let events = items.into_iter().filter(|item| item.report().is_none());
-    let entries: Vec<Entry> = events.filter_map(|item| Entry::of(item, request.now_ms)).collect();
-    let mut outcome = if reports.is_empty() { "ignored" } else { "announced" };
-    if !entries.is_empty() {
-        work::store(&app.env, &entries, request.now_ms).await.map_err(again)?;
-        let keys = entries.into_iter().map(|entry| entry.key).collect();
-        app.afterwards.set(Some(work::work_at_once(app.env.clone(), keys).boxed_local()));
-        outcome = "stored";
+    let entries = events.filter_map(|item| Entry::of(item, None, request.now_ms)).collect();
+    let is_stored = store(app, entries, request).await?;
+    Ok(accepted(if is_stored {
+        "stored"
+    } else if reports.is_empty() {
+        "ignored"
+    } else {
+        "announced"
+    }))
+}
+
+/// `POST /webhooks/adyen/{account}`: signed with a key of that account. As with Stripe, whoever has it can tell of that account's payments alone:
+/// an object takes in what happened in the merchant account to which its own calls went with that account's key. Reports are announced to nobody:
+/// the desk has no key to fetch them with.
+pub(super) async fn from_own_adyen(
+    app: &App,
+    request: &Request,
+    account: &Parameter<'_, AccountId>,
+) -> Result<Answer, Problem> {
+    let own = admit_own_adyen(app, request, account).await?;
+    let keys = own.hmac_keys().await;
+    let items = adyen::items(&request.body).unwrap_or_default();
+    if items.is_empty() || items.iter().any(|item| !item.is_signed(&keys)) {
+        return Err(Problem::because(
+            Kind::WebhookSignature,
+            "It was not signed with an HMAC key of this account.",
+        ));
     }
-    Ok(Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome))
+    let keys_name = name_of(&own.account);
+    let events = items.into_iter().filter(|item| item.report().is_none());
+    let entries = events.filter_map(|item| {
+        let merchant = Merchant { account: item.merchant_account(), live_prefix: None };
+        let told_in = merchant.name(&keys_name);
+        Entry::of(item, Some(&told_in), request.now_ms)
+    });
+    let is_stored = store(app, entries.collect(), request).await?;
+    Ok(accepted(if is_stored { "stored" } else { "ignored" }))
+}
+
+/// The keys of an account at whose address Adyen tells something, with the user and the password of its webhook: without them no body is read.
+/// An account that does not exist, or has none set, is answered alike.
+pub(super) async fn admit_own_adyen(
+    app: &App,
+    request: &Request,
+    account: &Parameter<'_, AccountId>,
+) -> Result<Rc<OwnKeys>, Problem> {
+    let wrong = || {
+        let detail = "There is no such webhook, or its user or its password is wrong.";
+        Problem::because(Kind::Unauthorized, detail)
+    };
+    let authorization = request.header("authorization").ok_or_else(wrong)?;
+    let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(wrong)?;
+    if !app.may_read_own_keys(&account, request).await {
+        return Err(web::reply::rate_limited());
+    }
+    let own = app.own_keys_of(&account).await?;
+    if !own.is_adyen(authorization).await {
+        return Err(wrong());
+    }
+    Ok(own)
+}
+
+/// Writes events down, and works on them once they are acknowledged. Gives whether there were any.
+async fn store(app: &App, entries: Vec<Entry>, request: &Request) -> Result<bool, Problem> {
+    if entries.is_empty() {
+        return Ok(false);
+    }
+    work::store(&app.env, &entries, request.now_ms).await.map_err(again)?;
+    let keys = entries.into_iter().map(|entry| entry.key).collect();
+    app.afterwards.set(Some(work::work_at_once(app.env.clone(), keys).boxed_local()));
+    Ok(true)
+}
+
+fn accepted(outcome: &'static str) -> Answer {
+    Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome)
 }
 
 /// Whether an event could be the provider's, by its headers. Adyen signs inside the body: what its headers can show is the
@@ -179,6 +248,10 @@ async fn deliver(app: &App, event: &Event, object: Option<ObjectId>) -> Result<&
         Ingested::Duplicate => Ok("known"),
         Ingested::UnknownResource => {
             work::note(event, "not ours");
+            Ok("ignored")
+        }
+        Ingested::OtherAccount => {
+            work::note(event, "of another account");
             Ok("ignored")
         }
         Ingested::RetryLater => Err(again("the call that it is about is on its way")),

@@ -73,7 +73,7 @@ pub fn take_in(
     if is_for_a_person && remembered.records >= RECORDS_MAX {
         // What it changed has records of its own.
         state.appended.facts.audit.retain(|record| !record.action.starts_with("webhook."));
-    } else if !matches!(taken, Ingested::RetryLater | Ingested::UnknownResource) {
+    } else if !matches!(taken, Ingested::RetryLater | Ingested::UnknownResource | Ingested::OtherAccount) {
         remember(state, event, ctx);
     }
     Ok(taken)

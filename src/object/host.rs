@@ -25,8 +25,8 @@ use once::trace::TraceContext;
 use once_object::execute::Faults;
 use once_object::object::{Host, NotTaken, Object};
 use payments::engine::{
-    Command, Credentials, Event, KeyRecord, LookUp, ObjectState, Outcome, Payments, ProviderCall, Settings,
-    StagedJob,
+    Command, Credentials, Event, KeyRecord, Lifecycle, LookUp, ObjectState, Outcome, Payments, ProviderCall,
+    Settings, StagedJob,
 };
 use payments::payment::operation::Operation;
 use payments::payment::own_keys;
@@ -48,8 +48,9 @@ impl Host for PaymentsHost {
     }
 
     fn settings(&self) -> Settings {
-        let own_stripe = self.transport.own_credential();
-        let credentials = Credentials { own_stripe, ..self.config.credentials };
+        let [own_stripe, own_adyen] =
+            [Provider::Stripe, Provider::Adyen].map(|provider| self.transport.own_credential(provider));
+        let credentials = Credentials { own_stripe, own_adyen, ..self.config.credentials };
         Settings { limits: self.config.limits, credentials: Some(credentials) }
     }
 
@@ -59,7 +60,8 @@ impl Host for PaymentsHost {
 
     /// What is paid with an account's own keys needs them.
     async fn prepare(&self, state: Option<&ObjectState>, command: Option<&Command>) -> bool {
-        let account = command.and_then(of_command).or_else(|| state.and_then(of_state));
+        let account =
+            command.and_then(|command| of_operation(&command.operation)).or_else(|| state.and_then(of_state));
         match account {
             Some(account) => self.transport.prepare(&self.config, account).await,
             None => false,
@@ -174,28 +176,27 @@ impl PaymentsHost {
     }
 }
 
-/// The account whose own keys a command wants.
-fn of_command(command: &Command) -> Option<&str> {
-    let name = match &command.operation {
+/// The account whose own keys an operation wants.
+fn of_operation(operation: &Operation) -> Option<&str> {
+    match operation {
         Operation::Payment(request) => {
             let routes = [Some(&request.route), request.fallback.as_ref()].into_iter().flatten();
-            routes
-                .filter(|route| route.provider == Provider::Stripe)
-                .find_map(|route| route.merchant_account.as_deref())
+            routes.filter_map(|route| route.merchant_account.as_deref()).find_map(own_keys::account_of)
         }
-        Operation::Customer(request) => request.merchant_account.as_deref(),
+        Operation::Customer(request) => request.merchant_account.as_deref().and_then(own_keys::account_of),
         _ => None,
-    };
-    name.and_then(own_keys::account_of)
+    }
 }
 
-/// The account whose own keys were used in an object, or would be.
+/// The account whose own keys were used in an object, or would be. An object has one owner, so it is one account.
 pub(super) fn of_state(state: &ObjectState) -> Option<&str> {
-    let payment = state.resource.payment.as_ref().filter(|payment| payment.provider == Provider::Stripe);
-    let payments = payment.and_then(|payment| payment.merchant_account.as_deref());
-    let calls = state.calls.iter().filter(|call| call.provider == Provider::Stripe);
-    let names = payments.into_iter().chain(calls.filter_map(|call| call.request.account.as_deref()));
-    names.filter_map(own_keys::account_of).next()
+    let payment = state.resource.payment.as_ref().and_then(|payment| payment.merchant_account.as_deref());
+    let calls = state.calls.iter().filter_map(|call| call.request.account.as_deref());
+    let open = state.keys.iter().filter_map(|key| match &key.lifecycle {
+        Lifecycle::Open(open) => of_operation(&open.operation),
+        _ => None,
+    });
+    payment.into_iter().chain(calls).filter_map(own_keys::account_of).chain(open).next()
 }
 
 fn text(

@@ -10,6 +10,7 @@ use crate::accounts::known::{Entry, Freshness, Known};
 use crate::config::{Config, CredentialsKeys, is_live};
 use messages::credentials::{CredentialKind, Mode};
 use once::account::Credential;
+use payments::providers::Provider;
 use runtime::log::log;
 
 thread_local! {
@@ -24,6 +25,8 @@ pub(crate) struct OwnKeys {
     pub(crate) rows: Vec<Row>,
     /// What stands for the secret key, and for the address to which it goes; or why it cannot be used.
     credential: Result<Credential, String>,
+    /// What stands for the merchant account of the key at Adyen; or why it cannot be used.
+    pub(super) adyen: Result<Credential, String>,
     /// What a browser uses: no secret.
     publishable_key: Option<String>,
 }
@@ -67,19 +70,23 @@ impl OwnKeys {
 
     /// With which Stripe signs this account's events. Those that cannot be opened are left out.
     pub(crate) async fn webhook_secrets(&self) -> Vec<String> {
-        let kinds = [CredentialKind::StripeWebhookSecret, CredentialKind::StripeWebhookSecretBefore];
+        self.opened(CredentialKind::StripeWebhookSecret).await
+    }
+
+    /// One that another can replace, and the one that it has replaced.
+    pub(super) async fn opened(&self, kind: CredentialKind) -> Vec<String> {
         let mut secrets = Vec::new();
-        for kind in kinds.into_iter().filter(|kind| self.has(*kind)) {
+        for kind in [Some(kind), kind.before()].into_iter().flatten().filter(|kind| self.has(*kind)) {
             secrets.extend(self.open(kind).await.ok());
         }
         secrets
     }
 
-    fn row(&self, kind: CredentialKind) -> Option<&Row> {
+    pub(super) fn row(&self, kind: CredentialKind) -> Option<&Row> {
         self.rows.iter().find(|row| row.is(kind))
     }
 
-    fn has(&self, kind: CredentialKind) -> bool {
+    pub(super) fn has(&self, kind: CredentialKind) -> bool {
         self.row(kind).is_some()
     }
 
@@ -93,24 +100,21 @@ impl OwnKeys {
 
     /// None at all.
     fn none(account: &str) -> Self {
-        let account = account.to_owned();
-        let credential =
-            Err(format!("the {} of {account} is not set", CredentialKind::StripeSecretKey.as_str()));
+        let not_set = |kind: CredentialKind| Err(format!("the {} of {account} is not set", kind.as_str()));
         Self {
-            account,
+            account: account.to_owned(),
             keys: CredentialsKeys::default(),
             rows: Vec::new(),
-            credential,
+            credential: not_set(CredentialKind::StripeSecretKey),
+            adyen: not_set(CredentialKind::AdyenApiKey),
             publishable_key: None,
         }
     }
 
     /// Opens what has to be known of them.
     pub(crate) async fn read(config: &Config, account: &str, rows: Vec<Row>) -> Self {
-        let unread = Err(String::new());
         let keys = config.credentials_keys.clone();
-        let mut own =
-            Self { account: account.to_owned(), keys, rows, credential: unread, publishable_key: None };
+        let mut own = Self { keys, rows, ..Self::none(account) };
         own.credential = match own.open(CredentialKind::StripeSecretKey).await {
             Ok(secret) if config.demo && is_live(&secret) => {
                 Err(format!("the stripe_secret_key of {account} is a live one, and this is the demo"))
@@ -118,6 +122,7 @@ impl OwnKeys {
             Ok(secret) => Ok(credential(config, &secret)),
             Err(why) => Err(why),
         };
+        own.adyen = own.read_adyen().await;
         if own.has(CredentialKind::StripePublishableKey) {
             own.publishable_key = own.open(CredentialKind::StripePublishableKey).await.ok();
         }
@@ -159,7 +164,10 @@ pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<
         Ok((rows, read_at_ms)) if rows.is_empty() => (Rc::new(OwnKeys::none(account)), read_at_ms),
         Ok((rows, read_at_ms)) => {
             let own = OwnKeys::read(config, account, rows).await;
-            if let Err(why) = &own.credential {
+            let has_any = |provider| own.rows.iter().any(|row| row.is_at(provider));
+            let found = [(Provider::Stripe, &own.credential), (Provider::Adyen, &own.adyen)];
+            let of_those = found.into_iter().filter(|(provider, _)| has_any(*provider));
+            for why in of_those.filter_map(|(_, found)| found.as_ref().err()) {
                 log("error", &[("event", "own_keys_unusable".into()), ("error", why.as_str().into())]);
             }
             (Rc::new(own), read_at_ms)

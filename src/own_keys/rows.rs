@@ -5,7 +5,9 @@ use worker::{Env, Result};
 
 use crate::accounts::read;
 use crate::config::{Config, Sealed};
+use messages::account::{ACCOUNT_OF_ID, AccountRow};
 use messages::credentials::{CredentialKind, Mode};
+use payments::providers::Provider;
 use runtime::db::{Db, Statement, Value};
 
 /// One of an account's keys.
@@ -15,12 +17,18 @@ pub(crate) struct Row {
     pub(crate) sealed: String,
     pub(crate) mode: Option<Mode>,
     pub(crate) stripe_account: Option<String>,
+    pub(crate) merchant_account: Option<String>,
     pub(crate) changed_at_ms: u64,
 }
 
 impl Row {
     pub(crate) fn is(&self, kind: CredentialKind) -> bool {
         self.kind == kind.as_str()
+    }
+
+    /// Whether it is a key at this provider.
+    pub(crate) fn is_at(&self, provider: Provider) -> bool {
+        CredentialKind::parse(&self.kind).is_some_and(|kind| kind.provider() == provider)
     }
 }
 
@@ -32,11 +40,18 @@ pub(crate) struct NewRow {
     pub(crate) sealed: Sealed,
     pub(crate) hint: String,
     pub(crate) mode: Option<Mode>,
-    pub(crate) stripe_account: Option<String>,
+    #[serde(flatten)]
+    pub(crate) of: Of,
 }
 
-const OF_ACCOUNT: &str =
-    "SELECT kind, sealed, mode, stripe_account, changed_at_ms FROM account_credentials WHERE account = ?1";
+/// Of which account of the provider's a key is.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Of {
+    pub(crate) stripe_account: Option<String>,
+    pub(crate) merchant_account: Option<String>,
+}
+
+const OF_ACCOUNT: &str = "SELECT kind, sealed, mode, stripe_account, merchant_account, changed_at_ms FROM account_credentials WHERE account = ?1";
 
 /// Those of an account, as they stand in D1 now.
 pub(crate) async fn of(env: &Env, account: &str) -> Result<Vec<Row>> {
@@ -53,23 +68,29 @@ pub(super) async fn recent(
     read(env, config, OF_ACCOUNT, account, now_ms).await
 }
 
-/// Whether an account is in the registry.
-pub(crate) async fn is_registered(env: &Env, account: &str) -> Result<bool> {
-    #[derive(Deserialize)]
-    struct Found {}
-    let found: Option<Found> =
-        Db::of(env)?.first("SELECT id FROM accounts WHERE id = ?1", vec![account.into()]).await?;
-    Ok(found.is_some())
+/// An account of the registry, active or closed, as it stands in D1 now.
+pub(crate) async fn registered(env: &Env, account: &str) -> Result<Option<AccountRow>> {
+    Db::of(env)?.first(ACCOUNT_OF_ID, vec![account.into()]).await
 }
 
-/// The account that has a key of an account at Stripe in this mode.
-pub(crate) async fn owner_of(env: &Env, stripe_account: &str, mode: Option<Mode>) -> Result<Option<String>> {
+/// The account that has a key of an account at a provider in this mode.
+pub(crate) async fn owner_of(
+    env: &Env,
+    provider: Provider,
+    of: &str,
+    mode: Option<Mode>,
+) -> Result<Option<String>> {
     #[derive(Deserialize)]
     struct Found {
         account: String,
     }
-    let sql = "SELECT account FROM account_credentials WHERE stripe_account = ?1 AND mode = ?2";
-    let values = vec![stripe_account.into(), mode.map(Mode::as_str).map(str::to_owned).into()];
+    let sql = match provider {
+        Provider::Stripe => "SELECT account FROM account_credentials WHERE stripe_account = ?1 AND mode = ?2",
+        Provider::Adyen => {
+            "SELECT account FROM account_credentials WHERE merchant_account = ?1 AND mode = ?2"
+        }
+    };
+    let values = vec![of.into(), mode.map(Mode::as_str).map(str::to_owned).into()];
     Ok(Db::of(env)?.first::<Found>(sql, values).await?.map(|found| found.account))
 }
 
@@ -81,14 +102,16 @@ pub(crate) async fn put(
     new: &[NewRow],
     now_ms: u64,
 ) -> Result<usize> {
-    let sql = "INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, stripe_account, changed_at_ms)
+    let sql = "INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, stripe_account, merchant_account,
+            changed_at_ms)
          SELECT ?1, value ->> 'kind', value ->> 'sealed', value ->> 'sealed_with', value ->> 'hint', value ->> 'mode',
-            value ->> 'stripe_account', ?3
+            value ->> 'stripe_account', value ->> 'merchant_account', ?3
          FROM json_each(?2)
          WHERE (SELECT coalesce(group_concat(kind || ':' || sealed, ' '), '')
             FROM (SELECT kind, sealed FROM account_credentials WHERE account = ?1 ORDER BY kind)) = ?4
          ON CONFLICT (account, kind) DO UPDATE SET sealed = excluded.sealed, sealed_with = excluded.sealed_with, hint = excluded.hint,
-            mode = excluded.mode, stripe_account = excluded.stripe_account, changed_at_ms = excluded.changed_at_ms";
+            mode = excluded.mode, stripe_account = excluded.stripe_account, merchant_account = excluded.merchant_account,
+            changed_at_ms = excluded.changed_at_ms";
     let mut seen: Vec<String> = seen.iter().map(|row| format!("{}:{}", row.kind, row.sealed)).collect();
     seen.sort();
     let new = serde_json::to_string(new)?;
@@ -117,15 +140,16 @@ async fn with_periods(env: &Env, change: Statement, account: &str, now_ms: u64) 
     Ok(changed.first().copied().unwrap_or(0))
 }
 
-/// Removes one, and with it another one that is nothing without it. Gives how many there were.
+/// Removes one, and with it the one that is nothing without it, if there is any. Gives how many there were.
 pub(crate) async fn remove(
     env: &Env,
     account: &str,
     kind: CredentialKind,
-    with: CredentialKind,
+    with: Option<CredentialKind>,
     now_ms: u64,
 ) -> Result<usize> {
     let sql = "DELETE FROM account_credentials WHERE account = ?1 AND kind IN (?2, ?3)";
+    let with = with.unwrap_or(kind);
     let remove = Statement::new(sql, vec![account.into(), kind.as_str().into(), with.as_str().into()]);
     with_periods(env, remove, account, now_ms).await
 }

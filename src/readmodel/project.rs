@@ -176,6 +176,7 @@ const PAYMENTS: Table = Table {
         "provider",
         "provider_payment",
         "stripe_account",
+        "merchant_account",
         "order_id",
         "failure_code",
         "attempt",

@@ -170,6 +170,10 @@ async fn attempt(env: &Env, claimed: &Claimed) -> Result<Attempt> {
         Ingested::Duplicate => Attempt::Over("known"),
         Ingested::RetryLater => Attempt::Busy,
         Ingested::UnknownResource => Attempt::UnknownResource,
+        Ingested::OtherAccount => {
+            note(&event, "of another account");
+            Attempt::Over("of another account")
+        }
         Ingested::Alert { .. } | Ingested::Contradiction { .. } => Attempt::Over("contradiction"),
     })
 }

@@ -6,8 +6,15 @@ import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
 
 import { demoWorkers, startSite } from '../worker/support/harness.mjs';
-import { publishableKey, secretKey, webhookSecret } from '../worker/support/own-keys.mjs';
-import { paid, client } from '../worker/support/payments.mjs';
+import {
+  adyenKey,
+  freshMerchant,
+  hmacKey,
+  publishableKey,
+  secretKey,
+  webhookSecret,
+} from '../worker/support/own-keys.mjs';
+import { client, paid } from '../worker/support/payments.mjs';
 import { browsers } from './support/browsers.mjs';
 import { look } from './support/look.mjs';
 
@@ -83,4 +90,34 @@ for (const javaScriptEnabled of [true, false])
     await page.getByText('sk_test_…0000').first().waitFor();
     assert.equal(await page.getByText('none is set').count(), 0);
     await seen('desk account');
+
+    const merchant = freshMerchant();
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByLabel('It has a key of its own at Adyen').check();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('name its merchant account').waitFor();
+    await page.getByLabel('Own merchant account').fill(merchant);
+    await page.getByLabel('Stored payment method').fill('adyen_card_visa');
+    await page.getByLabel('Shopper').fill('ada');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('charged with its own API key, and none is set').waitFor();
+    const adyen = page.getByRole('region', { name: 'Own keys at Adyen' });
+    await adyen.getByText('Set keys', { exact: true }).click();
+    await adyen.getByLabel('API key').fill(secretKey('Stripes'));
+    await adyen.getByRole('button', { name: 'Set the keys' }).click();
+    await adyen.getByText('The API key is a key of Stripe’s').waitFor();
+    await seen('desk account adyen keys refused');
+    await adyen.getByLabel('API key').fill(adyenKey(merchant));
+    await adyen.getByLabel('HMAC key').fill(hmacKey());
+    await adyen.getByLabel('Webhook user and password').fill('hook:0123456789');
+    await adyen.getByRole('button', { name: 'Set the keys' }).dblclick();
+    await adyen.getByText('…xxxx').waitFor();
+    assert.equal(await page.getByText('none is set').count(), 0);
+    await seen('desk account adyen keys');
+    const set =
+      'SELECT merchant_account AS of FROM account_credentials WHERE account = ? AND merchant_account IS NOT NULL';
+    assert.deepEqual(
+      (await site.rows(set, id)).map(({ of }) => of),
+      [merchant],
+    );
   });

@@ -26,12 +26,13 @@ use crate::support::{NOW_MS, a_call, answer, at, command, me};
 /// An account's own key was removed.
 const NO_KEY: &str = "";
 
-fn key(secret: &str) -> Credentials {
+pub(crate) fn key(secret: &str) -> Credentials {
     let live = secret.contains("_live_");
     Credentials {
         stripe: Credential::of(secret, &["https://api.stripe.com"], live),
         own_stripe: None,
         adyen: None,
+        own_adyen: None,
     }
 }
 
@@ -360,7 +361,7 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
             }
             let taken =
                 ingest::take(&mut object_state, &notice(account), &with("sk_test_1", NOW_MS + 1)).unwrap();
-            assert_eq!(taken == Ingested::UnknownResource, account != of, "{account:?} {of:?}");
+            assert_eq!(taken == Ingested::OtherAccount, account != of, "{account:?} {of:?}");
         }
     }
 }

@@ -44,6 +44,30 @@ fn read(parameters: &Parameters) -> Result<PaymentRequest, Vec<String>> {
     read.map_err(|errors| errors.into_iter().map(|error| error.field).collect())
 }
 
+#[test]
+fn an_account_with_a_merchant_account_of_its_own_is_never_routed_to_the_deployments() {
+    let route = |more: &str, has_adyen: bool| {
+        let account: Account = serde_json::from_str(&format!(
+            r#"{{"payment_method":"pm_1","adyen":{{"payment_method":"stored","customer":"a"}}{more}}}"#
+        ))
+        .unwrap();
+        let mut config = config();
+        config.adyen = config.adyen.filter(|_| has_adyen);
+        let read =
+            payment_request(&with("provider", json!("adyen")), &config, &account.named("shop-a"), ORIGIN);
+        read.map(|request| request.route.merchant_account.unwrap()).map_err(|errors| errors.len())
+    };
+    let own = r#","own_adyen_keys":true,"adyen_account":{"merchant_account":"Shop_A"}"#;
+    for has_adyen in [true, false] {
+        assert_eq!(route(own, has_adyen).as_deref(), Ok("keys:shop-a/Shop_A"));
+    }
+    let named = r#","adyen_account":{"merchant_account":"Shop_A"}"#;
+    for more in ["", named] {
+        assert_eq!(route(more, true).as_deref(), Ok("Shop"));
+        assert_eq!(route(more, false), Err(1), "there is none");
+    }
+}
+
 fn members(value: &Value) -> Parameters {
     let Value::Object(members) = value else { panic!() };
     Parameters::Json(members.clone())

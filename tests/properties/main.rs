@@ -10,6 +10,7 @@
 )]
 
 mod account;
+mod account_at_adyen;
 mod adyen;
 mod alarm;
 mod card;

@@ -98,6 +98,7 @@ const refusals = {
   '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/stripe/{account}': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/adyen': [401, { authorization: `Basic ${btoa('adyen:guessed')}` }],
+  '/webhooks/adyen/{account}': [401, { authorization: `Basic ${btoa('adyen:guessed')}` }],
   '/admin/payments/{id}/erase': [401, STRANGER],
   '/admin/customers/{id}/erase': [401, STRANGER],
   '/admin/payments/{id}/project': [401, STRANGER],

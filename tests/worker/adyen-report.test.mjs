@@ -211,13 +211,21 @@ describe('a break is', () => {
   test('what was captured weeks before a report and stands in none, until it does', async () => {
     const [payment, young] = [await takes(), await takes()];
     const long = Date.now() - 30 * DAY_MS;
-    await model.run('UPDATE payments SET updated_at_ms = ? WHERE payment_id = ?', long, payment.payment_id);
+    const elsewhere = await takes();
+    for (const row of [payment, elsewhere])
+      await model.run('UPDATE payments SET updated_at_ms = ? WHERE payment_id = ?', long, row.payment_id);
+    // As one that was made with a key of its account's own, whose reports nobody sends.
+    await model.run(
+      "UPDATE payments SET merchant_account = 'S_ECOM' WHERE payment_id = ?",
+      elsewhere.payment_id,
+    );
     const earlier = { ...(await takes()) };
     await imports([line(earlier, 'Settled', '25.00', { 'Creation Date': date(long - DAY_MS) })]);
     await model.tick();
     const kinds = async (row) => (await breaks(row.provider_payment)).map(({ kind, state }) => [kind, state]);
     assert.deepEqual(await kinds(payment), [['unsettled', 'open']]);
     assert.deepEqual(await kinds(young), []);
+    assert.deepEqual(await kinds(elsewhere), []);
     const next = await takes();
     await model.run('UPDATE payments SET updated_at_ms = ? WHERE payment_id = ?', long, next.payment_id);
     await model.tick();

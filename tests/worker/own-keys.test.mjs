@@ -173,7 +173,7 @@ describe('what is entered', () => {
     );
     assert.match((await taken.set('stripe_secret_key', DEPLOYMENTS)).text, /as STRIPE_SECRET_KEY is/);
     assert.equal((await taken.set('stripe_webhook_secret_before', webhookSecret())).status, 404);
-    assert.equal((await taken.set('adyen_api_key', 'x')).status, 404);
+    assert.equal((await taken.set('adyen_client_key', 'x')).status, 404);
     const garbled = await taken.set('stripe_secret_key', { text: 'a-secret-that-is-not-quoted' });
     assertProblem(garbled, 422, 'invalid-parameters');
     assert.ok(!garbled.text.includes('not-quoted'));
@@ -295,7 +295,7 @@ describe('a key that cannot be used', () => {
       await own.client.post(`/payments/${payment}/refunds`, { amount: 100 }, freshKey()),
     ]) {
       assertProblem(answer, 503, 'temporarily-unavailable');
-      assert.match(answer.text, /keys of its own at Stripe/);
+      assert.match(answer.text, /keys of its own at the provider/);
     }
     assert.deepEqual([await charges(), (await site.simulator.requests()).length], before);
   }

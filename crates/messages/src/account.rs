@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use payments::payment::money::{AmountMinor, Currency};
-use payments::payment::own_keys;
+use payments::payment::own_keys::{self, Merchant};
 use web::entries::email as address;
 use web::image_url::{IMAGE_URL_MAX, ImageUrl};
 
@@ -13,6 +13,10 @@ use web::image_url::{IMAGE_URL_MAX, ImageUrl};
 const STRIPE_ACCOUNT_MAX: usize = 64;
 /// The longest id of an account in the registry, in characters.
 pub const ID_MAX: usize = 64;
+/// The longest name of a merchant account at Adyen, in characters.
+const MERCHANT_ACCOUNT_MAX: usize = 80;
+/// The longest prefix of a live endpoint at Adyen, in characters: it is the beginning of a name in the DNS, which has 63.
+const LIVE_PREFIX_MAX: usize = 49;
 /// The longest token or id of a provider's, in characters.
 const TOKEN_MAX: usize = 255;
 
@@ -41,7 +45,14 @@ pub struct Account {
     /// A release that does not know of it cannot read the account, and refuses it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub own_stripe_keys: bool,
-    /// [What stands for them](own_keys), where it has them.
+    /// It has a key of its own at Adyen, for its [own merchant account](Self::adyen_account): without one that can be used nothing is charged there,
+    /// also not with `ADYEN_API_KEY`. In the registry only, as above.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub own_adyen_keys: bool,
+    /// Its own merchant account at Adyen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adyen_account: Option<AdyenAccount>,
+    /// [What stands for its keys](own_keys), where it has any.
     #[serde(skip)]
     pub own_keys_name: Option<String>,
     /// To whom receipts go, where a request does not say.
@@ -115,6 +126,12 @@ impl Account {
                     .to_owned(),
             );
         }
+        if self.own_adyen_keys && self.adyen_account.is_none() {
+            return Err("has own_adyen_keys and no adyen_account: name its merchant account".to_owned());
+        }
+        if let Some(merchant) = &self.adyen_account {
+            merchant.check()?;
+        }
         if self.email.as_deref().is_some_and(|email| address(email).as_deref() != Ok(email)) {
             return Err("needs an email that is one address, such as ada@example.com".to_owned());
         }
@@ -145,18 +162,32 @@ impl Account {
     /// The same account, as it is known by this id.
     #[must_use]
     pub fn named(mut self, id: &str) -> Self {
-        self.own_keys_name = self.own_stripe_keys.then(|| own_keys::name_of(id));
+        let has_own = self.own_stripe_keys || self.own_adyen_keys;
+        self.own_keys_name = has_own.then(|| own_keys::name_of(id));
         self
+    }
+
+    /// What stands for its keys. Without its name it has keys that nobody has, and not the deployment's.
+    fn own_keys(&self) -> &str {
+        self.own_keys_name.as_deref().unwrap_or(own_keys::OF_NOBODY)
     }
 
     /// Where its payments at Stripe are made, as a payment names it: a connected account, or [its own keys](own_keys). `None` for the account of
     /// `STRIPE_SECRET_KEY`.
     pub fn at_stripe(&self) -> Option<&str> {
         if self.own_stripe_keys {
-            // Without its name it has keys that nobody has, and not the deployment's.
-            return Some(self.own_keys_name.as_deref().unwrap_or(own_keys::OF_NOBODY));
+            return Some(self.own_keys());
         }
         self.stripe_account.as_deref()
+    }
+
+    /// Where its payments at Adyen are made, as a payment names it: in its own merchant account, with [its own key](own_keys). `None` for
+    /// `ADYEN_MERCHANT_ACCOUNT`.
+    pub fn at_adyen(&self) -> Option<String> {
+        self.own_adyen_keys.then(|| match &self.adyen_account {
+            Some(merchant) => merchant.named().name(self.own_keys()),
+            None => own_keys::OF_NOBODY.to_owned(),
+        })
     }
 
     /// Whether one payment of it may be so much.
@@ -280,6 +311,47 @@ pub struct AdyenWallet {
     pub customer: String,
 }
 
+/// A merchant account at Adyen.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdyenAccount {
+    /// Its name there.
+    pub merchant_account: String,
+    /// How the address of its live endpoint begins; without it, it is one for tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_prefix: Option<String>,
+}
+
+impl AdyenAccount {
+    /// The same, as payments name it.
+    pub fn named(&self) -> Merchant<'_> {
+        Merchant { account: &self.merchant_account, live_prefix: self.live_prefix.as_deref() }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let name = &self.merchant_account;
+        if !(1..=MERCHANT_ACCOUNT_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
+            return Err(format!(
+                "needs an adyen_account with a merchant_account of 1 to {MERCHANT_ACCOUNT_MAX} letters, digits, underscores, hyphens or dots"
+            ));
+        }
+        let is_label = |prefix: &String| {
+            (1..=LIVE_PREFIX_MAX).contains(&prefix.len())
+                && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                && !prefix.starts_with('-')
+                && !prefix.ends_with('-')
+        };
+        if !self.live_prefix.as_ref().is_none_or(is_label) {
+            return Err(
+                "needs a live_prefix of letters, digits and hyphens, such as 1797a841fbb37ca7-AdyenDemo: the Customer Area shows it under                  API URLs, and it is no whole address"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Whether it has the form of an account's id at Stripe.
 fn is_stripe_account(id: &str) -> bool {
     let name = id.strip_prefix("acct_").unwrap_or_default();
@@ -317,6 +389,48 @@ mod tests {
         let account = row(text).active().unwrap().unwrap();
         assert_eq!(account.at_stripe(), None);
         assert_eq!(serde_json::to_string(&account).unwrap(), text);
+    }
+
+    #[test]
+    fn an_account_with_a_merchant_account_of_its_own_is_never_in_the_deployments() {
+        let settings = |more: &str| format!(r#"{{"payment_method":"pm_1"{more}}}"#);
+        let at = |more: &str| row(&settings(more)).active().unwrap().unwrap().at_adyen();
+        let own = r#","own_adyen_keys":true,"adyen_account":{"merchant_account":"Shop_A"}"#;
+        assert_eq!(at(own).as_deref(), Some("keys:shop-a/Shop_A"));
+        let live =
+            r#","own_adyen_keys":true,"adyen_account":{"merchant_account":"Shop_A","live_prefix":"17-A"}"#;
+        assert_eq!(at(live).as_deref(), Some("keys:shop-a/Shop_A/17-A"));
+        assert_eq!(at(r#","adyen_account":{"merchant_account":"Shop_A"}"#), None, "it is not used yet");
+        let unnamed: Account = serde_json::from_str(&settings(own)).unwrap();
+        assert_eq!(unnamed.at_adyen().as_deref(), Some("keys:/Shop_A"), "and not ADYEN_MERCHANT_ACCOUNT");
+        assert_eq!(unnamed.at_stripe(), None);
+    }
+
+    #[test]
+    fn a_merchant_account_is_a_name_and_no_address() {
+        let check = |merchant_account: &str, live_prefix: Option<&str>| {
+            let (merchant_account, live_prefix) =
+                (merchant_account.to_owned(), live_prefix.map(str::to_owned));
+            AdyenAccount { merchant_account, live_prefix }.check()
+        };
+        assert_eq!(check("Shop_A-ECOM", None), Ok(()));
+        assert_eq!(check("Shop", Some("1797a841fbb37ca7-AdyenDemo")), Ok(()));
+        for (name, prefix) in [
+            ("", None),
+            ("Shop/ECOM", None),
+            ("keys:a", None),
+            ("Shop A", None),
+            ("Shop", Some("")),
+            ("Shop", Some("-a")),
+            ("Shop", Some("https://1797-checkout-live.adyenpayments.com")),
+            ("Shop", Some("evil.example/")),
+            ("Shop", Some("1797_a")),
+        ] {
+            assert!(check(name, prefix).is_err(), "{name} {prefix:?}");
+        }
+        let alone: Account =
+            serde_json::from_str(r#"{"payment_method":"pm_1","own_adyen_keys":true}"#).unwrap();
+        assert!(alone.check().unwrap_err().contains("no adyen_account"));
     }
 
     #[test]

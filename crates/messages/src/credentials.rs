@@ -1,8 +1,10 @@
-//! The keys that an account of the registry can have of its own at Stripe. The desk passes on what an operator enters, the payments Worker alone
-//! seals and opens it: see migration 0021.
+//! The keys that an account of the registry can have of its own, at Stripe and at Adyen. The desk passes on what an operator enters, the payments
+//! Worker alone seals and opens it: see migrations 0021 and 0035.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
+use payments::payment::provider::Provider;
 use serde::{Deserialize, Serialize};
 
 /// The shortest key of Stripe's, in characters, with its prefix.
@@ -11,6 +13,9 @@ const KEY_MIN: usize = 32;
 const WEBHOOK_SECRET_MIN: usize = 24;
 /// The longest of any of them.
 const VALUE_MAX: usize = 255;
+/// The shortest key of Adyen's, and how long that of a webhook's HMAC is, in characters.
+const ADYEN_KEY_MIN: usize = 20;
+const HMAC_KEY_LENGTH: usize = 64;
 
 /// Which key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,15 +29,27 @@ pub enum CredentialKind {
     StripeWebhookSecret,
     /// The one before it, which is believed, too.
     StripeWebhookSecretBefore,
+    /// With which it is charged at Adyen.
+    AdyenApiKey,
+    /// With which Adyen signs what it tells.
+    AdyenHmacKey,
+    /// The one before it, which is believed, too.
+    AdyenHmacKeyBefore,
+    /// The user and the password with which Adyen comes.
+    AdyenWebhookAuth,
 }
 
 impl CredentialKind {
     /// All of them, as they are shown.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 8] = [
         Self::StripeSecretKey,
         Self::StripePublishableKey,
         Self::StripeWebhookSecret,
         Self::StripeWebhookSecretBefore,
+        Self::AdyenApiKey,
+        Self::AdyenHmacKey,
+        Self::AdyenHmacKeyBefore,
+        Self::AdyenWebhookAuth,
     ];
 
     /// As it is stored, and stands in addresses.
@@ -42,6 +59,10 @@ impl CredentialKind {
             Self::StripePublishableKey => "stripe_publishable_key",
             Self::StripeWebhookSecret => "stripe_webhook_secret",
             Self::StripeWebhookSecretBefore => "stripe_webhook_secret_before",
+            Self::AdyenApiKey => "adyen_api_key",
+            Self::AdyenHmacKey => "adyen_hmac_key",
+            Self::AdyenHmacKeyBefore => "adyen_hmac_key_before",
+            Self::AdyenWebhookAuth => "adyen_webhook_auth",
         }
     }
 
@@ -50,13 +71,77 @@ impl CredentialKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
+    /// At which provider.
+    pub const fn provider(self) -> Provider {
+        match self {
+            Self::StripeSecretKey
+            | Self::StripePublishableKey
+            | Self::StripeWebhookSecret
+            | Self::StripeWebhookSecretBefore => Provider::Stripe,
+            Self::AdyenApiKey | Self::AdyenHmacKey | Self::AdyenHmacKeyBefore | Self::AdyenWebhookAuth => {
+                Provider::Adyen
+            }
+        }
+    }
+
+    /// What keeps the one that another replaces, where that is believed, too.
+    pub const fn before(self) -> Option<Self> {
+        match self {
+            Self::StripeWebhookSecret => Some(Self::StripeWebhookSecretBefore),
+            Self::AdyenHmacKey => Some(Self::AdyenHmacKeyBefore),
+            _ => None,
+        }
+    }
+
     /// Whether one can be entered: the secret before is the one that another replaces.
     pub const fn is_entered(self) -> bool {
-        !matches!(self, Self::StripeWebhookSecretBefore)
+        !matches!(self, Self::StripeWebhookSecretBefore | Self::AdyenHmacKeyBefore)
     }
 
     /// Reads what was entered. The error says what to enter, as a clause that follows the key's name, and repeats nothing of it.
     pub fn check(self, value: &str) -> Result<Option<Mode>, String> {
+        match self.provider() {
+            Provider::Stripe => self.check_stripes(value),
+            Provider::Adyen => self.check_adyens(value).map(|()| None),
+        }
+    }
+
+    /// Its mode is that of the merchant account: it does not say it.
+    fn check_adyens(self, value: &str) -> Result<(), String> {
+        if self == Self::AdyenWebhookAuth {
+            let is_pair =
+                value.split_once(':').is_some_and(|(user, secret)| !user.is_empty() && secret.len() >= 8);
+            if !is_pair || !value.bytes().all(|b| b.is_ascii_graphic()) {
+                return Err(
+                    "must be user:password of visible ASCII characters, as they are set with Adyen’s webhook, with a password of at \
+                     least 8"
+                        .to_owned(),
+                );
+            }
+            return within(value, 10..=VALUE_MAX);
+        }
+        if self != Self::AdyenApiKey {
+            if value.len() != HMAC_KEY_LENGTH || !value.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(format!(
+                    "must be {HMAC_KEY_LENGTH} hexadecimal digits, as the Customer Area shows them once when the webhook’s HMAC key is made"
+                ));
+            }
+            return Ok(());
+        }
+        if ["sk_", "rk_", "pk_", "whsec_"].iter().any(|prefix| value.starts_with(prefix)) {
+            return Err("is a key of Stripe’s: Adyen’s API key is shown once in the Customer Area, under API credentials".to_owned());
+        }
+        if value.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err("is the HMAC key of a webhook, or no key: Adyen’s API key is under API credentials"
+                .to_owned());
+        }
+        if !value.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err("has characters that no key of Adyen’s has: copy it alone, without spaces".to_owned());
+        }
+        within(value, ADYEN_KEY_MIN..=VALUE_MAX)
+    }
+
+    fn check_stripes(self, value: &str) -> Result<Option<Mode>, String> {
         let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| value.starts_with(prefix));
         match self {
             Self::StripeSecretKey if begins(&["pk_"]) => {
@@ -78,13 +163,7 @@ impl CredentialKind {
             }
             _ => {}
         }
-        let min = if begins(&["whsec_"]) { WEBHOOK_SECRET_MIN } else { KEY_MIN };
-        if !(min..=VALUE_MAX).contains(&value.len()) {
-            return Err(format!(
-                "has {} characters, and needs {min} to {VALUE_MAX}: copy all of it",
-                value.chars().count()
-            ));
-        }
+        within(value, if begins(&["whsec_"]) { WEBHOOK_SECRET_MIN } else { KEY_MIN }..=VALUE_MAX)?;
         // Base64 in a webhook's secret, letters and digits in a key.
         let is_webhooks = begins(&["whsec_"]);
         let is_allowed = |b: u8| {
@@ -102,6 +181,14 @@ impl CredentialKind {
         mode.map(Some)
             .ok_or_else(|| "must say live or test after its first letters, such as sk_live_".to_owned())
     }
+}
+
+fn within(value: &str, length: RangeInclusive<usize>) -> Result<(), String> {
+    if length.contains(&value.len()) {
+        return Ok(());
+    }
+    let (number, min, most) = (value.chars().count(), length.start(), length.end());
+    Err(format!("has {number} characters, and needs {min} to {most}: copy all of it"))
 }
 
 /// Whether what is done with a key is real.
@@ -129,12 +216,15 @@ impl Mode {
     }
 }
 
-/// All that is ever shown of one: how it begins, and its last four characters.
-pub fn hint(value: &str) -> String {
-    let secret_from = if value.starts_with("whsec_") {
-        "whsec_".len()
-    } else {
-        value.match_indices('_').nth(1).map_or(0, |(at, _)| at + 1)
+/// All that is ever shown of one: how it begins, where its kind does, and its last four characters. Of a user and a password, the user.
+pub fn hint(kind: CredentialKind, value: &str) -> String {
+    if kind == CredentialKind::AdyenWebhookAuth {
+        return format!("{}:…", value.split(':').next().unwrap_or_default());
+    }
+    let secret_from = match kind.provider() {
+        Provider::Adyen => 0,
+        Provider::Stripe if value.starts_with("whsec_") => "whsec_".len(),
+        Provider::Stripe => value.match_indices('_').nth(1).map_or(0, |(at, _)| at + 1),
     };
     let start = value.get(..secret_from).unwrap_or_default();
     let end = value.get(value.len().saturating_sub(4).max(secret_from)..).unwrap_or_default();
@@ -173,17 +263,25 @@ pub enum CredentialOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use CredentialKind::{StripePublishableKey, StripeSecretKey, StripeWebhookSecret};
+    use CredentialKind::{
+        AdyenApiKey, AdyenHmacKey, AdyenWebhookAuth, StripePublishableKey, StripeSecretKey,
+        StripeWebhookSecret,
+    };
 
     const SECRET: &str = "sk_live_0123456789abcdefghijklmn";
+    const HMAC: &str = "abababababababababababababababababababababababababababababababab";
 
     #[test]
     fn what_is_shown_says_nothing_but_how_it_begins_and_ends() {
-        assert_eq!(hint(SECRET), "sk_live_…klmn");
-        assert_eq!(hint("rk_test_0123456789abcdefghijklmn"), "rk_test_…klmn");
-        assert_eq!(hint("whsec_0123456789abcdefgh_jklmn"), "whsec_…klmn");
-        assert_eq!(hint("sk_live_a"), "sk_live_…a");
-        assert_eq!(hint(""), "…");
+        assert_eq!(hint(StripeSecretKey, SECRET), "sk_live_…klmn");
+        assert_eq!(hint(StripeSecretKey, "rk_test_0123456789abcdefghijklmn"), "rk_test_…klmn");
+        assert_eq!(hint(StripeWebhookSecret, "whsec_0123456789abcdefgh_jklmn"), "whsec_…klmn");
+        assert_eq!(hint(StripeSecretKey, "sk_live_a"), "sk_live_…a");
+        assert_eq!(hint(StripeSecretKey, ""), "…");
+        assert_eq!(hint(AdyenApiKey, "AQE_secret_0123456789_klmn"), "…klmn", "whatever stands in it");
+        assert_eq!(hint(AdyenHmacKey, HMAC), "…abab");
+        assert_eq!(hint(AdyenWebhookAuth, "hook:a_secret_0123"), "hook:…");
+        assert_eq!(hint(AdyenWebhookAuth, ""), ":…");
         let change = CredentialChange {
             account: "a".to_owned(),
             kind: StripeSecretKey,
@@ -198,6 +296,9 @@ mod tests {
         assert_eq!(StripeSecretKey.check(&SECRET.replace("sk_live", "rk_test")), Ok(Some(Mode::Test)));
         assert_eq!(StripePublishableKey.check(&SECRET.replace("sk_live", "pk_test")), Ok(Some(Mode::Test)));
         assert_eq!(StripeWebhookSecret.check("whsec_0123456789abcdefgh+/klmn="), Ok(None));
+        assert_eq!(AdyenApiKey.check("AQEyhmfxK4nNYhFFw0m/n3Q5qf3V=-x/2j=-5$}[;Y&<"), Ok(None));
+        assert_eq!(AdyenHmacKey.check(HMAC), Ok(None));
+        assert_eq!(AdyenWebhookAuth.check("hook:0123456789:"), Ok(None));
         for (kind, value, said) in [
             (StripeSecretKey, SECRET.replace("sk_", "pk_"), "publishable key"),
             (StripePublishableKey, SECRET.to_owned(), "is a secret key"),
@@ -208,6 +309,15 @@ mod tests {
             (StripeSecretKey, SECRET.replace("0123", "01 3"), "without spaces"),
             (StripeSecretKey, SECRET.replace("live", "prod"), "live or test"),
             (StripeWebhookSecret, "whsec_".to_owned(), "needs 24"),
+            (AdyenApiKey, SECRET.to_owned(), "is a key of Stripe"),
+            (AdyenApiKey, HMAC.to_owned(), "is the HMAC key"),
+            (AdyenApiKey, "AQE short 0123456789x".to_owned(), "without spaces"),
+            (AdyenApiKey, "AQE0123".to_owned(), "needs 20 to 255"),
+            (AdyenHmacKey, HMAC.replace("ab", "0123"), "64 hexadecimal digits"),
+            (AdyenHmacKey, "AQEyhmfxK-0123".to_owned(), "64 hexadecimal digits"),
+            (AdyenWebhookAuth, "hook-0123456".to_owned(), "user:password"),
+            (AdyenWebhookAuth, "hook:0123".to_owned(), "at least 8"),
+            (AdyenWebhookAuth, ":0123456789".to_owned(), "user:password"),
         ] {
             let error = kind.check(&value).unwrap_err();
             assert!(error.contains(said), "{error}");
@@ -221,6 +331,6 @@ mod tests {
             assert_eq!(CredentialKind::parse(kind.as_str()), Some(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }
-        assert_eq!(CredentialKind::parse("adyen_api_key"), None);
+        assert_eq!(CredentialKind::parse("adyen_client_key"), None);
     }
 }

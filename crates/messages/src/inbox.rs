@@ -68,7 +68,8 @@ pub const REQUEUE: &str =
 /// An event that is written down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// `{provider}:{eventCode}:{pspReference}:{success}`.
+    /// `{provider}:{eventCode}:{pspReference}:{success}`; before it the merchant account with keys of its own that it is of, if it is of one: no
+    /// one can take the place of what another is told.
     pub key: String,
     provider: &'static str,
     kind: String,
@@ -84,11 +85,16 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Of a notification that came at `now_ms` (since the epoch). `None` if nothing can follow from it: it tells of no payment.
-    pub fn of(item: Item, now_ms: u64) -> Option<Self> {
-        let key = item.key();
+    /// Of a notification that came at `now_ms` (since the epoch), and what stands for the merchant account with
+    /// [keys of its own](payments::payment::own_keys) in which it happened, if it has any. `None` if nothing can follow from it: it tells of no
+    /// payment.
+    pub fn of(item: Item, account: Option<&str>, now_ms: u64) -> Option<Self> {
+        // It stands in addresses.
+        let key =
+            account.map_or_else(|| item.key(), |name| format!("{}:{}", name.replace('/', ":"), item.key()));
         let told_at_ms = item.told_at_ms().map_or(now_ms, |told_at_ms| told_at_ms.min(now_ms));
-        let (event, object) = item.read();
+        let (mut event, object) = item.read();
+        event.account = account.map(str::to_owned);
         let payment =
             event.news.told().map(|told| told.payment.clone()).filter(|payment| !payment.is_empty());
         if object.is_none() && payment.is_none() {
@@ -288,11 +294,14 @@ mod tests {
 
     #[test]
     fn no_date_lies_after_the_time_at_which_it_came() {
-        let at_ms = |date| Entry::of(item(date), DAY_MS).unwrap().told_at_ms;
+        let at_ms = |date| Entry::of(item(date), None, DAY_MS).unwrap().told_at_ms;
         assert_eq!(at_ms("1970-01-01T12:00:00+00:00"), DAY_MS / 2);
         assert_eq!(at_ms("2099-01-01T00:00:00+00:00"), DAY_MS);
         assert_eq!(at_ms("yesterday"), DAY_MS);
-        let entry = Entry::of(item("yesterday"), DAY_MS).unwrap();
+        let entry = Entry::of(item("yesterday"), None, DAY_MS).unwrap();
         assert_eq!((entry.key.as_str(), entry.payment.as_deref()), ("adyen:CAPTURE:M1:true", Some("P1")));
+        let of_shop = Entry::of(item("yesterday"), Some("keys:a/Shop"), DAY_MS).unwrap();
+        assert_eq!(of_shop.key, "keys:a:Shop:adyen:CAPTURE:M1:true");
+        assert!(of_shop.event.contains(r#""account":"keys:a/Shop""#), "{}", of_shop.event);
     }
 }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use payments::engine::{CallState, KeyRecord, Lifecycle, ObjectState, ProviderCall, Settlement};
+use payments::payment::own_keys::Merchant;
 use payments::payment::result::CallKind;
 use payments::payment::{PaymentState, Watch};
 use payments::providers::Provider;
@@ -54,6 +55,8 @@ pub struct PaymentRow {
     pub provider_payment: Option<String>,
     #[serde(default)]
     pub stripe_account: Option<String>,
+    #[serde(default)]
+    pub merchant_account: Option<String>,
     pub order_id: Option<String>,
     pub failure_code: Option<String>,
     pub attempt: u32,
@@ -190,6 +193,11 @@ fn payment(object_state: &ObjectState) -> Option<PaymentRow> {
         provider: payment.provider.as_str().to_owned(),
         provider_payment: payment.provider_payment.clone(),
         stripe_account: payment.merchant_account.clone().filter(|_| payment.provider == Provider::Stripe),
+        merchant_account: payment
+            .merchant_account
+            .as_deref()
+            .and_then(Merchant::of)
+            .map(|merchant| merchant.account.to_owned()),
         order_id: payment.order_id.clone(),
         failure_code: match &payment.state {
             PaymentState::Failed(failure) => Some(failure.code.clone()),

@@ -2,7 +2,7 @@
 //! [`flows`](crate::flows).
 
 use crate::payment::operation::{Operation, Point, Refusal};
-use crate::payment::own_keys;
+use crate::payment::own_keys::{self, Merchant};
 use crate::payment::provider::Provider;
 use crate::payment::records::{Facts, JobKind};
 use crate::payment::resource::Resource;
@@ -90,6 +90,9 @@ pub struct Credentials {
     /// With Adyen: the address alone. Which company a key is of decides where the merchant account exists that stands in the
     /// bytes, so another company's key is refused there.
     pub adyen: Option<Credential>,
+    /// The merchant account of which the account's own key is, see [`own_keys::credential_at`]. `None` where it has none, or it cannot be used
+    /// now.
+    pub own_adyen: Option<Credential>,
 }
 
 impl Credentials {
@@ -101,7 +104,10 @@ impl Credentials {
                 self.own_stripe
             }
             Provider::Stripe => Some(self.stripe),
-            Provider::Adyen => self.adyen,
+            Provider::Adyen => match account.filter(|name| own_keys::account_of(name).is_some()) {
+                Some(name) => self.own_adyen_at(name),
+                None => self.adyen,
+            },
         }
     }
 }
@@ -113,6 +119,21 @@ pub struct Settings {
     pub limits: Limits,
     /// The credentials. Without them nothing is known of accounts.
     pub credentials: Option<Credentials>,
+}
+
+impl Credentials {
+    /// Of a merchant account with keys of its own: its name, which no other key changes. `None` where the account's key is of another one: what was
+    /// begun is never sent with it.
+    fn own_adyen_at(&self, name: &str) -> Option<Credential> {
+        let merchant = Merchant::of(name)?;
+        let is_its = self.own_adyen == Some(merchant.credential());
+        is_its.then(|| Credential::of("", &[name], merchant.live_prefix.is_some()))
+    }
+}
+
+/// Whether something can be sent to a provider for this account; only keys of an account's own can be missing.
+pub fn are_keys_usable(provider: Provider, account: Option<&str>, ctx: &Context) -> bool {
+    account.and_then(own_keys::account_of).is_none() || ctx.credential(provider, account).is_some()
 }
 
 impl domain::Settings<Provider> for Settings {

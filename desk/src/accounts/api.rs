@@ -280,7 +280,7 @@ pub(crate) async fn put_credential(
     kind.check(&wanted.value).map_err(|what| wrong("value", what))?;
     credentials::must_exist(app, &id).await?;
     let subject = Target::Account(id.clone()).name();
-    let what = format!("set keys: {} {}", kind.as_str(), hint(&wanted.value));
+    let what = format!("set keys: {} {}", kind.as_str(), hint(kind, &wanted.value));
     let action = Action { operator: &operator, what: &what, subject: &subject };
     let work = async {
         let outcome = credentials::change(app, &id, kind, Some(wanted.value)).await?;

@@ -1,4 +1,4 @@
-//! The keys that an account has of its own at Stripe: what is shown of them, and what an operator enters. That goes on to the payments Worker, which
+//! The keys that an account has of its own at Stripe and at Adyen: what is shown of them, and what an operator enters. That goes on to the payments Worker, which
 //! alone seals and opens it; here it is neither kept nor shown again.
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use worker::{Env, Result};
 
 use super::store;
-use super::view::KeyLine;
+use super::view::{Entry, KeyLine};
 use crate::app::App;
 use crate::context::Desk;
 use crate::format;
@@ -19,6 +19,7 @@ use crate::view_models::Cell;
 use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, hint};
 use messages::operations::CREDENTIAL_PATH;
 use once::fingerprint::FieldError;
+use payments::providers::Provider;
 use payments::timestamp;
 use runtime::db::Db;
 use runtime::serve::unreadable;
@@ -32,6 +33,7 @@ pub(super) struct ShownRow {
     hint: String,
     mode: Option<String>,
     stripe_account: Option<String>,
+    merchant_account: Option<String>,
     changed_at_ms: u64,
 }
 
@@ -39,12 +41,16 @@ impl ShownRow {
     pub(super) fn is(&self, kind: CredentialKind) -> bool {
         self.kind == kind.as_str()
     }
+
+    /// The merchant account at Adyen that it is of.
+    pub(super) fn merchant_account(&self) -> Option<&str> {
+        self.merchant_account.as_deref()
+    }
 }
 
 /// Those of an account.
 pub(super) async fn of(env: &Env, account: &str) -> Result<Vec<ShownRow>> {
-    let sql =
-        "SELECT kind, hint, mode, stripe_account, changed_at_ms FROM account_credentials WHERE account = ?1";
+    let sql = "SELECT kind, hint, mode, stripe_account, merchant_account, changed_at_ms FROM account_credentials WHERE account = ?1";
     Db::of(env)?.rows(sql, vec![account.into()]).await
 }
 
@@ -55,6 +61,7 @@ pub(super) fn json(row: &ShownRow) -> Value {
         "hint": row.hint,
         "mode": row.mode,
         "stripe_account": row.stripe_account,
+        "merchant_account": row.merchant_account,
         "changed_at": timestamp(row.changed_at_ms),
     })
 }
@@ -66,11 +73,40 @@ const fn label(kind: CredentialKind) -> &'static str {
         CredentialKind::StripePublishableKey => "Publishable key",
         CredentialKind::StripeWebhookSecret => "Webhook secret",
         CredentialKind::StripeWebhookSecretBefore => "Webhook secret before",
+        CredentialKind::AdyenApiKey => "API key",
+        CredentialKind::AdyenHmacKey => "HMAC key",
+        CredentialKind::AdyenHmacKeyBefore => "HMAC key before",
+        CredentialKind::AdyenWebhookAuth => "Webhook user",
     }
 }
 
-/// The name of its entry in the form, its label, and what is said below.
-pub(super) const ENTRIES: [(&str, &str, &str); 3] = [
+/// The entries of a provider's keys.
+pub(super) const fn entries(provider: Provider) -> &'static [Entry] {
+    match provider {
+        Provider::Stripe => &OF_STRIPE,
+        Provider::Adyen => &OF_ADYEN,
+    }
+}
+
+const OF_ADYEN: [Entry; 3] = [
+    (
+        "adyen_api_key",
+        "API key",
+        "AQE… Of a user who has the roles of the Checkout API for the merchant account.",
+    ),
+    (
+        "adyen_hmac_key",
+        "HMAC key",
+        "64 hexadecimal digits. The one that it replaces is believed, too, until it is removed.",
+    ),
+    (
+        "adyen_webhook_auth",
+        "Webhook user and password",
+        "user:password, as they are set with the webhook at Adyen: without them nothing that it tells is read.",
+    ),
+];
+
+const OF_STRIPE: [Entry; 3] = [
     ("stripe_secret_key", "Secret key", "sk_… or, better, a restricted key rk_…"),
     ("stripe_publishable_key", "Publishable key", "pk_… For the checkout."),
     (
@@ -89,17 +125,18 @@ pub(super) fn path(id: &str) -> String {
 pub(super) fn lines(
     desk: &Desk<'_>,
     id: &str,
+    provider: Provider,
     rows: &[ShownRow],
 ) -> std::result::Result<Vec<KeyLine>, Problem> {
     let now_ms = desk.request.now_ms;
     let mut lines = Vec::new();
-    for kind in CredentialKind::ALL {
+    for kind in CredentialKind::ALL.into_iter().filter(|kind| kind.provider() == provider) {
         let Some(row) = rows.iter().find(|row| row.is(kind)) else { continue };
         let subject = Target::Credential(id.to_owned(), kind);
         let mut remove = desk.button(OperatorAction::Remove, &subject, "Remove")?;
         remove.tone = "danger";
         remove.hint = match kind {
-            CredentialKind::StripeSecretKey => {
+            CredentialKind::StripeSecretKey | CredentialKind::AdyenApiKey => {
                 "What was paid with it can be neither captured nor refunded here until it is set again."
             }
             CredentialKind::StripePublishableKey => {
@@ -108,11 +145,15 @@ pub(super) fn lines(
             CredentialKind::StripeWebhookSecret => {
                 "With it goes the one before: Stripe’s events are refused then."
             }
-            CredentialKind::StripeWebhookSecretBefore => "Events that are signed with it are refused then.",
+            CredentialKind::StripeWebhookSecretBefore | CredentialKind::AdyenHmacKeyBefore => {
+                "Events that are signed with it are refused then."
+            }
+            CredentialKind::AdyenHmacKey => "With it goes the one before: what Adyen tells is refused then.",
+            CredentialKind::AdyenWebhookAuth => "What Adyen tells is refused until it is set again.",
         }
         .to_owned();
         let mode = row.mode.as_deref().map_or_else(|| Cell::text(""), |mode| Entity::Credential.chip(mode));
-        let of = row.stripe_account.clone().unwrap_or_default();
+        let of = row.stripe_account.clone().or_else(|| row.merchant_account.clone()).unwrap_or_default();
         lines.push(KeyLine {
             cells: vec![
                 Cell::text(label(kind)).with(of),
@@ -131,13 +172,16 @@ pub(super) struct Entered(Vec<(CredentialKind, String)>);
 
 impl Entered {
     /// Reads the form. An error says what to enter, and repeats nothing of it.
-    pub(super) fn read(value: impl Fn(&str) -> String) -> std::result::Result<Self, String> {
+    pub(super) fn read(
+        provider: Provider,
+        value: impl Fn(&str) -> String,
+    ) -> std::result::Result<Self, String> {
         let mut entered = Vec::new();
-        for (name, label, _) in ENTRIES {
+        for (name, label, _) in entries(provider) {
             let text = value(name).trim().to_owned();
             let Some(kind) = CredentialKind::parse(name).filter(|_| !text.is_empty()) else { continue };
             kind.check(&text)
-                .map_err(|what| format!("The {} {what}. Nothing was set.", label.to_lowercase()))?;
+                .map_err(|what| format!("The {} {what}. Nothing was set.", in_a_sentence(label)))?;
             entered.push((kind, text));
         }
         if entered.is_empty() {
@@ -148,9 +192,16 @@ impl Entered {
 
     /// As the audit log has it.
     fn what(&self) -> String {
-        let one = |(kind, value): &(CredentialKind, String)| format!("{} {}", kind.as_str(), hint(value));
+        let one =
+            |(kind, value): &(CredentialKind, String)| format!("{} {}", kind.as_str(), hint(*kind, value));
         format!("set keys: {}", self.0.iter().map(one).collect::<Vec<_>>().join(", "))
     }
+}
+
+/// A label within a sentence: `API` stays as it is.
+fn in_a_sentence(label: &str) -> String {
+    let is_word = label.chars().nth(1).is_some_and(char::is_lowercase);
+    if is_word { label.to_lowercase() } else { label.to_owned() }
 }
 
 /// `POST /admin/accounts/{id}/credentials`, once its entries are read.
@@ -240,9 +291,10 @@ mod tests {
     use super::*;
 
     const SECRET: &str = "sk_live_0123456789abcdefghijklmn";
+    const API_KEY: &str = "AQE_0123_456789abcdefghijklmn";
 
-    fn read(entries: &[(&str, &str)]) -> std::result::Result<Entered, String> {
-        Entered::read(|name| {
+    fn read(provider: Provider, entries: &[(&str, &str)]) -> std::result::Result<Entered, String> {
+        Entered::read(provider, |name| {
             let found = entries.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned()).unwrap_or_default()
         })
@@ -250,14 +302,22 @@ mod tests {
 
     #[test]
     fn the_log_has_no_more_of_a_key_than_its_ends() {
-        let entered = read(&[("stripe_secret_key", SECRET), ("stripe_publishable_key", "  ")]).unwrap();
+        let entries = [("stripe_secret_key", SECRET), ("stripe_publishable_key", "  ")];
+        let entered = read(Provider::Stripe, &entries).unwrap();
         assert_eq!(entered.what(), "set keys: stripe_secret_key sk_live_…klmn");
+        let of_adyen = [("adyen_api_key", API_KEY), ("adyen_webhook_auth", "hook:0123456789"), entries[0]];
+        let entered = read(Provider::Adyen, &of_adyen).unwrap();
+        assert_eq!(entered.what(), "set keys: adyen_api_key …klmn, adyen_webhook_auth hook:…");
     }
 
     #[test]
     fn what_is_wrong_is_said_without_it() {
-        let error = read(&[("stripe_publishable_key", SECRET)]).err().unwrap();
+        let error = read(Provider::Stripe, &[("stripe_publishable_key", SECRET)]).err().unwrap();
         assert!(error.contains("publishable key is a secret key") && !error.contains("0123"), "{error}");
-        assert!(read(&[]).err().unwrap().contains("at least one"));
+        let error = read(Provider::Adyen, &[("adyen_api_key", SECRET)]).err().unwrap();
+        assert!(error.contains("The API key is a key of Stripe") && !error.contains("0123"), "{error}");
+        for provider in Provider::ALL {
+            assert!(read(provider, &[]).err().unwrap().contains("at least one"));
+        }
     }
 }

@@ -4,15 +4,25 @@ use std::collections::BTreeMap;
 
 use super::view::FormField;
 use crate::format;
-use messages::account::{Account, AdyenWallet, CurrencyTerms, Shop};
+use messages::account::{Account, AdyenAccount, AdyenWallet, CurrencyTerms, Shop};
 use once::fingerprint::Parameters;
 use payments::payment::money::{AmountMinor, Currency};
+use payments::providers::Provider;
 
 /// Name, label, and what to say below.
 type Entry = (&'static str, &'static str, &'static str);
 
-/// The entry that is a box.
+/// The entries that are boxes.
 const OWN_KEYS: &str = "own_stripe_keys";
+const OWN_ADYEN_KEYS: &str = "own_adyen_keys";
+
+/// How the box is called that turns an account's own keys at a provider on.
+pub(super) const fn own_keys_label(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Stripe => "It has keys of its own at Stripe",
+        Provider::Adyen => "It has a key of its own at Adyen",
+    }
+}
 
 /// The entries, in groups.
 const FIELDS: [(&str, &[Entry]); 4] = [
@@ -33,7 +43,7 @@ const FIELDS: [(&str, &[Entry]); 4] = [
             ),
             (
                 OWN_KEYS,
-                "It has keys of its own at Stripe",
+                own_keys_label(Provider::Stripe),
                 "They are entered at the account’s page. Without them nothing is charged.",
             ),
         ],
@@ -43,6 +53,21 @@ const FIELDS: [(&str, &[Entry]); 4] = [
         &[
             ("adyen_payment_method", "Stored payment method", "storedPaymentMethodId"),
             ("adyen_customer", "Shopper", "shopperReference: whose it is."),
+            (
+                "adyen_merchant_account",
+                "Own merchant account",
+                "In which it is charged with a key of its own. Empty for the deployment’s.",
+            ),
+            (
+                "adyen_live_prefix",
+                "Live prefix",
+                "Of its live endpoint, as the Customer Area shows it under API URLs. Empty for tests.",
+            ),
+            (
+                OWN_ADYEN_KEYS,
+                own_keys_label(Provider::Adyen),
+                "It is entered at the account’s page. Without it nothing is charged at Adyen.",
+            ),
         ],
     ),
     (
@@ -76,7 +101,7 @@ pub(super) fn fields(value: impl Fn(&str) -> String) -> Vec<(&'static str, Vec<F
         hint,
         value: value(name),
         is_required: *name == "payment_method",
-        is_check: *name == OWN_KEYS,
+        is_check: [OWN_KEYS, OWN_ADYEN_KEYS].contains(name),
     };
     FIELDS.iter().map(|(group, fields)| (*group, fields.iter().map(field).collect())).collect()
 }
@@ -85,12 +110,16 @@ pub(super) fn fields(value: impl Fn(&str) -> String) -> Vec<(&'static str, Vec<F
 pub(super) fn of(account: &Account, name: &str) -> String {
     let shop = account.shop.as_ref();
     let adyen = account.adyen.as_ref();
+    let merchant = account.adyen_account.as_ref();
     match name {
         "payment_method" => Some(account.payment_method.clone()),
         "customer" => account.customer.clone(),
         "customer_prefix" => account.customer_prefix.clone(),
         "stripe_account" => account.stripe_account.clone(),
         OWN_KEYS => account.own_stripe_keys.then(|| "on".to_owned()),
+        OWN_ADYEN_KEYS => account.own_adyen_keys.then(|| "on".to_owned()),
+        "adyen_merchant_account" => merchant.map(|merchant| merchant.merchant_account.clone()),
+        "adyen_live_prefix" => merchant.and_then(|merchant| merchant.live_prefix.clone()),
         "email" => account.email.clone(),
         "adyen_payment_method" => adyen.map(|wallet| wallet.payment_method.clone()),
         "adyen_customer" => adyen.map(|wallet| wallet.customer.clone()),
@@ -147,6 +176,13 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, String> {
                 .to_owned());
         }
     };
+    let adyen_account = match (text("adyen_merchant_account"), text("adyen_live_prefix")) {
+        (None, None) => None,
+        (Some(merchant_account), live_prefix) => Some(AdyenAccount { merchant_account, live_prefix }),
+        (None, Some(_)) => {
+            return Err("A live prefix is of an own merchant account: name it, too.".to_owned());
+        }
+    };
     let shop = match (text("shop_name"), text("shop_support"), text("shop_logo")) {
         (None, None, None) => None,
         (Some(name), support, logo) => Some(Shop { name, support, logo }),
@@ -161,6 +197,8 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, String> {
         customer_prefix: text("customer_prefix"),
         stripe_account: text("stripe_account"),
         own_stripe_keys: text(OWN_KEYS).is_some(),
+        own_adyen_keys: text(OWN_ADYEN_KEYS).is_some(),
+        adyen_account,
         own_keys_name: None,
         email: text("email"),
         adyen,
@@ -208,7 +246,15 @@ mod tests {
     #[test]
     fn what_is_shown_is_read_again_as_it_was() {
         let own = Account { stripe_account: None, own_stripe_keys: true, ..full() };
-        for account in [full(), own, Account { shop: None, currencies: None, adyen: None, ..full() }] {
+        let merchant = |live_prefix: Option<&str>| {
+            let (merchant_account, live_prefix) = ("Shop_A".to_owned(), live_prefix.map(str::to_owned));
+            Some(AdyenAccount { merchant_account, live_prefix })
+        };
+        let at_adyen = Account { own_adyen_keys: true, adyen_account: merchant(Some("17-Shop")), ..full() };
+        let named = Account { adyen_account: merchant(None), ..full() };
+        for account in
+            [full(), own, at_adyen, named, Account { shop: None, currencies: None, adyen: None, ..full() }]
+        {
             let shown = fields(|name| of(&account, name));
             let pairs: Vec<_> = shown
                 .iter()
@@ -229,6 +275,9 @@ mod tests {
         assert!(with("stripe_account", "acct").contains("acct_"));
         let both = [("payment_method", "pm_1"), ("stripe_account", "acct_1"), (OWN_KEYS, "on")];
         assert!(entered(&both).unwrap_err().contains("Leave one of them out"));
+        assert!(with(OWN_ADYEN_KEYS, "on").contains("name its merchant account"));
+        assert!(with("adyen_live_prefix", "17-Shop").contains("name it, too"));
+        assert!(with("adyen_merchant_account", "a/b").contains("letters, digits"));
         assert!(with("currencies", "xyz").contains("xyz"));
         assert!(with("currencies", "usd many").contains("usd"));
         assert!(with("currencies", "usd, usd 5.00").contains("twice"));

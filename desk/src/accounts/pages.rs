@@ -17,6 +17,7 @@ use crate::view_models::{Button, Cell, Fact, List, Row};
 use messages::account::{Account, is_id};
 use messages::credentials::CredentialKind;
 use once::fingerprint::Parameters;
+use payments::providers::Provider;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
@@ -119,9 +120,14 @@ pub(crate) async fn set_credentials(desk: &Desk<'_>, id: &Parameter<'_, Decoded>
     let Decoded(id) = &id.read()?;
     let known = Known::find(desk, id).await?;
     let sent = desk.request.parameters()?;
-    match Entered::read(|name| sent.text(name).or_empty()) {
+    // A form of before has keys of Stripe's alone.
+    let provider = Provider::parse(&sent.text("provider").or_empty()).unwrap_or(Provider::Stripe);
+    match Entered::read(provider, |name| sent.text(name).or_empty()) {
         Ok(entered) => credentials::set(desk, id, &sent.text("form").or_empty(), entered).await,
-        Err(error) => show(desk, known, Beside { status: 422, keys_error: error, ..Beside::default() }).await,
+        Err(error) => {
+            let keys_error = Some((provider, error));
+            show(desk, known, Beside { status: 422, keys_error, ..Beside::default() }).await
+        }
     }
 }
 
@@ -138,13 +144,13 @@ struct Beside {
     status: u16,
     /// A token that was just made, which is shown this once.
     made: Option<Made>,
-    /// Why keys were not set; may be empty.
-    keys_error: String,
+    /// Why keys of a provider's were not set.
+    keys_error: Option<(Provider, String)>,
 }
 
 impl Default for Beside {
     fn default() -> Self {
-        Self { status: 200, made: None, keys_error: String::new() }
+        Self { status: 200, made: None, keys_error: None }
     }
 }
 
@@ -197,7 +203,7 @@ async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, P
         buttons,
         tokens: lines,
         made: beside.made,
-        keys: keys(desk, &known, beside.keys_error).await?,
+        keys: keys(desk, &known, beside.keys_error.as_ref()).await?,
         token_path: tokens::path(&known.id),
         token_key: form_key(desk.app, &desk.operator, &tokens::path(&known.id), now_ms)?,
         acts: acts_on(desk, &subject.name()).await?,
@@ -208,29 +214,65 @@ async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, P
     Ok(reply::html(beside.status, &page, "desk"))
 }
 
-/// The keys of its own that an account of the registry has, and can have.
-async fn keys(desk: &Desk<'_>, known: &Known, error: String) -> Result<Option<Keys>, Problem> {
-    let Some(row) = known.row.as_ref().filter(|_| !known.is_configured) else { return Ok(None) };
+/// The keys of its own that an account of the registry has, and can have: at Adyen for a merchant account that it names.
+async fn keys(
+    desk: &Desk<'_>,
+    known: &Known,
+    error: Option<&(Provider, String)>,
+) -> Result<Vec<Keys>, Problem> {
+    let Some(row) = known.row.as_ref().filter(|_| !known.is_configured) else { return Ok(Vec::new()) };
     let set = credentials::of(&desk.app.env, &known.id).await.map_err(unreadable)?;
-    let uses_them = row.account().is_ok_and(|account| account.own_stripe_keys);
-    let has = |kind| set.iter().any(|row: &ShownRow| row.is(kind));
+    let account = row.account().ok();
     let path = credentials::path(&known.id);
-    let warning = match (uses_them, has(CredentialKind::StripeSecretKey)) {
-        (true, false) => "It is charged with its own secret key, and none is set: its payments are refused.",
-        (false, true) => {
-            "They are not used for new payments: “It has keys of its own at Stripe” is off. Edit the account to turn it on."
+    let mut keys = Vec::new();
+    for provider in Provider::ALL {
+        let lines = credentials::lines(desk, &known.id, provider, &set)?;
+        let is_named = account.as_ref().is_some_and(|account| account.adyen_account.is_some());
+        if provider == Provider::Adyen && !is_named && lines.is_empty() {
+            continue;
         }
-        _ => "",
+        keys.push(Keys {
+            lines,
+            provider,
+            warning: account.as_ref().map(|account| warning(provider, account, &set)).unwrap_or_default(),
+            webhook: format!("/webhooks/{}/{}", provider.as_str(), known.id),
+            key: form_key(desk.app, &desk.operator, &path, desk.request.now_ms)?,
+            path: path.clone(),
+            entries: credentials::entries(provider),
+            error: error
+                .filter(|(of, _)| *of == provider)
+                .map(|(_, error)| error.clone())
+                .unwrap_or_default(),
+        });
+    }
+    Ok(keys)
+}
+
+/// What is wrong with an account's own keys at a provider; empty if nothing is.
+fn warning(provider: Provider, account: &Account, set: &[ShownRow]) -> String {
+    let (uses_them, kind, name) = match provider {
+        Provider::Stripe => (account.own_stripe_keys, CredentialKind::StripeSecretKey, "secret key"),
+        Provider::Adyen => (account.own_adyen_keys, CredentialKind::AdyenApiKey, "API key"),
     };
-    Ok(Some(Keys {
-        lines: credentials::lines(desk, &known.id, &set)?,
-        warning,
-        webhook: format!("/webhooks/stripe/{}", known.id),
-        key: form_key(desk.app, &desk.operator, &path, desk.request.now_ms)?,
-        path,
-        entries: &credentials::ENTRIES,
-        error,
-    }))
+    let key = set.iter().find(|row| row.is(kind));
+    let named = account.adyen_account.as_ref().map(|merchant| merchant.merchant_account.as_str());
+    let of = key.and_then(ShownRow::merchant_account);
+    match (uses_them, key) {
+        (true, None) => {
+            format!("It is charged with its own {name}, and none is set: its payments are refused.")
+        }
+        (true, Some(_)) if provider == Provider::Adyen && of != named => format!(
+            "Its API key is of the merchant account {}, and it is charged in {}: its payments are refused. Edit the account, or remove the \
+             key and enter one of {1}.",
+            of.unwrap_or_default(),
+            named.unwrap_or_default()
+        ),
+        (false, Some(_)) => format!(
+            "They are not used for new payments: “{}” is off. Edit the account to turn it on.",
+            entries::own_keys_label(provider)
+        ),
+        _ => String::new(),
+    }
 }
 
 fn of_account(account: &Account) -> Vec<Fact> {
@@ -238,8 +280,13 @@ fn of_account(account: &Account) -> Vec<Fact> {
         fact("Payment method", Cell { class: "id", ..Cell::text(account.payment_method.clone()) }),
         fact("Customer", optional(account.customer.as_ref())),
     ];
-    if account.own_stripe_keys {
-        facts.push(fact("Charged with", Cell::text("its own keys at Stripe")));
+    let own = [
+        account.own_stripe_keys.then_some("its own keys at Stripe"),
+        account.own_adyen_keys.then_some("its own key at Adyen"),
+    ];
+    let own: Vec<&str> = own.into_iter().flatten().collect();
+    if !own.is_empty() {
+        facts.push(fact("Charged with", Cell::text(own.join(" and "))));
     }
     let mut more = |name, text: Option<&String>| {
         if let Some(text) = text {
@@ -251,6 +298,9 @@ fn of_account(account: &Account) -> Vec<Fact> {
     more("Receipts go to", account.email.as_ref());
     more("At Adyen", account.adyen.as_ref().map(|wallet| &wallet.payment_method));
     more("Shopper at Adyen", account.adyen.as_ref().map(|wallet| &wallet.customer));
+    let merchant = account.adyen_account.as_ref();
+    more("Merchant account at Adyen", merchant.map(|merchant| &merchant.merchant_account));
+    more("Live prefix at Adyen", merchant.and_then(|merchant| merchant.live_prefix.as_ref()));
     let may_charge = match &account.currencies {
         Some(currencies) => entries::may_charge(currencies),
         None => "all currencies, without limit".to_owned(),

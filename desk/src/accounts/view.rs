@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::view_models::{Button, Cell, Fact, PageChrome, Table};
+use payments::providers::Provider;
 use web::pages::Site;
 
 /// A token of an account, with what can be done with it.
@@ -21,20 +22,25 @@ pub(super) struct KeyLine {
     pub(super) buttons: Vec<Button>,
 }
 
+/// The name of an entry in the form of keys, its label, and what is said below.
+pub(super) type Entry = (&'static str, &'static str, &'static str);
+
 /// The keys of an account's own.
 pub(super) struct Keys {
     /// Those that are set.
     pub(super) lines: Vec<KeyLine>,
+    /// At which provider.
+    pub(super) provider: Provider,
     /// What is wrong with them, so that nothing is charged; may be empty.
-    pub(super) warning: &'static str,
-    /// Where Stripe sends the account's events.
+    pub(super) warning: String,
+    /// Where the provider sends the account's events.
     pub(super) webhook: String,
     /// Where the form is sent.
     pub(super) path: String,
     /// Its one-time key.
     pub(super) key: String,
-    /// Its entries: name, label and what is said below.
-    pub(super) entries: &'static [(&'static str, &'static str, &'static str)],
+    /// Its entries.
+    pub(super) entries: &'static [Entry],
     /// Why nothing was set; may be empty.
     pub(super) error: String,
 }
@@ -43,6 +49,14 @@ impl Keys {
     /// A column's name, for narrow screens.
     fn column(&self, index: &usize) -> &'static str {
         ["Key", "Begins and ends", "Mode", "Set (UTC)"].get(*index).copied().unwrap_or_default()
+    }
+
+    /// How the provider is called.
+    const fn name(&self) -> &'static str {
+        match self.provider {
+            Provider::Stripe => "Stripe",
+            Provider::Adyen => "Adyen",
+        }
     }
 }
 
@@ -74,8 +88,8 @@ pub(super) struct AccountPage {
     pub(super) token_path: String,
     /// Its one-time key.
     pub(super) token_key: String,
-    /// Its keys at Stripe; `None` where it can have none.
-    pub(super) keys: Option<Keys>,
+    /// Its keys, at each provider; none where it can have none.
+    pub(super) keys: Vec<Keys>,
     /// What operators did to it; `None` if nothing.
     pub(super) acts: Option<Table>,
 }

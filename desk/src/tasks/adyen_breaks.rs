@@ -246,7 +246,8 @@ pub(super) struct Unsettled {
     pub(super) missing: Option<String>,
 }
 
-/// Opens breaks, at `?1`, of payments that were captured in a span of time and stand in no report.
+/// Opens breaks, at `?1`, of payments that were captured in a span of time and stand in no report. Reports are those of one merchant account: what
+/// was paid in another one, with a key of its account's own, stands in none of them.
 fn unsettled_sql(since_and_until: &str) -> String {
     format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
@@ -254,7 +255,7 @@ fn unsettled_sql(since_and_until: &str) -> String {
          SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
             status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
          FROM payments WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
-            AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment
+            AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND merchant_account IS NULL
             AND {since_and_until}
             AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))

@@ -134,7 +134,7 @@ fn security(who: Who) -> Value {
     match who {
         Who::Account => json!([{ "account": [] }]),
         Who::Operator => json!([{ "admin": [] }]),
-        Who::Anyone | Who::LinkHolder | Who::Stripe | Who::OwnStripe | Who::Adyen => {
+        Who::Anyone | Who::LinkHolder | Who::Stripe | Who::OwnStripe | Who::Adyen | Who::OwnAdyen => {
             json!([])
         }
     }

@@ -292,6 +292,22 @@ pub(in crate::edge) fn adyen_webhook() -> Operation {
     .answers(200, "They are stored.", &[], [("text/plain", constant(adyen::ACCEPTED))])
 }
 
+pub(in crate::edge) fn adyen_account_webhook() -> Operation {
+    let operation = Operation::new(
+        "Service",
+        "adyenAccountWebhook",
+        "What Adyen tells of an account with keys of its own",
+        "As `/webhooks/adyen`, with the user and the password of that account of the registry, and signed with an HMAC key of it. It can tell of the payments of this account alone, in the \
+         merchant account in which each was made; what it tells of any other is acknowledged, and nothing of it is taken in. An account that \
+         does not exist is answered as a wrong password is. Reports are not fetched.",
+    );
+    webhook(
+        operation,
+        "<https://docs.adyen.com/development-resources/webhooks>, each item with its `hmacSignature`",
+    )
+    .answers(200, "They are stored.", &[], [("text/plain", constant(adyen::ACCEPTED))])
+}
+
 fn is_set_up(id: &'static str, about: &'static str) -> Operation {
     Operation::new("Service", id, "Is it set up", about)
         .shows("It is.", reference("Health"))

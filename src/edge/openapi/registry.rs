@@ -113,10 +113,11 @@ pub(in crate::edge) fn put_account_credential() -> Operation {
     Operation::new(
         "Service",
         "putAccountCredential",
-        "Set a key of an account's own at Stripe",
-        "It is sealed under `CREDENTIALS_KEY` and never shown again. Stripe is asked whose secret key it is: one of another account at Stripe, or \
-         of the other mode, does not replace the one that is set. A webhook's secret that is replaced is believed, too, until it is \
-         removed. Sent again it changes nothing. The keys count once the account's `own_stripe_keys` is true.",
+        "Set a key of an account's own at a provider",
+        "It is sealed under `CREDENTIALS_KEY` and never shown again. Stripe is asked whose secret key it is, and Adyen whether an API key is good \
+         for the account's `adyen_account`: one of another account there, or of the other mode, does not replace the one that is set. A \
+         webhook's secret or HMAC key that is replaced is believed, too, until it is removed. Sent again it changes nothing. The keys count \
+         once the account's `own_stripe_keys` or `own_adyen_keys` is true.",
     )
     .body(
         true,
@@ -138,8 +139,8 @@ pub(in crate::edge) fn remove_account_credential() -> Operation {
         "Service",
         "removeAccountCredential",
         "Remove a key of an account's own",
-        "It is used nowhere any more within a minute, or ten while D1 cannot be read. If it leaked, roll it at Stripe. What was paid \
-         with a secret key can be neither captured nor refunded until it is set again. \
+        "It is used nowhere any more within a minute, or ten while D1 cannot be read. If it leaked, roll it at its provider. What was \
+         paid with a secret key or an API key can be neither captured nor refunded until it is set again. \
          Asking again changes nothing.",
     )
     .answers(204, "There is none.", &[], [])
@@ -166,7 +167,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("created_at", reference("Time"))
                 .has("changed_at", reference("Time"))
                 .may_have("tokens", list(reference("AccountToken")).about("The newest hundred, of one account."))
-                .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at Stripe, of one account.")),
+                .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at its providers, of one account.")),
         ),
         (
             "AccountSettings",
@@ -176,6 +177,14 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .may_have("customer_prefix", provider("A request may name only customers whose ids begin like that."))
                 .may_have("stripe_account", provider("The connected account at Stripe that takes the money.").with("pattern", "^acct_[A-Za-z0-9]+$"))
                 .may_have("own_stripe_keys", boolean().about("It is charged with keys of its own at Stripe, and with no others: without one that can be used nothing is charged. Not with `stripe_account`."))
+                .may_have("own_adyen_keys", boolean().about("It is charged at Adyen with a key of its own in its `adyen_account`, and in no other: without one that can be used nothing is charged there."))
+                .may_have(
+                    "adyen_account",
+                    object()
+                        .has("merchant_account", text().about("Its own merchant account at Adyen.").with("pattern", "^[A-Za-z0-9_.-]{1,80}$").example("ShopA_ECOM"))
+                        .may_have("live_prefix", text().about("Of its live endpoint, as the Customer Area shows it; without it, it is one for tests.").with("pattern", "^[A-Za-z0-9]([A-Za-z0-9-]{0,47}[A-Za-z0-9])?$").example("1797a841fbb37ca7-AdyenDemo"))
+                        .closed(),
+                )
                 .may_have("email", text().about("To whom receipts go, where a request does not say."))
                 .may_have(
                     "adyen",
@@ -207,9 +216,10 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
             "AccountCredential",
             object()
                 .has("kind", one_of_words(CredentialKind::ALL.map(CredentialKind::as_str)))
-                .has("hint", text().about("How it begins, and its last four characters.").example("sk_live_…4242"))
-                .has("mode", one_of_words(["live", "test"]).or_null().about("Null for a webhook's secret, which does not say it."))
+                .has("hint", text().about("How it begins, if that says what it is, and its last four characters; of a webhook's user and password the user.").example("sk_live_…4242"))
+                .has("mode", one_of_words(["live", "test"]).or_null().about("Null for what is of a webhook, which does not say it."))
                 .has("stripe_account", text().or_null().about("The account at Stripe whose secret key it is, if Stripe says it."))
+                .has("merchant_account", text().or_null().about("The merchant account at Adyen for which the API key is good."))
                 .has("changed_at", reference("Time")),
         ),
         (

@@ -34,7 +34,12 @@ impl Secret {
     pub(crate) fn credentials(self) -> Credentials {
         let secret = format!("sk_{}_{}", self.is_first, self.rolled);
         let adyen = Some(Credential::of("", &["adyen"], true));
-        Credentials { stripe: Credential::of(&secret, &["stripe"], true), own_stripe: None, adyen }
+        Credentials {
+            stripe: Credential::of(&secret, &["stripe"], true),
+            own_stripe: None,
+            adyen,
+            own_adyen: None,
+        }
     }
 }
 

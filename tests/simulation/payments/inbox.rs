@@ -115,7 +115,7 @@ fn poison(number: u32) -> Value {
 fn entry(item: &Value, now_ms: u64) -> Entry {
     let body = json!({ "notificationItems": [{ "NotificationRequestItem": item }] });
     let items = adyen::items(body.to_string().as_bytes()).expect("a notification");
-    items.into_iter().find_map(|item| Entry::of(item, now_ms)).expect("an event")
+    items.into_iter().find_map(|item| Entry::of(item, None, now_ms)).expect("an event")
 }
 
 impl World {

@@ -290,7 +290,9 @@ impl World {
             if goes_back {
                 believe(state, &notice);
             }
-            if forgets_busy && matches!(taken, Ingested::RetryLater | Ingested::UnknownResource) {
+            if forgets_busy
+                && matches!(taken, Ingested::RetryLater | Ingested::UnknownResource | Ingested::OtherAccount)
+            {
                 events::remember(state, &notice, ctx);
             }
             Ok((taken, unknown_calls(state) < unknown))
@@ -309,7 +311,7 @@ impl World {
                 self.counters.count("webhooks: busy");
                 return Attempt::Busy;
             }
-            (Ingested::UnknownResource, ..) => {
+            (Ingested::UnknownResource | Ingested::OtherAccount, ..) => {
                 self.auditor.contradicted(format!("nothing is meant by {notice:?}"));
                 return Attempt::UnknownResource;
             }

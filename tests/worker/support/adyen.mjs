@@ -18,11 +18,17 @@ export function signed(item, key = ADYEN_KEY) {
 }
 
 /** Sends a notification with these items, and gives what it is answered. */
-export const notify = async (site, ...items) =>
+export const notify = (site, ...items) => notifyAt(site, '/webhooks/adyen', undefined, ...items);
+
+/** The same at another address, with a user and a password (`user:password`). */
+export const notifyAt = async (site, path, auth, ...items) =>
   read(
-    await site.fetch('/webhooks/adyen', {
+    await site.fetch(path, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: {
+        'content-type': 'application/json',
+        ...(auth && { authorization: `Basic ${Buffer.from(auth).toString('base64')}` }),
+      },
       body: JSON.stringify({
         live: 'false',
         notificationItems: items.map((item) => ({ NotificationRequestItem: item })),

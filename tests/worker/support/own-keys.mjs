@@ -1,4 +1,4 @@
-// Accounts of the registry with keys of their own at Stripe. The simulator keeps accounts apart by their keys' names.
+// Accounts of the registry with keys of their own at Stripe and at Adyen. The simulator keeps accounts apart by their keys' names.
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
@@ -16,6 +16,12 @@ export const secretKey = (name, number = 1) => `sk_test_acct_${name}_${number}_$
 export const restrictedKey = (name) => secretKey(name).replace('sk_', 'rk_');
 export const publishableKey = (mode = 'test') => `pk_${mode}_${fresh()}${'0'.repeat(24)}`;
 export const webhookSecret = () => `whsec_${fresh()}${'0'.repeat(24)}`;
+
+/** A key that is good for one merchant account of the simulated Adyen, and for no other. */
+export const adyenKey = (merchant, number = 1) => `AQE.${merchant}.${number}.${'x'.repeat(24)}`;
+export const hmacKey = () => randomBytes(32).toString('hex');
+/** A merchant account that is not of the deployment's company. */
+export const freshMerchant = () => `S${fresh()}_ECOM`;
 
 /** The operator's API, and shops that it makes. */
 export function registry(site) {
@@ -58,5 +64,39 @@ export function registry(site) {
     }
     return made;
   }
-  return { api, shop };
+
+  /** A shop with a merchant account of its own at Adyen, and with what is set of its keys there. */
+  async function adyenShop({
+    merchant = freshMerchant(),
+    key = adyenKey(merchant),
+    hmac = hmacKey(),
+    auth = `hook:${fresh()}`,
+    own = true,
+    more,
+  } = {}) {
+    const settings = (name = merchant, uses = own) => ({
+      adyen: { payment_method: 'adyen_card_visa', customer: 'ada' },
+      ...(uses && { own_adyen_keys: true }),
+      adyen_account: { merchant_account: name },
+      ...more,
+    });
+    const made = await shop({ own: false, key: null, more: settings() });
+    const values = { adyen_api_key: key, adyen_hmac_key: hmac, adyen_webhook_auth: auth };
+    for (const [kind, value] of Object.entries(values).filter(([, value]) => value)) {
+      const set = await made.set(kind, value);
+      assert.equal(set.status, 200, set.text);
+    }
+    return {
+      ...made,
+      merchant,
+      adyenSecret: adyenKey(merchant),
+      hmac,
+      auth,
+      /** Where Adyen tells what happens in it. */
+      webhook: `/webhooks/adyen/${made.id}`,
+      /** It is charged in this merchant account from now on; with its own key, or not. */
+      move: (name, uses) => made.use(false, settings(name, uses)),
+    };
+  }
+  return { api, shop, adyenShop };
 }

@@ -16,10 +16,11 @@ pub mod refund;
 pub mod tries;
 pub mod void;
 
-use crate::engine::{CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, Settlement};
+use crate::engine::{
+    CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, Settlement, are_keys_usable,
+};
 use crate::payment::PaymentState;
 use crate::payment::operation::{Operation, Refusal};
-use crate::payment::own_keys;
 use crate::payment::provider::Provider;
 use crate::payment::refund::refunded_minor;
 use crate::transitions::{audit, pii, polling, projection};
@@ -122,22 +123,18 @@ fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payme
     }
 }
 
-/// Whether it goes to Stripe with keys of the account's own that cannot be used: then nothing begins, least of all with others.
+/// Whether it goes to its provider with keys of the account's own that cannot be used: then nothing begins, least of all with others.
 fn keys_unusable(operation: &Operation, phase: &Phase<'_>) -> Option<Refusal> {
-    let account = match operation {
-        Operation::Payment(request) if request.route.provider == Provider::Stripe => {
-            request.route.merchant_account.as_deref()
-        }
-        Operation::Customer(request) => request.merchant_account.as_deref(),
+    let (provider, account) = match operation {
+        Operation::Payment(request) => (request.route.provider, request.route.merchant_account.as_deref()),
+        Operation::Customer(request) => (Provider::Stripe, request.merchant_account.as_deref()),
         Operation::Capture(_) | Operation::Void(_) | Operation::Refund(_) => {
-            let payment = phase.object_state.resource.payment.as_ref();
-            payment.filter(|payment| payment.provider == Provider::Stripe)?.merchant_account.as_deref()
+            let payment = phase.object_state.resource.payment.as_ref()?;
+            (payment.provider, payment.merchant_account.as_deref())
         }
-        Operation::Payment(_) | Operation::GiveBack(_) | Operation::Retired(_) => None,
+        Operation::GiveBack(_) | Operation::Retired(_) => return None,
     };
-    let is_own = account.and_then(own_keys::account_of).is_some();
-    let is_unusable = is_own && phase.ctx.credential(Provider::Stripe, account).is_none();
-    is_unusable.then_some(Refusal::KeysUnusable)
+    (!are_keys_usable(provider, account, phase.ctx)).then_some(Refusal::KeysUnusable)
 }
 
 /// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::phase::PhaseExt;
 use crate::engine::{
     CallSpec, CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, RecoveryPoint, Settlement,
+    are_keys_usable,
 };
 use crate::flows::phase::respond;
 use crate::payment::card::Card;
@@ -148,12 +149,13 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     let payment = payment.clone();
     on_transition(phase.object_state, phase.ctx)?;
     match &request.fallback {
-        // One that cannot be told the amount is left out: admission has not always asked.
+        // One that cannot be told the amount is left out: admission has not always asked. So is one that nothing can be sent to.
         Some(fallback)
             if tries_sent(phase) == 1
                 && matches!(payment.state, PaymentState::Failed(_))
                 && !may_still_hold(&call_name(attempt), phase)
-                && fallback.provider.check_amount(request.amount, request.currency).is_ok() =>
+                && fallback.provider.check_amount(request.amount, request.currency).is_ok()
+                && are_keys_usable(fallback.provider, fallback.merchant_account.as_deref(), phase.ctx) =>
         {
             try_elsewhere(request, fallback, phase)
         }

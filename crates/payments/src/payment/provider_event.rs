@@ -16,8 +16,8 @@ pub struct Event {
     pub event_id: String,
     /// Who tells.
     pub provider: Provider,
-    /// The account at Stripe, connected to ours, in which it happened; else it was our own. There an object can carry the same
-    /// metadata and be nothing of ours.
+    /// The account at Stripe, connected to ours, in which it happened, or one with [keys of its own](crate::payment::own_keys); else it was our
+    /// own. There an object can carry the same metadata and be nothing of ours.
     #[serde(default)]
     pub account: Option<String>,
     /// The provider's word for what happened, such as `charge.refunded`.
@@ -128,6 +128,8 @@ pub enum Ingested {
     /// Nothing here is meant.
     #[serde(rename = "stranger")]
     UnknownResource,
+    /// It happened in an account to which nothing of what it names was ever sent.
+    OtherAccount,
     /// It is taken in, and a person must see it.
     Alert {
         /// What it says.

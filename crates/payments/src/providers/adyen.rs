@@ -26,4 +26,4 @@ pub mod webhook;
 pub use answers::{classify, no_look_up, refusal};
 pub use closing::{close, close_key, read_close};
 pub use notices::{told, told_of_a_part};
-pub use requests::{WINDOW_MS, authorize, capture, provider_key, refund, void};
+pub use requests::{WINDOW_MS, authorize, base, capture, payment_methods, provider_key, refund, void};

@@ -6,7 +6,6 @@
 use serde_json::json;
 
 use crate::engine::{CallState, Context, Lifecycle, ObjectState, ProviderCall, ProviderReply, Settlement};
-use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
@@ -14,6 +13,7 @@ use crate::payment::{Failure, Payment, PaymentState, RefundElsewhere};
 use crate::providers::adyen;
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::{on_transition, refund_moved};
+use crate::transitions::event_account::is_of_account;
 use crate::transitions::{answers, by_hand, ended, late_money, polling, try_rows};
 use once::context::Bug;
 
@@ -22,8 +22,11 @@ const REFUNDS_ELSEWHERE_MAX: usize = 200;
 
 /// Takes in an event that was not known before.
 pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
-    if object_state.keys.is_empty() || !is_of_account(object_state, event) {
+    if object_state.keys.is_empty() {
         return Ok(Ingested::UnknownResource);
+    }
+    if !is_of_account(object_state, event) {
+        return Ok(Ingested::OtherAccount);
     }
     let key_id = object_state.keys.first().map_or(0, |key| key.key_id);
     let contradiction = by_hand::contradiction(object_state, &event.news);
@@ -102,19 +105,6 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         record_for_owner(object_state, action, subject, data, ctx);
     }
     Ok(taken)
-}
-
-/// Whether an event happened in an account to which a call from here went: whoever has another account that is connected to
-/// ours can write our ids into the metadata of what is theirs.
-fn is_of_account(object_state: &ObjectState, event: &Event) -> bool {
-    if event.provider != Provider::Stripe {
-        return true;
-    }
-    let mut sent = object_state.calls.iter().filter(|call| call.provider == Provider::Stripe).peekable();
-    match sent.peek() {
-        None => event.account.is_none(),
-        Some(_) => sent.any(|call| call.request.account == event.account),
-    }
 }
 
 /// Asks about all that the provider alone knows, because a person wants to know.

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod by_hand;
 pub(crate) mod effects;
 pub(crate) mod ended;
+mod event_account;
 pub(crate) mod give_back;
 pub mod ingest;
 pub mod late_money;

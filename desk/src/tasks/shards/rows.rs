@@ -69,6 +69,7 @@ const PAYMENTS: Table = Table {
         "updated_at_ms", "woken_at_ms", "refunded_elsewhere_minor", "listed_payment", "moved_payment",
         "pending_operation", "wake_at_ms", "stripe_account", "key_hash", "key_attempts", "key_response_status",
         "key_finished_at_ms", "key_expires_at_ms", "created_data", "captured_data", "captured_at_ms", "done_jobs",
+        "merchant_account",
     ],
     of_payments: "payment_id IN (SELECT value FROM json_each(?1)) AND ?2 IS NOT NULL",
     guard: "?2 IS NOT NULL",

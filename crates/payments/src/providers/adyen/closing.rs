@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answers::{asked, no_look_up, parse};
-use super::requests::{encode, provider_key};
+use super::requests::{encode, frozen, provider_key};
 use crate::engine::{LookUp, ProviderCall};
 use crate::payment::result::CallKind;
 use crate::providers::codec::HttpAnswer;
@@ -31,14 +31,15 @@ struct TechnicalCancel {
 /// <https://docs.adyen.com/online-payments/cancel>
 pub fn close(call: &ProviderCall) -> Option<FrozenRequest> {
     let named: Named = serde_json::from_str(&call.request.body).ok()?;
+    let account = call.request.account.as_deref();
     match &call.evidence.provider_id {
         Some(id) if call.evidence.closing.is_some() => {
-            Some(FrozenRequest::new(format!("/payments/{id}/cancels"), encode(&named)))
+            Some(frozen(format!("/payments/{id}/cancels"), encode(&named), account))
         }
         None if call.evidence.is_given_up && is_manual(call) => {
             let payment_reference = named.reference.clone();
             let body = encode(&TechnicalCancel { named, payment_reference });
-            Some(FrozenRequest::new("/cancels".to_owned(), body))
+            Some(frozen("/cancels".to_owned(), body, account))
         }
         _ => None,
     }

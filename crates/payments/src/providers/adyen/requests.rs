@@ -1,7 +1,7 @@
 //! What is sent to Adyen: a payment with a stored card, its modifications, and what closes a call, each as bytes.
 
 use super::amount::AmountBody;
-use crate::payment::{Payment, Refund, RefundReason};
+use crate::payment::{Payment, Refund, RefundReason, own_keys};
 use crate::providers::codec::{Authorization, UnsupportedMoney};
 use data_encoding::BASE64URL_NOPAD;
 use once::call::FrozenRequest;
@@ -14,6 +14,27 @@ pub const WINDOW_MS: u64 = 6 * 24 * 3_600_000;
 
 /// The longest `reference`, in characters.
 const REFERENCE_MAX_LEN: usize = 80;
+
+/// The version of the Checkout API.
+const API_VERSION: &str = "v71";
+
+/// The address of the Checkout API: the live one of the merchant that has this prefix, or the one for tests.
+/// <https://docs.adyen.com/development-resources/live-endpoints>
+pub fn base(live_prefix: Option<&str>) -> String {
+    match live_prefix {
+        Some(prefix) => {
+            format!("https://{prefix}-checkout-live.adyenpayments.com/checkout/{API_VERSION}")
+        }
+        None => format!("https://checkout-test.adyen.com/{API_VERSION}"),
+    }
+}
+
+/// What can be paid with in a merchant account: it changes nothing, and is answered only to a key that is good for it.
+/// <https://docs.adyen.com/api-explorer/Checkout/71/post/paymentMethods>
+pub fn payment_methods(merchant_account: &str) -> FrozenRequest {
+    let body = serde_json::json!({ "merchantAccount": merchant_account }).to_string();
+    FrozenRequest::new("/paymentMethods".to_owned(), body)
+}
 
 /// The idempotency key for Adyen, which takes 64 characters: `po_` and 144 bits of the digest of our readable key, so short
 /// that it fits into the `reference` too.
@@ -78,7 +99,7 @@ pub fn authorize(authorization: &Authorization<'_>) -> Result<FrozenRequest, Uns
     let manual = || AdditionalData { manual_capture: "true".to_owned() };
     let body = PaymentBody {
         amount: AmountBody::new(authorization.amount_minor, authorization.currency)?,
-        merchant_account: authorization.merchant_account,
+        merchant_account: authorization.merchant_account.map(own_keys::at_adyen),
         reference: reference(authorization.resource, authorization.provider_key),
         payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
         shopper_reference: authorization.customer,
@@ -96,7 +117,13 @@ pub fn authorize(authorization: &Authorization<'_>) -> Result<FrozenRequest, Uns
         return_url: authorization.return_url.unwrap_or(authorization.payment_url),
         metadata: Metadata { resource: authorization.resource },
     };
-    Ok(FrozenRequest::new("/payments".to_owned(), encode(&body)))
+    Ok(frozen("/payments".to_owned(), encode(&body), authorization.merchant_account))
+}
+
+/// A request, and whose key it is sent with: the deployment's, or that of an account with [keys of its own](own_keys).
+pub(super) fn frozen(path: String, body: String, merchant_account: Option<&str>) -> FrozenRequest {
+    let own = merchant_account.filter(|name| own_keys::account_of(name).is_some());
+    FrozenRequest::new(path, body).for_account(own)
 }
 
 #[derive(Serialize)]
@@ -152,12 +179,12 @@ pub(super) fn modification(
     provider_key: &str,
 ) -> FrozenRequest {
     let body = ModificationBody {
-        merchant_account: payment.merchant_account.as_deref(),
+        merchant_account: payment.merchant_account.as_deref().map(own_keys::at_adyen),
         amount,
         merchant_refund_reason,
         reference: reference(&payment.id.to_string(), provider_key),
     };
-    FrozenRequest::new(format!("/payments/{id}/{kind}"), encode(&body))
+    frozen(format!("/payments/{id}/{kind}"), encode(&body), payment.merchant_account.as_deref())
 }
 
 /// By which a person finds our resource, and a webhook the call: `{resource}.{derived key}`, 76 characters at most.
