@@ -6,8 +6,10 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use web::trace::Span;
+use worker::js_sys::Uint8Array;
+use worker::wasm_bindgen_futures::JsFuture;
 use worker::worker_sys::web_sys;
-use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response};
+use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response, ResponseBody};
 
 /// A part of the error of a timeout.
 pub const TOO_LONG: &str = "took longer than";
@@ -44,11 +46,19 @@ pub async fn fetch(
     sent: &OutboundRequest<'_>,
     timeout: Duration,
 ) -> Result<(Response, String), String> {
-    exchanged(env, binding, sent, timeout, async |mut response: Response| {
-        let body = response.text().await.map_err(|_| BROKE_OFF)?;
+    exchanged(env, binding, sent, timeout, async |response: Response| {
+        let body = text(&response).await.map_err(|_| BROKE_OFF)?;
         Ok((response, body))
     })
     .await
+}
+
+/// The body. The runtime gathers it: as a stream each chunk of it, and its end, would be a turn of ours.
+async fn text(response: &Response) -> worker::Result<String> {
+    let ResponseBody::Stream(stream) = response.body() else { return Ok(String::new()) };
+    let whole = web_sys::Response::new_with_opt_readable_stream(Some(stream))?.array_buffer()?;
+    let bytes = Uint8Array::new(&JsFuture::from(whole).await?).to_vec();
+    String::from_utf8(bytes).map_err(|error| worker::Error::RustError(error.to_string()))
 }
 
 /// The same, as a span, if there is one: the other side is told of it by `traceparent`, and nothing else of the trace.
