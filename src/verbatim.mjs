@@ -1,7 +1,8 @@
 // The very same request once more, answered without reading it in WebAssembly: src/edge/verbatim.rs says when, and with what. Here are only the
-// request's parts read by which it is found, and what each answer has of its own added: its id, its time, its line in the log.
+// request's parts read by which it is found, its object asked where there is no copy, and what each answer has of its own added: its id, its time, its
+// line in the log.
 
-/** How long a body may take to come, in ms. A slower one is waited for where all are, for as long as the settings say. */
+/** How long a body may take to come, or an object to answer, in ms. What is slower is waited for where all are, for as long as the settings say. */
 const PATIENCE_MS = 1_000;
 
 /** Asks for answers. `atOnce` makes a call into the WebAssembly `wasm` that does not wait. */
@@ -17,15 +18,31 @@ export function answersVerbatim(wasm, atOnce) {
 
   /** A response; or a request to be read in WebAssembly, which is alike: something of this one's body was read. */
   async function answer(request, head, env, ctx) {
-    const began = Date.now();
+    const came = Date.now();
     const whole = request.arrayBuffer();
+    const { soon, done } = patience();
     const body = await soon(whole);
     const found = body && atOnce(() => wasm.verbatim_answer(head, new Uint8Array(body), env, ctx));
-    return found ? respond(found, began) : withBody(request, whole);
+    let response;
+    if (found?.length === PARTS) response = respond(found, came, requestId(came), 0);
+    else if (found) response = await fromObject(found);
+    done();
+    return response ?? withBody(request, whole);
+
+    async function fromObject([object, question, number]) {
+      const [id, asked] = [requestId(came), Date.now()];
+      const told = await soon(env.KEYS.get(object).recall(question, id));
+      const objectMs = Date.now() - asked;
+      const answered = told && atOnce(() => wasm.verbatim_told(head, number, came, told, env, ctx));
+      return answered && respond(answered, came, id, objectMs);
+    }
   }
 
   return { knownHead, answer };
 }
+
+/** How many parts an answer is given in. */
+const PARTS = 4;
 
 /** Alike in Rust. */
 function headOf(names, request) {
@@ -38,13 +55,12 @@ function headOf(names, request) {
   return head;
 }
 
-function respond([status, headers, body, timing, line], began) {
-  const ms = Date.now() - began;
-  const id = requestId(began);
+function respond([status, headers, body, line], came, id, objectMs) {
+  const ms = Date.now() - came;
   if (line !== null) console.log(`${line},"ms":${ms},"request_id":"${id}"}`);
   const response = new Response(body, { status, headers });
   response.headers.set('request-id', id);
-  response.headers.set('server-timing', `total;dur=${ms},${timing}`);
+  response.headers.set('server-timing', `total;dur=${ms}, object;dur=${objectMs}, provider;dur=0`);
   return response;
 }
 
@@ -54,16 +70,18 @@ function requestId(at) {
   return `req_${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }
 
-/** What a promise gives, or `undefined` if that takes too long, or fails: whoever waits for it again is told. */
-function soon(promise) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, PATIENCE_MS);
-    const end = (value) => {
-      clearTimeout(timer);
-      resolve(value);
-    };
-    promise.then(end, () => end());
-  });
+/** One timer for all that is waited for, one after the other. `soon` gives what a promise gives, or `undefined` if the time is over by then, or if it fails: whoever waits for it again is told. */
+function patience() {
+  let giveUp;
+  const timer = setTimeout(() => giveUp(), PATIENCE_MS);
+  return {
+    soon: (promise) =>
+      new Promise((resolve) => {
+        giveUp = resolve;
+        promise.then(resolve, () => resolve());
+      }),
+    done: () => clearTimeout(timer),
+  };
 }
 
 /** The same request, whose body was asked for already. */

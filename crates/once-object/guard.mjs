@@ -91,6 +91,11 @@ function objectOf({ wasm, instance, guarded }, className) {
       return guarded(() => RustObject.#of(this).ask(question));
     }
 
+    /** What is answered at once, or not at all: a class may have it. */
+    recall(question, request) {
+      return guarded(() => RustObject.#of(this).recall(question, request));
+    }
+
     /** An alarm that fails is tried six times and then lost for good: after a trap it is set again instead. */
     async alarm() {
       try {
@@ -101,7 +106,7 @@ function objectOf({ wasm, instance, guarded }, className) {
       }
     }
   }
-  for (const handler of ['alarm', 'ask'])
+  for (const handler of ['alarm', 'ask', 'recall'])
     if (!wasm[className].prototype[handler]) delete RustObject.prototype[handler];
   return RustObject;
 }

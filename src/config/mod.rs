@@ -177,6 +177,11 @@ fn replay_cache_ms(ms: u64) -> Result<u64, String> {
 }
 
 impl Config {
+    /// Whether the body of an answer is the stored response as it is.
+    pub(crate) fn answers_as_stored(&self) -> bool {
+        !self.marks_body && self.convention == Convention::default()
+    }
+
     /// The settings of the Worker. The log and the traces keep to their own from here on.
     pub fn of(env: &worker::Env) -> Result<Rc<Self>, String> {
         thread_local! {

@@ -8,6 +8,7 @@ use super::app::{App, ObjectRef};
 use super::return_key::sign_way_back;
 use super::{copies, reply};
 use crate::accounts::Found;
+use crate::replay_cache::requests::Seen;
 use messages::account::Account;
 use messages::message::{
     Answered, BindVerdict, Execute, ExecuteResult, Fault, Located, ObjectRequest, Shown, View,
@@ -179,13 +180,17 @@ impl<'a> Call<'a> {
             trace: None,
         };
         let (owner, key_hash) = (command.owner.clone(), command.key_hash.clone());
-        if let Some(replay) = copies::replay(app, &command) {
+        let fingerprint = command.fingerprint.clone();
+        let seen = |object| {
+            let (owner, key_hash, fingerprint) = (owner.clone(), key_hash.clone(), fingerprint.clone());
+            Seen { owner, key_hash, fingerprint, object }
+        };
+        if let Some((replay, object)) = copies::replay(app, &command) {
             // Which key it is that an operation makes by itself may be another one the next time.
-            app.replayed.set(is_explicit.then(|| key_hash.clone()));
+            app.seen.set(is_explicit.then(|| seen(object)));
             let answer = reply::verdict(replay, Channel::Api, request, "", app.response_options());
             return Ok(answer.under(&owner, &key_hash));
         }
-        let fingerprint = command.fingerprint.clone();
         let place = match place {
             Some(place) if is_explicit => {
                 match bind(app, (request.method.as_str(), &path), &own, &command, &place).await? {
@@ -210,7 +215,13 @@ impl<'a> Call<'a> {
         let ask = Execute { command, wait_ms, fault, is_counted: false };
         let answered =
             run_whole(app, &place, ask).await.map_err(|Unreachable| Problem::unreachable(&resource))?;
-        copies::keep(app, request, (&owner, &key_hash, fingerprint), &answered);
+        if let (Some(finality), ExecuteResult::Finished { response, original_request, .. }) =
+            (answered.finality, &answered.message)
+        {
+            let seen = seen(object);
+            copies::keep(&app.config, request.now_ms, &seen, finality, (response, original_request));
+            app.seen.set(is_explicit.then_some(seen));
+        }
         let names = (&own, &owner, &key_hash, &parameters);
         let verdict = with_fields(app, names, answered.message).await;
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());

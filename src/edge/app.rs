@@ -10,10 +10,10 @@ use worker::{Env, Method, ResponseBody};
 use crate::accounts::{self, Found, Unreadable};
 use crate::config::Config;
 use crate::own_keys::{self, OwnKeys};
+use crate::replay_cache::requests::Seen;
 use messages::account::Account;
 use messages::message::{Answered, ObjectRequest};
 use once::id::ObjectId;
-use once::key::KeyHash;
 use payments::payment::own_keys::account_of;
 pub(super) use runtime::objects::ObjectRef;
 use runtime::objects::Objects;
@@ -35,8 +35,8 @@ pub(super) struct App {
     pub(super) file: Cell<Option<ResponseBody>>,
     /// What is done once the answer is on its way. It may break off.
     pub(super) afterwards: Cell<Option<LocalBoxFuture<'static, ()>>>,
-    /// The client's own key, if the answer came from a copy.
-    pub(super) replayed: Cell<Option<KeyHash>>,
+    /// What was read in the request, if the very same one can be answered by that: it has a key of the client's own, and its answer is final.
+    pub(super) seen: Cell<Option<Seen>>,
 }
 
 impl App {
@@ -49,7 +49,7 @@ impl App {
             env: env.clone(),
             file: Cell::new(None),
             afterwards: Cell::new(None),
-            replayed: Cell::new(None),
+            seen: Cell::new(None),
         })
     }
 

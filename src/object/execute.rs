@@ -3,10 +3,13 @@
 use super::drive::Drive;
 use super::host::faults;
 use super::traces::executed;
-use messages::message::{Execute, ExecuteResult, Finality};
+use messages::message::{Execute, ExecuteResult, Finality, VERSION};
+use messages::recall::{Recall, Recalled, RecalledHead};
 use once::begin::Command;
 use once::context::Bug;
+use once::id::RequestId;
 use once::key::KeyHash;
+use once::record::{Finished, StoredResponse};
 use once_object::execute::{self, Executed};
 use payments::engine::{Lifecycle, ObjectState};
 use payments::flows::customer::{Route, route};
@@ -130,15 +133,35 @@ impl Drive {
         Ok((result, provider_ms, finality.flatten()))
     }
 
+    /// What is stored under the key of a request that was made before: see [`Recall`]. Counted as any replay is.
+    pub(super) fn replay(&self, asked: &Recall, request: &RequestId) -> Result<Option<String>, Bug> {
+        let Recall { owner, key_hash, fingerprint, .. } = asked;
+        let recalled = self.recall((owner, key_hash, fingerprint), request, |state, key, finished| {
+            let StoredResponse { status, headers, body } = finished.response.clone();
+            let body = String::from_utf8(body).ok()?;
+            let original_request = key.original_request.clone();
+            let finality = finality_of(state, key_hash, finished);
+            let head = RecalledHead { version: VERSION, status, headers, original_request, finality };
+            Some(Recalled { head, body })
+        })?;
+        let Some(recalled) = recalled else { return Ok(None) };
+        metrics::replayed(recalled.head.finality.took_money);
+        recalled.to_text().map(Some).map_err(|error| Bug(error.to_string()))
+    }
+
     fn finality(&self, key_hash: &KeyHash) -> Option<Finality> {
         let state = self.store().remembered()?;
         let Lifecycle::Finished(finished) = &state.key_of(key_hash)?.lifecycle else { return None };
-        let lasts_ms = finished.expires_at_ms.saturating_sub(now_ms());
-        Some(Finality { lasts_ms, took_money: took_money(&state, key_hash) })
+        Some(finality_of(&state, key_hash, finished))
     }
 
     /// For the counts only: nothing depends on it.
     fn took_money(&self, key_hash: &KeyHash) -> bool {
         self.store().remembered().is_some_and(|state| took_money(&state, key_hash))
     }
+}
+
+fn finality_of(state: &ObjectState, key_hash: &KeyHash, finished: &Finished) -> Finality {
+    let lasts_ms = finished.expires_at_ms.saturating_sub(now_ms());
+    Finality { lasts_ms, took_money: took_money(state, key_hash) }
 }

@@ -13,7 +13,9 @@ use ::runtime::log::log;
 use ::runtime::now_or_later::now_or_promise;
 use ::runtime::{metrics, trace};
 use messages::message::{Envelope, Finality, ObjectRequest, VERSION};
+use messages::recall::Recall;
 use once::context::Bug;
+use once::id::RequestId;
 use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
@@ -42,6 +44,11 @@ impl KeyObject {
             let answer = parts.answer(&question).await;
             answer.map(JsValue::from).map_err(JsValue::from)
         })
+    }
+
+    /// Answers [`Recall`]: with a [`Recalled`](messages::recall::Recalled), or with nothing where it is to be asked in full.
+    pub fn recall(&self, question: &str, request_id: String) -> Result<Option<String>, JsValue> {
+        self.0.recall(question, RequestId(request_id)).map_err(JsValue::from)
     }
 }
 
@@ -139,10 +146,19 @@ impl Parts {
         }
         trace::end(span);
         self.send_counts();
-        answer.and_then(|message| answered(provider_ms, finality, &message)).map_err(|bug| {
-            drive.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
-            Error::RustError("the object failed".to_owned())
-        })
+        answer.and_then(|message| answered(provider_ms, finality, &message)).map_err(|bug| drive.failed(&bug))
+    }
+
+    fn recall(&self, question: &str, request: RequestId) -> Result<Option<String>> {
+        let Ok(drive) = &self.drive else { return Ok(None) };
+        let asked: Recall = serde_json::from_str(question)?;
+        if asked.version > VERSION {
+            return Ok(None);
+        }
+        metrics::object_request("fetch");
+        let recalled = drive.replay(&asked, &request).map_err(|bug| drive.failed(&bug));
+        self.send_counts();
+        recalled
     }
 
     async fn alarm(&self) -> Result<()> {
@@ -178,6 +194,14 @@ fn open(state: &State) -> std::result::Result<Store<Payments, Runtime>, Bug> {
     let runtime = Runtime::open(state, |object_state| metrics::rows_written("object", object_state));
     let hooks = Hooks { adopt, committed };
     Ok(Store::new(object_id(state)?, runtime, hooks))
+}
+
+impl Drive {
+    /// What a caller is told of an error of ours: the log knows more.
+    fn failed(&self, bug: &Bug) -> Error {
+        self.log("error", "object_failed", &[("error", bug.0.as_str().into())]);
+        Error::RustError("the object failed".to_owned())
+    }
 }
 
 fn committed(before: &ObjectState, after: &ObjectState) {

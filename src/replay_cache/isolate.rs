@@ -1,32 +1,16 @@
 //! The copies of this isolate.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 
-use js_sys::Array;
-use messages::account::Account;
 use once::fingerprint::Fingerprint;
 use once::id::Owner;
 use once::key::KeyHash;
 use payments::engine::{Lifecycle, ObjectState};
 
-use super::{Final, LASTS_MAX_MS, ReplayCache, Verbatim};
-
-/// What a request is answered with that is the same as one before.
-pub(crate) struct Prepared {
-    /// For `src/verbatim.mjs`: status, headers, body, the end of `Server-Timing`, and the beginning of the line for the log if there is one.
-    pub(crate) answer: Array,
-    pub(crate) status: u16,
-    /// The pattern that the request is of.
-    pub(crate) route: &'static str,
-    /// What stands for its token.
-    pub(crate) token_hash: String,
-    /// Whose token that is, as it was read.
-    pub(crate) account: Rc<Account>,
-}
+use super::{Final, LASTS_MAX_MS, ReplayCache};
 
 thread_local! {
-    static COPIES: RefCell<ReplayCache<Prepared>> = RefCell::default();
+    static COPIES: RefCell<ReplayCache> = RefCell::default();
 }
 
 pub(crate) fn keep(key_hash: &KeyHash, copy: Final, until_ms: u64) {
@@ -34,34 +18,18 @@ pub(crate) fn keep(key_hash: &KeyHash, copy: Final, until_ms: u64) {
 }
 
 pub(crate) fn find(owner: &Owner, key_hash: &KeyHash, fingerprint: &Fingerprint) -> Option<Final> {
-    COPIES.with_borrow_mut(|copies| copies.find(owner, key_hash, fingerprint, runtime::now_ms()).cloned())
+    with(owner, key_hash, fingerprint, Clone::clone)
 }
 
-/// See [`ReplayCache::remember`].
-pub(crate) fn remember(key_hash: &KeyHash, verbatim: Verbatim<Prepared>) {
-    COPIES.with_borrow_mut(|copies| copies.remember(key_hash, verbatim));
-}
-
-/// See [`ReplayCache::is_any_remembered`].
-pub(crate) fn is_any_remembered() -> bool {
-    COPIES.with_borrow(ReplayCache::is_any_remembered)
-}
-
-/// See [`ReplayCache::knows`].
-pub(crate) fn knows(head: &str) -> bool {
-    COPIES.with_borrow(|copies| copies.knows(head))
-}
-
-/// See [`ReplayCache::recall`]. `take` says what is wanted of it.
-pub(crate) fn recall<R>(
-    head: &str,
-    body: &[u8],
-    take: impl FnOnce(&Prepared, &Final) -> Option<R>,
+/// Reads in the copy of a response, if there is one.
+pub(crate) fn with<R>(
+    owner: &Owner,
+    key_hash: &KeyHash,
+    fingerprint: &Fingerprint,
+    read: impl FnOnce(&Final) -> R,
 ) -> Option<R> {
-    COPIES.with_borrow_mut(|copies| {
-        let (prepared, copy) = copies.recall(head, body, runtime::now_ms())?;
-        take(prepared, copy)
-    })
+    let now_ms = runtime::now_ms();
+    COPIES.with_borrow_mut(|copies| copies.find(owner, key_hash, fingerprint, now_ms).map(read))
 }
 
 pub(crate) fn forget(key_hash: &KeyHash) {

@@ -8,14 +8,15 @@
 //! kept for as long as a copy lasts: an answer may be on its way. Other isolates keep theirs for at most `REPLAY_CACHE_MS`.
 //! Nothing depends on a copy: without one the object answers the same.
 //!
-//! A request that was answered from a copy is remembered with it, as it came ([`Verbatim`]): one that is the same byte for byte needs not be read again.
+//! What was read in a request is remembered beside the copies ([`requests`]): one that is the same byte for byte needs not be read again.
 
 pub(crate) mod isolate;
+pub mod requests;
 
 use std::collections::{BTreeMap, HashMap};
 
 use once::fingerprint::Fingerprint;
-use once::id::{Owner, RequestId};
+use once::id::{ObjectId, Owner, RequestId};
 use once::key::KeyHash;
 use once::record::StoredResponse;
 
@@ -35,6 +36,8 @@ pub struct Final {
     pub owner: Owner,
     /// What the key stands for.
     pub fingerprint: Fingerprint,
+    /// Where it ran.
+    pub object: ObjectId,
     /// The response.
     pub response: StoredResponse,
     /// The request that first used the key.
@@ -50,54 +53,25 @@ impl Final {
     }
 }
 
-/// A request that was answered from a copy, as it came, and `T`: what is made of the copy to answer it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verbatim<T> {
-    /// Its address, and all of its headers that the answer depends on.
-    pub head: String,
-    /// Its body.
-    pub body: Vec<u8>,
-    /// What it is answered with.
-    pub answer: T,
-    /// What `answer` takes, in bytes.
-    pub answer_bytes: usize,
-}
-
-impl<T> Verbatim<T> {
-    const fn bytes(&self) -> usize {
-        // The head is there twice.
-        self.head.len() * 2 + self.body.len() + self.answer_bytes + COPY_BYTES
-    }
-}
-
-struct Kept<T> {
+struct Kept {
     /// `None` where the response was dropped.
     copy: Option<Final>,
-    verbatim: Option<Verbatim<T>>,
     until_ms: u64,
     bytes: usize,
     used: u64,
 }
 
 /// The copies of an isolate: those that were used last, up to a size.
-pub struct ReplayCache<T> {
-    kept: HashMap<KeyHash, Kept<T>>,
-    /// The keys of requests that are remembered as they came, by their heads.
-    by_head: HashMap<String, KeyHash>,
+#[derive(Default)]
+pub struct ReplayCache {
+    kept: HashMap<KeyHash, Kept>,
     /// The keys, in the order of their last use.
     by_use: BTreeMap<u64, KeyHash>,
     uses: u64,
     bytes: usize,
 }
 
-impl<T> Default for ReplayCache<T> {
-    fn default() -> Self {
-        let (kept, by_head, by_use) = (HashMap::new(), HashMap::new(), BTreeMap::new());
-        Self { kept, by_head, by_use, uses: 0, bytes: 0 }
-    }
-}
-
-impl<T> ReplayCache<T> {
+impl ReplayCache {
     /// Keeps a copy, in ms since the epoch. Not of a response that was dropped a moment ago.
     pub fn keep(&mut self, key_hash: &KeyHash, copy: Final, until_ms: u64, now_ms: u64) {
         let is_dropped =
@@ -119,39 +93,8 @@ impl<T> ReplayCache<T> {
         kept.copy.as_ref().filter(|copy| copy.owner == *owner && copy.fingerprint == *fingerprint)
     }
 
-    /// Remembers a request, as it came, with the copy from which it was answered: one a key.
-    pub fn remember(&mut self, key_hash: &KeyHash, verbatim: Verbatim<T>) {
-        self.forget_request(key_hash);
-        let Some(kept) = self.kept.get_mut(key_hash).filter(|kept| kept.copy.is_some()) else { return };
-        let bytes = verbatim.bytes();
-        kept.bytes = kept.bytes.saturating_add(bytes);
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.by_head.insert(verbatim.head.clone(), key_hash.clone());
-        kept.verbatim = Some(verbatim);
-        self.bound();
-    }
-
-    /// Whether any request is remembered.
-    pub fn is_any_remembered(&self) -> bool {
-        !self.by_head.is_empty()
-    }
-
-    /// Whether a request with this head is remembered: the same body would make it the same.
-    pub fn knows(&self, head: &str) -> bool {
-        self.by_head.contains_key(head)
-    }
-
-    /// What the very same request is answered with, and the copy that this is made of.
-    pub fn recall(&mut self, head: &str, body: &[u8], now_ms: u64) -> Option<(&T, &Final)> {
-        let key_hash = self.by_head.get(head)?.clone();
-        let Kept { copy: Some(copy), verbatim: Some(verbatim), .. } = self.used(&key_hash, now_ms)? else {
-            return None;
-        };
-        (verbatim.body == body).then_some((&verbatim.answer, copy))
-    }
-
     /// What is kept under a key, used once more; unless its time is over.
-    fn used(&mut self, key_hash: &KeyHash, now_ms: u64) -> Option<&Kept<T>> {
+    fn used(&mut self, key_hash: &KeyHash, now_ms: u64) -> Option<&Kept> {
         if self.kept.get(key_hash)?.until_ms <= now_ms {
             self.remove(key_hash);
         }
@@ -175,7 +118,7 @@ impl<T> ReplayCache<T> {
         self.uses = self.uses.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
         self.by_use.insert(self.uses, key_hash.clone());
-        self.kept.insert(key_hash.clone(), Kept { copy, verbatim: None, until_ms, bytes, used: self.uses });
+        self.kept.insert(key_hash.clone(), Kept { copy, until_ms, bytes, used: self.uses });
         self.bound();
     }
 
@@ -187,20 +130,7 @@ impl<T> ReplayCache<T> {
         }
     }
 
-    fn forget_request(&mut self, key_hash: &KeyHash) {
-        let Some(kept) = self.kept.get_mut(key_hash) else { return };
-        let Some(verbatim) = kept.verbatim.take() else { return };
-        let bytes = verbatim.bytes();
-        kept.bytes = kept.bytes.saturating_sub(bytes);
-        self.bytes = self.bytes.saturating_sub(bytes);
-        // Where the key stands in the body, another key's request has the same head.
-        if self.by_head.get(&verbatim.head) == Some(key_hash) {
-            self.by_head.remove(&verbatim.head);
-        }
-    }
-
     fn remove(&mut self, key_hash: &KeyHash) {
-        self.forget_request(key_hash);
         if let Some(kept) = self.kept.remove(key_hash) {
             self.by_use.remove(&kept.used);
             self.bytes = self.bytes.saturating_sub(kept.bytes);

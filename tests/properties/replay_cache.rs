@@ -1,10 +1,11 @@
 //! Copies of responses at the edge: who is given one, and when it is gone.
 
 use once::fingerprint::{Canonical, Fingerprint};
-use once::id::{Owner, RequestId};
+use once::id::{ObjectId, Owner, RequestId};
 use once::key::{IdempotencyKey, KeyHash};
 use once::record::StoredResponse;
-use paid_once::replay_cache::{Final, LASTS_MAX_MS, ReplayCache, Verbatim};
+use paid_once::replay_cache::requests::{REQUESTS_MAX, Requests};
+use paid_once::replay_cache::{Final, LASTS_MAX_MS, ReplayCache};
 
 use crate::support::NOW_MS;
 
@@ -26,34 +27,20 @@ fn copy(body_len: usize) -> Final {
     Final {
         owner: owner("a"),
         fingerprint: fingerprint("{}"),
+        object: ObjectId::from_bytes([7; 32]),
         response: StoredResponse { status: 201, headers: Vec::new(), body: vec![b'x'; body_len] },
         original_request: RequestId("req_1".into()),
         took_money: true,
     }
 }
 
-fn verbatim(head: &str, body: &str, answer: u32) -> Verbatim<u32> {
-    Verbatim { head: head.to_owned(), body: body.into(), answer, answer_bytes: 100 }
-}
-
-/// One with a copy, and the request that it answered.
-fn remembering() -> ReplayCache<u32> {
-    let mut cache = cache();
-    cache.remember(&key(1), verbatim("head", "body", 1));
-    cache
-}
-
-fn recalled(cache: &mut ReplayCache<u32>, head: &str, body: &str, now_ms: u64) -> Option<u32> {
-    cache.recall(head, body.as_bytes(), now_ms).map(|(answer, _)| *answer)
-}
-
-fn cache() -> ReplayCache<u32> {
+fn cache() -> ReplayCache {
     let mut cache = ReplayCache::default();
     cache.keep(&key(1), copy(10), UNTIL_MS, NOW_MS);
     cache
 }
 
-fn is_found(cache: &mut ReplayCache<u32>, number: usize, now_ms: u64) -> bool {
+fn is_found(cache: &mut ReplayCache, number: usize, now_ms: u64) -> bool {
     cache.find(&owner("a"), &key(number), &fingerprint("{}"), now_ms).is_some()
 }
 
@@ -112,72 +99,49 @@ fn its_memory_is_bounded_and_the_least_used_go_first() {
     assert!(!is_found(&mut cache, 200, NOW_MS), "what is long is not kept");
 }
 
-#[test]
-fn the_very_same_request_is_recalled_and_no_other() {
-    let mut cache = remembering();
-    assert_eq!(cache.recall("head", b"body", NOW_MS), Some((&1, &copy(10))));
-    assert!(cache.is_any_remembered() && cache.knows("head") && !cache.knows("heads"));
-    for (head, body) in [("heads", "body"), ("head", "bodies"), ("head", ""), ("", "body")] {
-        assert_eq!(recalled(&mut cache, head, body, NOW_MS), None, "{head} {body}");
-    }
+/// One request is remembered.
+fn remembering() -> Requests<u32> {
+    let mut requests = Requests::default();
+    requests.remember("head", b"body", 1);
+    requests
 }
 
 #[test]
-fn a_request_is_remembered_as_long_as_its_copy_and_no_longer() {
-    let mut cache = remembering();
-    assert_eq!(recalled(&mut cache, "head", "body", UNTIL_MS - 1), Some(1));
-    assert_eq!(recalled(&mut cache, "head", "body", UNTIL_MS), None);
-    assert!(!cache.knows("head") && !cache.is_any_remembered());
-    let mut cache = remembering();
-    cache.forget(&key(1), NOW_MS + LASTS_MAX_MS);
-    assert_eq!(recalled(&mut cache, "head", "body", NOW_MS), None);
-    assert!(!cache.knows("head"));
-    cache.remember(&key(1), verbatim("head", "body", 1));
-    cache.remember(&key(2), verbatim("head", "body", 1));
-    assert!(!cache.knows("head"), "there is no copy");
-    // Another copy under the key is not what it was made of.
-    let mut cache = remembering();
-    cache.keep(&key(1), copy(20), UNTIL_MS, NOW_MS);
-    assert_eq!(recalled(&mut cache, "head", "body", NOW_MS), None);
+fn what_was_read_in_the_very_same_request_is_recalled_and_in_no_other() {
+    let mut requests = remembering();
+    assert_eq!(requests.recall("head", b"body"), Some(1));
+    assert!(!requests.is_empty() && requests.knows("head") && !requests.knows("heads"));
+    for (head, body) in [("heads", "body"), ("head", "bodies"), ("head", ""), ("", "body"), ("headb", "ody")]
+    {
+        assert_eq!(requests.recall(head, body.as_bytes()), None, "{head} {body}");
+    }
+    assert!(Requests::<u32>::default().is_empty());
 }
 
 #[test]
-fn one_request_a_key_is_remembered_and_one_a_head() {
-    let mut cache = remembering();
-    cache.remember(&key(1), verbatim("another head", "body", 2));
-    assert_eq!(recalled(&mut cache, "head", "body", NOW_MS), None);
-    assert_eq!(recalled(&mut cache, "another head", "body", NOW_MS), Some(2));
-    // The keys of these stand in their bodies.
-    cache.keep(&key(2), copy(10), UNTIL_MS, NOW_MS);
-    cache.remember(&key(2), verbatim("another head", "another body", 3));
-    assert_eq!(recalled(&mut cache, "another head", "body", NOW_MS), None);
-    assert_eq!(recalled(&mut cache, "another head", "another body", NOW_MS), Some(3));
-    cache.forget(&key(1), NOW_MS + LASTS_MAX_MS);
-    assert_eq!(recalled(&mut cache, "another head", "another body", NOW_MS), Some(3));
+fn one_request_a_head_is_remembered() {
+    let mut requests = remembering();
+    requests.remember("head", b"another body", 2);
+    assert_eq!(requests.recall("head", b"body"), None);
+    assert_eq!(requests.recall("head", b"another body"), Some(2));
+    assert_eq!((requests.last_of("head"), requests.last_of("heads")), (Some(2), None));
 }
 
 #[test]
-fn requests_take_part_in_the_bound_and_what_is_recalled_was_used() {
-    let mut cache = remembering();
-    for number in 2..200 {
-        cache.keep(&key(number), copy(10), UNTIL_MS, NOW_MS);
-        cache.remember(
-            &key(number),
-            Verbatim { answer_bytes: 60_000, ..verbatim(&format!("{number}"), "", 0) },
-        );
-        assert_eq!(recalled(&mut cache, "head", "body", NOW_MS), Some(1));
+fn so_many_requests_are_remembered_and_those_that_come_again_stay() {
+    let mut requests = remembering();
+    for number in 0..REQUESTS_MAX * 5 {
+        requests.remember(&number.to_string(), b"", 2);
+        if number % (REQUESTS_MAX / 2) == 0 {
+            assert_eq!(requests.recall("head", b"body"), Some(1), "{number}");
+        }
     }
-    let known = (2..200).filter(|number| cache.knows(&number.to_string())).count();
-    assert!((60..70).contains(&known), "{known}");
-    let kept = (2..200).filter(|number| is_found(&mut cache, *number, NOW_MS)).count();
-    assert_eq!(kept, known, "each goes with its copy");
-    // What is forgotten gives its room back.
-    for number in (2..200).rev() {
-        cache.forget(&key(number), NOW_MS + 1);
+    let known = (0..REQUESTS_MAX * 5).filter(|number| requests.knows(&number.to_string())).count();
+    assert!((REQUESTS_MAX..REQUESTS_MAX * 2).contains(&known), "{known}");
+    // What is remembered anew is not found as it was.
+    requests.remember("head", b"body", 3);
+    for number in 0..REQUESTS_MAX {
+        requests.remember(&format!("later {number}"), b"", 2);
     }
-    for number in 200..265 {
-        cache.keep(&key(number), copy(60_000), UNTIL_MS, NOW_MS);
-    }
-    assert_eq!(recalled(&mut cache, "head", "body", NOW_MS), Some(1));
-    assert_eq!((200..265).filter(|number| is_found(&mut cache, *number, NOW_MS)).count(), 65);
+    assert_eq!(requests.recall("head", b"body"), Some(3));
 }

@@ -1,5 +1,5 @@
 // Replays that are answered at the edge, from a copy: the same answer, to the same owner only, and not after it is dropped. The very same request
-// is then answered without being read.
+// is then answered without being read; where there is no copy, by what the object recalls.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -268,8 +268,13 @@ test('a copy does not outlive the response', async (t) => {
   await until('it has expired', async () => (await pay()).status === 409);
 });
 
-test('the very same request is refused once its token is revoked', async (t) => {
-  const vars = { ...on, ACCOUNTS_CACHE_MS: '2000' };
+for (const REPLAY_CACHE_MS of ['60000', '0']) {
+  test(`the very same request is refused once its token is revoked, with ${REPLAY_CACHE_MS} ms of copies`, (t) =>
+    isRefusedOnceRevoked(t, REPLAY_CACHE_MS));
+}
+
+async function isRefusedOnceRevoked(t, REPLAY_CACHE_MS) {
+  const vars = { REPLAY_CACHE_MS, ACCOUNTS_CACHE_MS: '2000' };
   const site = await startSite({ vars, secrets });
   t.after(() => site.close());
   const id = 'a-shop';
@@ -288,7 +293,159 @@ test('the very same request is refused once its token is revoked', async (t) => 
   await site.rows('UPDATE account_tokens SET ends_at_ms = 1 WHERE token_sha256 = ?', hash(token));
   await until('nobody has the token', async () => (await pay()).status === 401);
   const { answer, atEdge } = await watching(site)(() => payWith(another));
-  assert.deepEqual([answer.status, atEdge], [201, true], 'control: the copy is there still');
+  assert.deepEqual(
+    [answer.status, answer.header('idempotent-replayed')],
+    [201, 'true'],
+    'control: another token has it',
+  );
+  assert.equal(atEdge, REPLAY_CACHE_MS !== '0', 'control: the copy is there still');
+}
+
+describe('the very same request without a copy', async () => {
+  const site = await startSite({ vars: { REPLAY_CACHE_MS: '0' }, secrets });
+  const user = account(site);
+  const watched = watching(site);
+  after(() => site.close());
+
+  async function paid(payment = PAYMENT) {
+    const key = freshKey();
+    const again = (headers) => user.pay(payment, key, headers);
+    const first = await again();
+    assert.equal(first.status, 201, first.text);
+    return { key, again, first, id: first.json().id };
+  }
+
+  async function isRecalled(again, first) {
+    const { answer, atEdge, verbatim } = await watched(again);
+    assert.deepEqual([answer.status, answer.bytes], [first.status, first.bytes]);
+    assert.deepEqual([verbatim, atEdge], [true, false]);
+    return answer;
+  }
+
+  test('is answered by its object as if it had been read', async () => {
+    const { key, again, first } = await paid();
+    const recalled = await isRecalled(again, first);
+    // White space says nothing, and makes another request.
+    const spaced = await watched(() => user.pay(JSON.stringify(PAYMENT, null, 1), key));
+    assert.equal(spaced.verbatim, false, 'control: it is read');
+    const asRead = spaced.answer;
+    assert.deepEqual(asRead.bytes, first.bytes);
+    const own = ['request-id', 'server-timing', 'date'];
+    const headers = (of) => [...of.headers].filter(([name]) => !own.includes(name)).sort();
+    assert.deepEqual(headers(recalled), headers(asRead));
+    assert.match(recalled.header('server-timing'), /^total;dur=\d+, object;dur=\d+, provider;dur=0$/);
+    const { timeline } = (await user.key(key)).json();
+    const replays = timeline.filter(({ event }) => event === 'replayed').map(({ detail }) => detail);
+    assert.deepEqual(
+      replays,
+      [recalled, asRead].map((one) => one.header('request-id')),
+    );
+  });
+
+  test('is answered for an operation that runs elsewhere, and for a payment that was declined', async () => {
+    const { id } = await paid();
+    const key = freshKey();
+    const refund = () => user.post(`/payments/${id}/refunds`, { amount: 100 }, key);
+    await isRecalled(refund, await refund());
+    const declined = freshKey();
+    const decline = () => account(site, DECLINED_USER).pay(PAYMENT, declined);
+    const first = await decline();
+    assert.equal(first.status, 402);
+    await isRecalled(decline, first);
+  });
+
+  test('is one of the same account, key and body', async () => {
+    const { key, again, first } = await paid();
+    const mismatch = await watched(() => user.pay({ ...PAYMENT, amount: PAYMENT.amount + 1 }, key));
+    assert.deepEqual(
+      [mismatch.answer.status, mismatch.answer.json().fields, mismatch.verbatim],
+      [422, ['amount'], false],
+    );
+    const other = await watched(() => account(site, DECLINED_USER).pay(PAYMENT, key));
+    assert.deepEqual([other.answer.status, other.verbatim], [402, false]);
+    await isRecalled(again, first);
+  });
+
+  test('is read where its key was forgotten, or the personal data erased', async () => {
+    for (const drop of [
+      ({ key }) => user.forget(key),
+      ({ id }) => site.fetch(`/admin/payments/${id}/erase`, { method: 'POST', headers: operator }),
+    ]) {
+      const payment = await paid();
+      await isRecalled(payment.again, payment.first);
+      assert.ok([200, 204].includes((await drop(payment)).status));
+      const { answer, verbatim } = await watched(payment.again);
+      assert.deepEqual([refusal(answer), verbatim], [EXPIRED, false]);
+    }
+  });
+
+  test('is found again after its object and a new release have begun anew', async () => {
+    const { again, first } = await paid();
+    await isRecalled(again, first);
+    await site.deploy(demoWorkers({ vars: { REPLAY_CACHE_MS: '0', KEYS_MAX: '100' }, secrets }));
+    const { answer, verbatim } = await watched(again);
+    assert.deepEqual([answer.bytes, verbatim], [first.bytes, false]);
+    await isRecalled(again, first);
+  });
+});
+
+test('the very same request is told what its object says at that time', async (t) => {
+  const vars = { REPLAY_CACHE_MS: '0', RETENTION_MS: '3000' };
+  const site = await startSite({ vars, secrets });
+  t.after(() => site.close());
+  const key = freshKey();
+  const pay = () => account(site).pay(PAYMENT, key);
+  assert.equal((await pay()).status, 201);
+  const { answer, verbatim } = await watching(site)(pay);
+  assert.ok(verbatim && answer.status === 201, 'control: it is recalled');
+  await until('it has expired', async () => (await pay()).status === 409);
+});
+
+/** What comes of a question to recall on its way to the object, and whether it recalls it then. */
+const CHANGES = [
+  ['', true],
+  ["asked.owner = { account: 'somebody else' };"],
+  ['asked.owner = { session: asked.owner.account };'],
+  ["asked.key_hash = asked.key_hash.replace(/.$/, (last) => (last === '0' ? '1' : '0'));"],
+  ["asked.fingerprint += '0';"],
+  ['asked.version += 1;'],
+  ["asked.version = 'what is this';"],
+  ['throw new Error(\'The RPC receiver does not implement the method "recall".\');'],
+  ['return undefined;'],
+  ["return '201';"],
+  // The control: one that tells again what is not there any more would be noticed.
+  ['if (this.told) return this.told;', true, 201],
+];
+
+/** The payment's description says which change it is. */
+const CHANGED = `
+  ask(question) {
+    this.change ??= /change (\\d+)/.exec(question)?.[1];
+    return this.#newest.ask(question);
+  }
+  async recall(question, id) {
+    const asked = JSON.parse(question);
+    switch (this.change) {
+      ${CHANGES.map(([change], number) => `case '${number}': { ${change} break; }`).join('\n      ')}
+    }
+    return (this.told = await this.#newest.recall(JSON.stringify(asked), id));
+  }
+`;
+
+test('an object judges by itself what it recalls, and what it does not is read', async (t) => {
+  const site = await startWithObjectsOfBefore(CHANGED, { vars: { REPLAY_CACHE_MS: '0' }, secrets });
+  t.after(() => site.close());
+  const user = account(site);
+  for (const [number, [change, isRecalled = false, afterwards = 409]] of CHANGES.entries()) {
+    const key = freshKey();
+    const pay = () => user.pay({ ...PAYMENT, description: `change ${number}` }, key);
+    const first = await pay();
+    const { answer, verbatim } = await watching(site)(pay);
+    assert.deepEqual([answer.status, answer.bytes], [201, first.bytes], change);
+    assert.deepEqual([answer.header('idempotent-replayed'), verbatim], ['true', isRecalled], change);
+    assert.equal((await user.forget(key)).status, 204);
+    assert.equal((await pay()).status, afterwards, change);
+  }
 });
 
 test('whatever header the edge reads is one that finds the very same request, or needs not be', () => {

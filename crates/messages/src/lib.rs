@@ -11,6 +11,7 @@ pub mod message;
 pub mod operations;
 pub mod placement;
 pub mod queue;
+pub mod recall;
 pub mod settlement;
 pub mod snapshot;
 pub mod source;

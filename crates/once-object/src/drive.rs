@@ -8,13 +8,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use once::alarm::{Forgotten, forget};
-use once::begin::{Begin, Command, KeyRoute, begin, bind, decided};
+use once::begin::{Begin, Command, KeyRoute, begin, bind, decided, ended};
 use once::context::Bug;
+use once::fingerprint::Fingerprint;
 use once::id::{ObjectId, Owner, RequestId};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
 use once::outbox;
-use once::record::FencingToken;
+use once::record::{FencingToken, Finished, KeyRecord};
 use once::run::{Action, Event, Run, RunEnd};
 use once::step::StepError;
 use worker::Delay;
@@ -83,6 +84,27 @@ impl<H: Host> Object<H> {
             Begin::NotOwner => ExecuteResult::NotOwner,
             Begin::Refused(refusal) => ExecuteResult::Refused(refusal),
         })
+    }
+
+    /// What a request is answered under a key that has ended, if it is the one for which the key stands: the same as [`Self::execute`] would say,
+    /// and counted like it, without waiting for anything. The rows that say so are given to `read`. `None` for whatever else it is: then it is to be
+    /// executed.
+    ///
+    /// # Errors
+    /// Where the storage fails.
+    pub fn recall<T>(
+        &self,
+        asked: (&Owner, &KeyHash, &Fingerprint),
+        request: &RequestId,
+        read: impl FnOnce(&ObjectState<H::Flow>, &KeyRecord<H::Flow>, &Finished) -> Option<T>,
+    ) -> Result<Option<T>, Bug> {
+        let Some(state) = self.store.read()? else { return Ok(None) };
+        let ctx = self.context();
+        let Some((key, finished)) = ended(&state, asked, ctx.now_ms) else { return Ok(None) };
+        let Some(said) = read(&state, key, finished) else { return Ok(None) };
+        self.store.ensure_alarm(&state, &ctx)?;
+        self.count_replay(key.key_id, request);
+        Ok(Some(said))
     }
 
     /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a time, or

@@ -22,7 +22,8 @@ use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use super::object_state::ObjectState;
 use super::record::{
-    Binding, Channel, FencingToken, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint, StoredResponse,
+    Binding, Channel, FencingToken, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint,
+    StoredResponse,
 };
 use super::trace::TraceContext;
 
@@ -140,6 +141,14 @@ pub fn decided<F: Flow>(
     me: &InstanceId,
     ctx: &Context<F::Settings>,
 ) -> Option<Begin<F>> {
+    let asked = (&command.owner, &command.key_hash, &command.fingerprint);
+    if let Some((key, finished)) = ended(object_state, asked, ctx.now_ms) {
+        return Some(Begin::Replay {
+            key_id: key.key_id,
+            response: finished.response.clone(),
+            original_request: key.original_request.clone(),
+        });
+    }
     let key = object_state.key_of(&command.key_hash)?;
     if key.owner != command.owner {
         return Some(Begin::NotOwner);
@@ -149,13 +158,7 @@ pub fn decided<F: Flow>(
     }
     match &key.lifecycle {
         // The alarm that drops the response may be late.
-        Lifecycle::Finished(finished) if ctx.now_ms >= finished.expires_at_ms => Some(Begin::Expired),
-        Lifecycle::Finished(finished) => Some(Begin::Replay {
-            key_id: key.key_id,
-            response: finished.response.clone(),
-            original_request: key.original_request.clone(),
-        }),
-        Lifecycle::Expired(_) => Some(Begin::Expired),
+        Lifecycle::Finished(_) | Lifecycle::Expired(_) => Some(Begin::Expired),
         Lifecycle::Open(open) => match &open.lease {
             Some(lease) if lease.holder == *me && ctx.now_ms < lease.until_ms => {
                 Some(Begin::InProgress { key_id: key.key_id, lease_left_ms: lease.until_ms - ctx.now_ms })
@@ -164,6 +167,18 @@ pub fn decided<F: Flow>(
             None => pending(object_state, key.key_id, ctx),
         },
     }
+}
+
+/// The key of a request, and its response, where that is stored: what [`decided`] calls a replay. `None` for whatever else it is.
+pub fn ended<'a, F: Flow>(
+    object_state: &'a ObjectState<F>,
+    (owner, key_hash, fingerprint): (&Owner, &KeyHash, &Fingerprint),
+    now_ms: u64,
+) -> Option<(&'a KeyRecord<F>, &'a Finished)> {
+    let key = object_state.key_of(key_hash)?;
+    let Lifecycle::Finished(finished) = &key.lifecycle else { return None };
+    let is_good = key.owner == *owner && key.fingerprint == *fingerprint && now_ms < finished.expires_at_ms;
+    is_good.then_some((key, finished))
 }
 
 /// A run that could do nothing but wait for the provider, longer than its client would, is not worth an attempt: the
