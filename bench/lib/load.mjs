@@ -7,6 +7,8 @@ import { Client } from 'undici';
 import { TOKEN } from './sites.mjs';
 
 const body = JSON.stringify({ amount: 2500, currency: 'usd' });
+/** They say the same, in as many bytes, and are not the same: each has to be read after the other. */
+const alike = [body.replace(':', ': '), body.replace(',', ', ')];
 const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' };
 
 /** The clients of a site. `paid` has what was answered first, by key. */
@@ -37,11 +39,13 @@ export function clients(origin, paid = new Map()) {
     if (answer.status !== 201 || answer.isReplay) throw new Error(`not a new payment: ${describe(answer)}`);
     paid.set(key, answer.bytes);
   };
-  const replayOf = (keys) => {
+  const replayOf = (keys, isRead) => {
     let next = 0;
     return async (client) => {
-      const key = keys[next++ % keys.length];
-      const answer = await pay(client, key);
+      const key = keys[next % keys.length];
+      const sent = isRead ? alike[Math.floor(next / keys.length) % 2] : body;
+      next += 1;
+      const answer = await pay(client, key, sent);
       if (answer.status !== 201 || !answer.isReplay || !answer.bytes.equals(paid.get(key)))
         throw new Error(`not a replay of ${paid.get(key)}: ${describe(answer)}`);
     };
@@ -54,7 +58,9 @@ export function clients(origin, paid = new Map()) {
   return {
     paid,
     firstPayments: (count, ms) => send(count, until(ms), first),
-    replays: (count, ms, keys) => send(count, until(ms), replayOf(keys)),
+    replays: (count, ms, keys) => send(count, until(ms), replayOf(keys, false)),
+    /** None of them is the very same request as the one before under its key. */
+    replaysRead: (count, ms, keys) => send(count, until(ms), replayOf(keys, true)),
     /** So many new payments. */
     fill: (count, payments) => send(count, (begun) => begun >= payments, first),
     get: (path) => exchange(connection(0), { method: 'GET', path }),
@@ -65,12 +71,12 @@ export function clients(origin, paid = new Map()) {
 
 const describe = ({ status, isReplay, bytes }) => `${status}${isReplay ? ', a replay' : ''}, ${bytes}`;
 
-const pay = (client, key) =>
+const pay = (client, key, sent = body) =>
   exchange(client, {
     method: 'POST',
     path: '/payments',
     headers: { ...headers, 'idempotency-key': key },
-    body,
+    body: sent,
   });
 
 function exchange(client, request) {

@@ -9,6 +9,8 @@ const AWAKE = 100;
 const scenarios = [
   { name: 'replay', at: 1, run: (load, ms) => load.replays(1, ms, awake(load)) },
   { name: 'replay', at: 32, run: (load, ms) => load.replays(32, ms, awake(load)) },
+  { name: 'replay, read', at: 1, run: (load, ms) => load.replaysRead(1, ms, awake(load)) },
+  { name: 'replay, read', at: 32, run: (load, ms) => load.replaysRead(32, ms, awake(load)) },
   { name: 'first payment', at: 1, run: (load, ms) => load.firstPayments(1, ms) },
   { name: 'first payment', at: 32, run: (load, ms) => load.firstPayments(32, ms) },
 ];
