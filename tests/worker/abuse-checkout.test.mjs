@@ -7,7 +7,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { SIGNING_KEY, startSite } from './support/harness.mjs';
+import { SIGNING_KEY, shareSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
@@ -49,7 +49,7 @@ function shop(site) {
 }
 
 describe('whoever knows a payment’s id', async () => {
-  const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
+  const site = await shareSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
   before(() => readDocument(site));
   after(() => site.close());
   afterEach(() => site.simulator.calm());
@@ -233,7 +233,7 @@ describe('whoever has one link', () => {
   });
 
   describe('gives up the try of somebody else', async () => {
-    const site = await startSite();
+    const site = await shareSite();
     before(() => readDocument(site));
     after(() => site.close());
     const { newOrder, pay } = shop(site);
@@ -267,10 +267,10 @@ describe('whoever has one link', () => {
 
 describe('whoever tests stolen cards on one order', async () => {
   const TRIES = 5;
-  const site = await startSite({ vars: { ORDER_TRIES_MAX: String(TRIES), ORDER_TRY_PAUSE_MS: '1' } });
+  const site = await shareSite({ vars: { ORDER_TRIES_MAX: String(TRIES), ORDER_TRY_PAUSE_MS: '1' } });
   before(() => readDocument(site));
-  const slow = await startSite();
-  const lax = await startSite({ vars: { ORDER_TRIES_MAX: '1000', ORDER_TRY_PAUSE_MS: '0' } });
+  const slow = await shareSite();
+  const lax = await shareSite({ vars: { ORDER_TRIES_MAX: '1000', ORDER_TRY_PAUSE_MS: '0' } });
   after(() => Promise.all([site, slow, lax].map((one) => one.close())));
   const ENOUGH = 'This order cannot be paid here any more';
   const charges = async (at) => (await at.simulator.ledger()).charges.length;
@@ -345,9 +345,9 @@ describe('whoever tests stolen cards on one order', async () => {
 
 describe('whoever moves one payment again and again', async () => {
   const KEYS = 8;
-  const site = await startSite({ vars: { KEYS_MAX: String(KEYS) } });
+  const site = await shareSite({ vars: { KEYS_MAX: String(KEYS) } });
   before(() => readDocument(site));
-  const lax = await startSite();
+  const lax = await shareSite();
   after(() => Promise.all([site, lax].map((one) => one.close())));
   /** So many refunds of one cent; gives the last answer. */
   async function refundOften(at, times) {
@@ -377,7 +377,7 @@ describe('whoever moves one payment again and again', async () => {
 });
 
 describe('whoever keeps an old link', async () => {
-  const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
+  const site = await shareSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
   before(() => readDocument(site));
   after(() => site.close());
   const { merchant, newOrder, pay, follow, order } = shop(site);
