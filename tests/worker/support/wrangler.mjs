@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { createRequire, enableCompileCache, registerHooks } from 'node:module';
+import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 // What wrangler has for people who look at a Worker: a page of everything stored, and a trace of each request, kept in a database. Both cost each
@@ -35,4 +36,56 @@ registerHooks({
   },
 });
 
-export const { createTestHarness, unstable_readConfig: readConfig } = require('wrangler');
+const wrangler = require('wrangler');
+
+/**
+ * In the place of wrangler's proxy, which is a workerd of its own before that of the Workers: an address that stays when they are replaced. It hands
+ * on bytes, and knows nothing of what they say.
+ */
+class Address {
+  ready = Promise.withResolvers();
+  #server;
+  #port;
+  #open = new Set();
+
+  onConfigUpdate() {}
+  onBundleStart() {}
+  onReloadStart() {}
+
+  onReloadComplete({ proxyData: { userWorkerUrl } }) {
+    this.#port = Number(userWorkerUrl.port);
+    if (this.#server) return;
+    this.#server = createServer({ allowHalfOpen: true }, (client) => this.#handOn(client));
+    this.#server.listen(0, '127.0.0.1', () =>
+      this.ready.resolve({ url: new URL(`http://127.0.0.1:${this.#server.address().port}`) }),
+    );
+  }
+
+  #handOn(client) {
+    const runtime = connect({ port: this.#port, host: '127.0.0.1', allowHalfOpen: true });
+    client.pipe(runtime).pipe(client);
+    for (const [one, other] of [
+      [client, runtime],
+      [runtime, client],
+    ]) {
+      this.#open.add(one);
+      one.setNoDelay();
+      one.on('error', () => other.destroy());
+      one.on('close', () => this.#open.delete(one));
+    }
+  }
+
+  async teardown() {
+    this.#server?.close();
+    for (const socket of this.#open) socket.destroy();
+  }
+}
+
+const { unstable_DevEnv: DevEnv } = wrangler;
+wrangler.unstable_DevEnv = class extends DevEnv {
+  constructor(options) {
+    super({ proxyFactory: () => new Address(), ...options });
+  }
+};
+
+export const { createTestHarness, unstable_readConfig: readConfig } = wrangler;
