@@ -63,7 +63,10 @@ export const suites = () => [
   ...[...workspaces, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
     cargoCheck('format', worker, ['fmt', '--all', '--check', '--', '--color', 'never']),
   ),
-  check('check: format of scripts, tests and pages', ['prettier', '--check', '--log-level', 'warn', '.']),
+  check('check: format of scripts, tests and pages', [
+    ...['prettier', '--check', '--log-level', 'warn', '.'],
+    ...['--cache', '--cache-strategy', 'content', '--cache-location', '.wrangler/prettier'],
+  ]),
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
   check('check: licences, hashes and bill of materials', ['node', 'scripts/test/supply-chain.mjs']),
   check('check: tidy (modules, lengths, names, documents)', ['node', 'scripts/test/tidy.mjs']),
