@@ -79,12 +79,21 @@ pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::LazyLock;
+
     use rusqlite::Connection;
 
     use super::*;
 
-    /// The read model, as its migrations make it.
+    /// The read model, as its migrations make it: once, and then its bytes, because SQLite takes longer to read so much SQL than for most tests.
     pub(in crate::tasks) fn read_model() -> Connection {
+        static MIGRATED: LazyLock<Vec<u8>> = LazyLock::new(|| migrated().serialize("main").unwrap().to_vec());
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.deserialize_read_exact("main", MIGRATED.as_slice(), MIGRATED.len(), false).unwrap();
+        connection
+    }
+
+    fn migrated() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
         let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
