@@ -8,7 +8,7 @@ use super::chart::{self, Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
 use super::gate;
-use super::plot_queries::{self, Ended, Took};
+use super::plot_queries::{self, Ended, Plots, Took};
 use super::queries;
 use super::route::{OperatorAction, Target};
 use super::status::OUTCOMES;
@@ -31,16 +31,15 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, model, now_ms) = (&desk.app.env, &desk.app.model, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let window = range.window(now_ms);
-    let (ended, latency, lag, runs, reading, lists, stopped) = try_join!(
-        plot_queries::ended(model, &window),
-        plot_queries::latency(model, &window),
-        plot_queries::job_lag(model, &window),
+    let (plots, runs, reading, lists, stopped) = try_join!(
+        plot_queries::plots(model, &window),
         queries::runs(env),
         desk.app.counts(),
         lag::lag(env, now_ms),
         gate::stopped_since(env, window.start_ms),
     )
     .map_err(unreadable)?;
+    let Plots { ended, latency, job_lag } = plots;
     let saved: i64 = reading.counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
     let waiting = desk.waiting(Scope::All).await?;
     let chrome = desk.chrome("/admin").await?;
@@ -156,7 +155,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         window,
         ("lag", "Time to the end of a job"),
         "Receipts and messages: from the commit that stages them to their end.",
-        &lag,
+        &job_lag,
     ));
     chart::fit(&mut plots);
     let charts = plots.into_iter().map(drawn).collect();

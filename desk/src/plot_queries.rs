@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::try_join;
 use serde::Deserialize;
 use worker::Result;
 
 use super::status::OUTCOMES;
 use super::time_window::TimeWindow;
+use runtime::db::Statement;
 use runtime::places::ReadModel;
 
 /// Payments of one bucket that ended alike.
@@ -20,27 +22,57 @@ pub(super) struct Ended {
     pub(super) minor: u64,
 }
 
-pub(super) async fn ended(model: &ReadModel, window: &TimeWindow) -> Result<Vec<Ended>> {
+/// What the plots show.
+pub(super) struct Plots {
+    pub(super) ended: Vec<Ended>,
+    /// From the first request of a key to its response.
+    pub(super) latency: Vec<Took>,
+    /// From the commit that staged a job to its end.
+    pub(super) job_lag: Vec<Took>,
+}
+
+/// Asks D1, or the newest places of many.
+pub(super) async fn plots(model: &ReadModel, window: &TimeWindow) -> Result<Plots> {
+    let (ended, [latency, job_lag]) = (ended(window), durations(window));
+    if model.is_many().await? {
+        let statements =
+            [ended, latency.in_many(window), job_lag.in_many(window)].map(|sql| Statement::new(&sql, vec![]));
+        let [ended, latency, job_lag] = model.rows_of_each(statements).await?;
+        let (latency, job_lag) = (took_in_many(latency.read()?), took_in_many(job_lag.read()?));
+        return Ok(Plots { ended: added(ended.read()?), latency, job_lag });
+    }
+    let d1 = model.d1()?;
+    let (latency, job_lag) = (latency.in_one(window), job_lag.in_one(window));
+    let (ended, latency, job_lag) =
+        try_join!(d1.rows(&ended, vec![]), d1.rows(&latency, vec![]), d1.rows(&job_lag, vec![]))?;
+    Ok(Plots { ended: added(ended), latency, job_lag })
+}
+
+fn ended(window: &TimeWindow) -> String {
     let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
     let cases: String = OUTCOMES
         .iter()
         .map(|outcome| format!("WHEN status IN ({}) THEN '{}' ", outcome.sql(), outcome.name))
         .collect();
-    let sql = format!(
+    format!(
         "SELECT (created_at_ms - {start_ms}) / {bucket_ms} AS bucket, outcome, currency, count(*) AS number, sum(minor) AS minor
          FROM (
             SELECT created_at_ms, currency, captured_minor AS minor, CASE {cases}ELSE 'undecided' END AS outcome
             FROM payments WHERE created_at_ms >= {start_ms})
          GROUP BY bucket, outcome, currency"
-    );
+    )
+}
+
+/// Those of all places together.
+fn added(rows: Vec<Ended>) -> Vec<Ended> {
     let mut sums: BTreeMap<(usize, String, String), (u64, u64)> = BTreeMap::new();
-    for Ended { bucket, outcome, currency, number, minor } in model.rows(&sql, vec![]).await? {
+    for Ended { bucket, outcome, currency, number, minor } in rows {
         let sum = sums.entry((bucket, outcome, currency)).or_default();
         *sum = (sum.0 + number, sum.1 + minor);
     }
     let ended =
         |((bucket, outcome, currency), (number, minor))| Ended { bucket, outcome, currency, number, minor };
-    Ok(sums.into_iter().map(ended).collect())
+    sums.into_iter().map(ended).collect()
 }
 
 /// How long something took in one bucket: half were faster than `p50`, all but a twentieth than `p95`.
@@ -51,72 +83,71 @@ pub(super) struct Took {
     pub(super) p95: u64,
 }
 
-/// From the first request of a key to its response.
-pub(super) async fn latency(model: &ReadModel, window: &TimeWindow) -> Result<Vec<Took>> {
-    took(model, window, "created_at_ms", "finished_at_ms", "key_list WHERE finished_at_ms IS NOT NULL").await
-}
-
 /// How long before a job was staged its `near_at_ms` is at most, in ms.
 const NEAR_MS: u64 = 3_600_000;
 
-/// From the commit that staged a job to its end.
-pub(super) async fn job_lag(model: &ReadModel, window: &TimeWindow) -> Result<Vec<Took>> {
-    // The second condition has an index, and follows from the others.
-    let near_ms = window.start_ms.saturating_sub(NEAR_MS);
-    let source = format!("job_list WHERE state = 'done' AND near_at_ms >= {near_ms}");
-    took(model, window, "staged_at_ms", "updated_at_ms", &source).await
+/// What takes a time, as SQL.
+struct Duration {
+    from: &'static str,
+    to: &'static str,
+    source: String,
 }
 
-async fn took(
-    model: &ReadModel,
-    window: &TimeWindow,
-    from: &str,
-    to: &str,
-    source: &str,
-) -> Result<Vec<Took>> {
-    if model.is_many().await? {
-        return took_in_many(model, window, from, to, source).await;
-    }
-    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
-    let sql = format!(
-        "WITH each AS (SELECT ({from} - {start_ms}) / {bucket_ms} AS bucket, max({to} - {from}, 0) AS ms FROM {source} AND {from} >= {start_ms}),
+/// The latency of keys, and the lag of jobs.
+fn durations(window: &TimeWindow) -> [Duration; 2] {
+    // The second condition has an index, and follows from the others.
+    let near_ms = window.start_ms.saturating_sub(NEAR_MS);
+    let keys = "key_list WHERE finished_at_ms IS NOT NULL".to_owned();
+    let jobs = format!("job_list WHERE state = 'done' AND near_at_ms >= {near_ms}");
+    [
+        Duration { from: "created_at_ms", to: "finished_at_ms", source: keys },
+        Duration { from: "staged_at_ms", to: "updated_at_ms", source: jobs },
+    ]
+}
+
+/// How often something took about so long in a bucket.
+#[derive(Deserialize)]
+struct Counted {
+    bucket: usize,
+    about_ms: u64,
+    number: u64,
+}
+
+impl Duration {
+    fn in_one(&self, window: &TimeWindow) -> String {
+        let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
+        let Self { from, to, source } = self;
+        format!(
+            "WITH each AS (SELECT ({from} - {start_ms}) / {bucket_ms} AS bucket, max({to} - {from}, 0) AS ms FROM {source} AND {from} >= {start_ms}),
             ranked AS (SELECT bucket, ms, row_number() OVER (PARTITION BY bucket ORDER BY ms) AS rank,
                 count(*) OVER (PARTITION BY bucket) AS number FROM each)
          SELECT bucket, max(CASE WHEN rank = (number + 1) / 2 THEN ms END) AS p50,
             max(CASE WHEN rank = (number * 95 + 99) / 100 THEN ms END) AS p95
          FROM ranked GROUP BY bucket"
-    );
-    model.d1()?.rows(&sql, vec![]).await
-}
-
-/// The same of many places: each counts how often what was taken how long, to two digits. So what comes of it is right to within a tenth.
-async fn took_in_many(
-    model: &ReadModel,
-    window: &TimeWindow,
-    from: &str,
-    to: &str,
-    source: &str,
-) -> Result<Vec<Took>> {
-    #[derive(Deserialize)]
-    struct Counted {
-        bucket: usize,
-        about_ms: u64,
-        number: u64,
+        )
     }
-    let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
-    let digits: String = (1..12)
-        .map(|power| {
-            let (below, step) = (10_u64.pow(power + 1), 10_u64.pow(power - 1));
-            format!("WHEN ms < {below} THEN ms / {step} * {step} ")
-        })
-        .collect();
-    let sql = format!(
-        "SELECT bucket, CASE {digits}ELSE ms END AS about_ms, count(*) AS number FROM (
+
+    /// The same of many places: each counts how often what was taken how long, to two digits. So what comes of it is right to within a tenth.
+    fn in_many(&self, window: &TimeWindow) -> String {
+        let (start_ms, bucket_ms) = (window.start_ms, window.bucket_ms);
+        let Self { from, to, source } = self;
+        let digits: String = (1..12)
+            .map(|power| {
+                let (below, step) = (10_u64.pow(power + 1), 10_u64.pow(power - 1));
+                format!("WHEN ms < {below} THEN ms / {step} * {step} ")
+            })
+            .collect();
+        format!(
+            "SELECT bucket, CASE {digits}ELSE ms END AS about_ms, count(*) AS number FROM (
             SELECT ({from} - {start_ms}) / {bucket_ms} AS bucket, max({to} - {from}, 0) AS ms FROM {source} AND {from} >= {start_ms})
          GROUP BY bucket, about_ms"
-    );
+        )
+    }
+}
+
+fn took_in_many(rows: Vec<Counted>) -> Vec<Took> {
     let mut buckets: BTreeMap<usize, BTreeMap<u64, u64>> = BTreeMap::new();
-    for Counted { bucket, about_ms, number } in model.rows(&sql, vec![]).await? {
+    for Counted { bucket, about_ms, number } in rows {
         *buckets.entry(bucket).or_default().entry(about_ms).or_default() += number;
     }
     let took = |(bucket, counts): (usize, BTreeMap<u64, u64>)| {
@@ -131,5 +162,5 @@ async fn took_in_many(
         };
         Took { bucket, p50: ranked(all.div_ceil(2)), p95: ranked((all * 95).div_ceil(100)) }
     };
-    Ok(buckets.into_iter().map(took).collect())
+    buckets.into_iter().map(took).collect()
 }

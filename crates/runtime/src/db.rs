@@ -93,6 +93,11 @@ impl Db {
         Ok((results.into_iter().map(|(changes, _)| changes).collect(), rows))
     }
 
+    /// Runs all of them, or none. Gives the rows of each.
+    pub(crate) async fn rows_of_each(&self, statements: Vec<Statement>) -> Result<Vec<RawRows>> {
+        Ok(self.results(statements).await?.into_iter().map(|(_, rows)| rows).collect())
+    }
+
     /// Runs all of them, or none. Gives of each how many rows it changed, and its own.
     async fn results(&self, statements: Vec<Statement>) -> Result<Vec<(usize, RawRows)>> {
         match &self.0 {

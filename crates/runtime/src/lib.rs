@@ -23,6 +23,7 @@ pub mod row_cache;
 pub mod serve;
 pub mod shard;
 pub mod statement;
+pub mod sums;
 pub mod trace;
 
 /// The time, in ms since the epoch.

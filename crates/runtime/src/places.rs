@@ -256,9 +256,14 @@ impl ReadModel {
 
     /// These shards, as many as may be asked beside D1: where there are more, something may be missing.
     pub(crate) fn bounded(&self, names: impl Iterator<Item = ShardName>) -> Vec<Db> {
-        let mut shards: Vec<Db> = names.take(PLACES_MAX).map(|name| shard(&self.env, &name)).collect();
-        self.note_cut(shards.len() >= PLACES_MAX);
-        shards.truncate(PLACES_MAX - 1);
+        self.at_most(PLACES_MAX, names)
+    }
+
+    /// D1 and these shards: so many places at most.
+    pub(crate) fn at_most(&self, places: usize, names: impl Iterator<Item = ShardName>) -> Vec<Db> {
+        let mut shards: Vec<Db> = names.take(places).map(|name| shard(&self.env, &name)).collect();
+        self.note_cut(shards.len() >= places);
+        shards.truncate(places.saturating_sub(1));
         shards
     }
 
