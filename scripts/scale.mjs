@@ -12,7 +12,8 @@ import { endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script } from './lib/say.mjs';
 import { table } from './lib/table.mjs';
 import { dollarsOfMany } from './scale/dollars.mjs';
-import { LARGE_PAYMENTS, PERIODS, ceiling, large, over, parts, small } from './scale/parts.mjs';
+import { LARGE_PAYMENTS, PERIODS, large, small } from './scale/deployment.mjs';
+import { ceiling, over, parts } from './scale/parts.mjs';
 import { played, world } from './scale/world.mjs';
 import { setUp } from './setup.mjs';
 

@@ -2,7 +2,7 @@
 import { ADMIN_TOKEN } from '../../tests/worker/support/abandoned.mjs';
 import { PAGES } from '../../tests/worker/support/desk-pages.mjs';
 import { startSite } from '../../tests/worker/support/harness.mjs';
-import { hash } from '../../scripts/scale/parts.mjs';
+import { hash } from '../../scripts/scale/deployment.mjs';
 import { SHOPS, largeShop, largeShopInShards } from '../../tests/worker/support/large-shop.mjs';
 import { readModel } from '../../tests/worker/support/readmodel.mjs';
 import { shards as ofSite, workersWithShards } from '../../tests/worker/support/shards.mjs';

@@ -1,6 +1,5 @@
 // What each part of a deployment has to do for so many payments a second, against what it may. Pure.
-import { createHash } from 'node:crypto';
-
+import { PERIODS, ofFullest } from './deployment.mjs';
 import { assumed, limits } from './limits.mjs';
 
 const DAY_S = 86_400;
@@ -12,18 +11,12 @@ const PAGE = 100;
 const SETTLEMENT_LINES = 133_000;
 /** Lines that a payment has there: its capture, and a refund or a dispute of one in fifty. */
 const LINES = 1.02;
-/** Shards after which no list asks those of another period: `LIST_SHARDS_MAX` in crates/runtime/src/places.rs. */
-const LIST_PLACES = 500;
+/** Shards after which no list asks those of another period, and no plot more: `LIST_SHARDS_MAX` in crates/runtime/src/places.rs. */
+export const LIST_PLACES = 500;
 /** Places that a task or a count of the desk asks, if it asks them all: `PLACES_MAX` in crates/runtime/src/places.rs. */
 const PLACES = 200;
 /** Places that a run of the import of the bank's acknowledgements asks: `REQUESTS_MAX` in desk/src/tasks/ack_lines.rs. */
 const ACK_PLACES = 1_000;
-/** Periods of the read model's shards, in days, and the most shards that one may have: `Period` in crates/messages/src/placement.rs. */
-export const PERIODS = {
-  month: { days: 31, most: 100 },
-  day: { days: 1, most: 480 },
-  hour: { days: 1 / 24, most: 100 },
-};
 /** Entries that a payment makes in Stripe's lists: two events, a balance transaction, a payment. */
 const ENTRIES = 4;
 /** Accounts beside the deployment's own that a run of the cron compares: `CONNECTED_MAX` in desk/src/tasks/reconcile/mod.rs. */
@@ -46,9 +39,17 @@ export const ROUND_STATEMENTS = 6;
 const ROUND_SHARDS = 1_000;
 /** After how long money that has not moved is late: a round of all shards takes no longer. */
 const ROUND_MAX_MIN = 1_440;
+/** Statements of D1 for entries that are looked for together in shards: as desk/tests/reconcile_day.rs plays it. */
+const BATCH_STATEMENTS = 12;
+/** In how many batches a run looks for the entries of a shop with so many payments a second. */
+const batches = (paymentsPerSecond) =>
+  Math.ceil((paymentsPerSecond * ENTRIES * READ_AGAIN * RUN_S) / LOOKED_FOR) +
+  Math.min(SMALLER, Math.ceil((paymentsPerSecond * ENTRIES * RUN_S) / PAGE));
 /** Statements of D1 in a run of a shop with so many payments a second, for what is new. */
-export const statementsOfPages = (paymentsPerSecond) =>
-  ((paymentsPerSecond * ENTRIES) / PAGE) * RUN_S * PAGE_STATEMENTS;
+export const statementsOfNew = (paymentsPerSecond, shards) =>
+  shards > 0
+    ? batches(paymentsPerSecond) * BATCH_STATEMENTS
+    : ((paymentsPerSecond * ENTRIES) / PAGE) * RUN_S * PAGE_STATEMENTS;
 /** Statements of D1 that the run of a shard takes in which nothing is new: counted by tests/worker/settlement-shards.test.mjs. */
 export const PLACE_STATEMENTS = 4;
 /** One more where payments may be old enough to leave. */
@@ -61,82 +62,10 @@ const HISTORY_BATCHES = 12;
 const HISTORY_BATCHES_OF_ALL = 48;
 /** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
 const PLACES_BEGUN = 1_000;
+/** For how long an isolate goes by the layouts of shards that it has read: `SHARDS_CACHE_MS`. */
+export const LAYOUTS_S = 10;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
 const BATCH = 20;
-
-/**
- * What is deployed: `shops` with a Stripe account each, `queues` for jobs, `shards` of the read model that a period has (0: D1 alone), `by` month,
- * day or hour, over how many of these each shop is spread, how many days a payment stays in the read model, where the counts go, who reads the
- * registry of accounts: each `isolate`, or an `object` of so many for all of them; and who compares the books of a shop: an `object` of its own, or the `cron`
- * those of all. `busy` is how much of its busiest second a mean second of the day has.
- */
-export const small = {
-  busy: 0.1,
-  shops: 1,
-  queues: 1,
-  shards: 0,
-  by: 'month',
-  spread: 1,
-  hotDays: 400,
-  metrics: 'object',
-  metricsShards: 1,
-  metricsIntervalS: 1,
-  accountsCacheS: 10,
-  accountsCache: 'isolate',
-  accountsCacheShards: 1,
-  tasks: 'object',
-};
-
-/** What ten thousand payments a second take, all day: docs/scale.md. */
-export const large = {
-  ...small,
-  busy: 1,
-  shops: 400,
-  queues: 8,
-  shards: 480,
-  by: 'day',
-  spread: 40,
-  hotDays: 90,
-  metrics: 'analytics',
-  accountsCache: 'object',
-  accountsCacheShards: 32,
-};
-export const LARGE_PAYMENTS = 10_000;
-
-/** A number that stands for a name: `hash` in crates/messages/src/placement.rs. */
-export function hash(what, name) {
-  const digest = createHash('sha256');
-  for (const part of ['shard', what, name]) {
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64BE(BigInt(Buffer.byteLength(part)));
-    digest.update(length).update(part);
-  }
-  return digest
-    .digest()
-    .subarray(0, 7)
-    .reduce((number, byte) => number * 256n + BigInt(byte), 0n);
-}
-
-/** So many shops are counted one by one; of more there are about as many in each slot. */
-const COUNTED_MAX = 20_000;
-const hashes = [];
-const fullest = new Map();
-
-/** Which part of all payments the fullest of the slots has, with so many shops of one size, called shop-0, shop-1 and so on. */
-export function ofFullest(shops, slots, spread) {
-  const of = `${shops}/${slots}/${spread}`;
-  if (!fullest.has(of))
-    fullest.set(of, counted(Math.min(shops, COUNTED_MAX), slots, Math.min(spread, slots)));
-  return fullest.get(of);
-}
-
-function counted(shops, slots, spread) {
-  while (hashes.length < shops) hashes.push(hash('owner', `account:shop-${hashes.length}`));
-  const each = new Array(slots).fill(0);
-  for (const owner of hashes.slice(0, shops))
-    for (let slot = 0; slot < spread; slot += 1) each[Number((owner + BigInt(slot)) % BigInt(slots))] += 1;
-  return Math.max(...each) / (shops * spread);
-}
 
 /** The parts, each with its load and its limit in the same unit. `budget` is what a payment was counted to take (bench/budget.json). */
 export function parts(budget, deployment, paymentsPerSecond) {
@@ -178,13 +107,14 @@ export function parts(budget, deployment, paymentsPerSecond) {
     (Math.min(shops, tasks === 'object' ? shops : 1 + SHOPS_A_RUN) *
       (RUN_STATEMENTS + (shards > 0 ? ROUND_STATEMENTS : 0))) /
       RUN_S +
-    pages * PAGE_STATEMENTS;
+    (areApart ? (shops * statementsOfNew(ofShop, shards)) / RUN_S : pages * PAGE_STATEMENTS);
   // Of an object an isolate may learn what it has known for half of the time already; and the object asks D1 once in that half.
   const registry =
     accountsCache === 'object'
       ? { lastsS: accountsCacheS / 2, names: shops * NAMES }
       : { lastsS: accountsCacheS, names: Infinity };
   const looks = NAMES * Math.min(paymentsPerSecond, (isolates * Math.min(shops, 100)) / registry.lastsS);
+  const readsOfRegistry = Math.min(looks, registry.names / registry.lastsS);
   const part = (name, unit, load, limit, remedy) => ({ name, unit, load, limit, remedy });
   return [
     part(
@@ -240,7 +170,7 @@ export function parts(budget, deployment, paymentsPerSecond) {
     part(
       'the registry of accounts: reads of D1',
       'reads/s',
-      Math.min(looks, registry.names / registry.lastsS),
+      readsOfRegistry,
       assumed.readModelReadsPerSecond,
       'the binding ACCOUNTS_CACHE: an object reads for all isolates',
     ),
@@ -321,12 +251,23 @@ export function parts(budget, deployment, paymentsPerSecond) {
       'the next run goes on',
     ),
     part(
-      'places that plots of the desk, and tasks of one run for all, ask',
+      'places with payments of the last day, which plots of the desk ask',
       'places',
-      allPlaces,
-      PLACES,
-      'the newest are asked, and it says so: fewer shards a period, or longer ones',
+      1 + shards * Math.max(1, Math.ceil(1 / PERIODS[by].days)),
+      LIST_PLACES,
+      'the newest are asked, and it says so: fewer shards a day',
     ),
+    ...(areApart
+      ? []
+      : [
+          part(
+            'places that tasks of one run for all ask',
+            'places',
+            allPlaces,
+            PLACES,
+            'the binding TASKS: each place has runs of its own',
+          ),
+        ]),
     part(
       'reconciliation of one shop',
       'payments/s',
@@ -346,11 +287,7 @@ export function parts(budget, deployment, paymentsPerSecond) {
           part(
             `reconciliation of ${tasks === 'object' ? 'one shop' : 'all shops'}, a run: requests to shards`,
             'requests',
-            (2 *
-              Math.min(shards, spread) *
-              (Math.ceil((ofShop * ENTRIES * READ_AGAIN * RUN_S) / LOOKED_FOR) + SMALLER) *
-              shops) /
-              ofRun +
+            (2 * Math.min(shards, spread) * batches(ofShop) * shops) / ofRun +
               Math.min(allPlaces, ROUND_SHARDS),
             limits.requestsPerInvocation.value - RECONCILIATION_REQUESTS,
             'the binding TASKS: an object for each shop; or each shop in fewer shards',
@@ -390,9 +327,9 @@ export function parts(budget, deployment, paymentsPerSecond) {
     ...(areApart
       ? [
           part(
-            'runs of all accounts and places: statements of D1',
+            'all that asks D1: runs, the registry, layouts',
             'statements/s',
-            ofReconciliation + ofPlaces,
+            ofReconciliation + ofPlaces + readsOfRegistry + isolates / LAYOUTS_S,
             assumed.readModelReadsPerSecond,
             'more deployments, or fewer days until history leaves: all places have one D1',
           ),

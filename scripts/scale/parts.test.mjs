@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import { limits } from './limits.mjs';
-import { ceiling, large, ofFullest, over, parts, small } from './parts.mjs';
+import { large, ofFullest, small } from './deployment.mjs';
+import { ceiling, over, parts } from './parts.mjs';
 
 const budget = JSON.parse(readFileSync(new URL('../../bench/budget.json', import.meta.url), 'utf8')).payment;
 test('a small shop is within all limits, and ten thousand payments a second are not on what it has deployed', () => {
@@ -114,7 +115,7 @@ test('each place settles by itself where tasks have objects, and all of them sha
   assert.equal(isOver({}, 'settlement files, a run of one place'), false);
   assert.ok(isOver({ tasks: 'cron' }, 'settlement files, a run of all places'));
   assert.ok(isOver({ shards: 10 }, 'settlement files, a run of one place'));
-  for (const what of ['shards of a new period', 'accounts and places: statements of D1']) {
+  for (const what of ['shards of a new period', 'all that asks D1']) {
     assert.equal(isOver({ hotDays: 90 }, what), false, what);
     assert.ok(isOver({ shards: 20_000, hotDays: 90 }, what), what);
   }

@@ -1,18 +1,15 @@
 // A day of a whole deployment, which desk/tests/world_day.rs plays: what is put in, and what came out against the limits. Pure.
+import { PERIODS } from './deployment.mjs';
 import { assumed, limits } from './limits.mjs';
-import { PERIODS, PLACE_STATEMENTS, RUN_STATEMENTS, statementsOfPages } from './parts.mjs';
+import { LAYOUTS_S, LIST_PLACES, PLACE_STATEMENTS, RUN_STATEMENTS, statementsOfNew } from './parts.mjs';
 
 const DAY_S = 86_400;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
 const BATCH = 20;
-/** `SHARDS_CACHE_MS`, in seconds. */
-const LAYOUTS_S = 10;
 /** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
 const PLACES_BEGUN = 1_000;
 /** After how long a place without a run is told of, in minutes: the longest pause. */
 const BEGUN_MAX_MIN = 30;
-/** Shards after which no list asks those of another period: `LIST_SHARDS_MAX` in crates/runtime/src/places.rs. */
-const LIST_PLACES = 500;
 
 /** What the test is given, as JSON. Of each hour so many seconds are played payment by payment. */
 export function world(deployment, payments, secondsAnHour = 20) {
@@ -32,7 +29,7 @@ export function world(deployment, payments, secondsAnHour = 20) {
     layoutsMs: LAYOUTS_S * 1_000,
     secondsAnHour,
     placeStatements: PLACE_STATEMENTS,
-    shopStatements: Math.round(RUN_STATEMENTS + statementsOfPages(payments / shops)),
+    shopStatements: Math.round(RUN_STATEMENTS + statementsOfNew(payments / shops, shards)),
     begunAtOnce: PLACES_BEGUN,
   };
 }
