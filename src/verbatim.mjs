@@ -27,7 +27,7 @@ export function answersVerbatim(wasm, atOnce) {
     if (found?.length === PARTS) response = respond(found, came, requestId(came), 0);
     else if (found) response = await fromObject(found);
     done();
-    return response ?? withBody(request, whole);
+    return response ?? (body ? new Request(request, { body }) : withBody(request, whole));
 
     async function fromObject([object, question, number]) {
       const [id, asked] = [requestId(came), Date.now()];
@@ -84,7 +84,7 @@ function patience() {
   };
 }
 
-/** The same request, whose body was asked for already. */
+/** The same request, whose body was asked for already, and has not come yet. */
 const withBody = (request, whole) =>
   new Request(request, {
     body: new ReadableStream({
