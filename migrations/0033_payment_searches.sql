@@ -16,3 +16,6 @@ CREATE TABLE payment_searches (
     PRIMARY KEY (books, payment, due)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX payment_searches_by_turn ON payment_searches (books, after, since_ms);
+
+-- The connected accounts of the registry, whose books are compared.
+CREATE INDEX accounts_by_stripe_account ON accounts (settings ->> '$.stripe_account') WHERE settings ->> '$.stripe_account' IS NOT NULL;

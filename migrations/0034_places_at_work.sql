@@ -15,7 +15,6 @@ CREATE TABLE answers_unfinished (
 -- When the newest run of a shard began of which it is known how it ended; 0 before the first one. The cron looks for those of which nothing was
 -- heard for long, and for no others.
 ALTER TABLE shards ADD COLUMN heard_at_ms INTEGER NOT NULL DEFAULT 0;
-UPDATE shards SET heard_at_ms = coalesce((SELECT max(at_ms) FROM runs WHERE task = 'place:' || name), 0);
 CREATE INDEX shards_awake_by_heard ON shards (heard_at_ms, name) WHERE rests_since_ms IS NULL;
 CREATE TRIGGER runs_heard AFTER INSERT ON runs WHEN new.task > 'place:' AND new.task < 'place:~'
 BEGIN

@@ -97,9 +97,10 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
         return refused("Only the newest secret can be entered: the one before it is kept by itself.");
     }
     let mode = kind.check(value).or_else(|what| refused(format!("It {what}.")))?;
-    let merchant = match kind {
-        CredentialKind::AdyenApiKey => Some(merchant_of(&registered)?),
-        _ => None,
+    // All of them are of one merchant account: what one for tests has signed says nothing of live payments.
+    let merchant = match kind.provider() {
+        Provider::Adyen => Some(merchant_of(&registered)?),
+        Provider::Stripe => None,
     };
     let mode = merchant.as_ref().map_or(mode, |merchant| Some(mode_of(merchant)));
     if config.demo && mode == Some(Mode::Live) {
@@ -116,7 +117,7 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
         }
         _ => None,
     };
-    let merchant_account = match &merchant {
+    let merchant_account = match merchant.as_ref().filter(|_| kind == CredentialKind::AdyenApiKey) {
         // What it is good for may have changed at Adyen, and the address to which it goes here.
         Some(merchant) => Some(checked_at_adyen(env, config, &own, value, merchant).await?),
         None => None,
@@ -135,7 +136,7 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
     if let Some(kind_before) = kind.before()
         && let Ok(before) = own.open(kind).await
     {
-        new.push(row(config, account, kind_before, &before, None, Of::default()).await?);
+        new.push(row(config, account, kind_before, &before, mode, Of::default()).await?);
     }
     let known = stripe_account.as_ref().or(merchant_account.as_ref());
     let of = known.map(|id| format!(", of {id}")).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! What the plots of the overview show, as SQL.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use futures_util::try_join;
@@ -35,17 +36,48 @@ pub(super) struct Plots {
 pub(super) async fn plots(model: &ReadModel, window: &TimeWindow) -> Result<Plots> {
     let (ended, [latency, job_lag]) = (ended(window), durations(window));
     if model.is_many().await? {
-        let statements =
-            [ended, latency.in_many(window), job_lag.in_many(window)].map(|sql| Statement::new(&sql, vec![]));
-        let [ended, latency, job_lag] = model.rows_of_each(statements).await?;
-        let (latency, job_lag) = (took_in_many(latency.read()?), took_in_many(job_lag.read()?));
-        return Ok(Plots { ended: added(ended.read()?), latency, job_lag });
+        return plots_of_many(model, ended, &latency.in_many(window), &job_lag.in_many(window)).await;
     }
     let d1 = model.d1()?;
     let (latency, job_lag) = (latency.in_one(window), job_lag.in_one(window));
     let (ended, latency, job_lag) =
         try_join!(d1.rows(&ended, vec![]), d1.rows(&latency, vec![]), d1.rows(&job_lag, vec![]))?;
-    Ok(Plots { ended: added(ended), latency, job_lag })
+    Ok(Plots { ended, latency, job_lag })
+}
+
+/// What a place has counted, as its columns.
+type Counted = (usize, String, String, u64, u64);
+
+/// Of many places nothing is kept but the sums: all that a day's have counted is more than an isolate holds.
+async fn plots_of_many(model: &ReadModel, ended: String, latency: &str, job_lag: &str) -> Result<Plots> {
+    // Each as one text: to read it row by row would take most of the time.
+    let statements = [
+        format!(
+            "SELECT json_group_array(json_array(bucket, outcome, currency, number, minor)) AS found FROM ({ended})"
+        ),
+        format!(
+            "SELECT json_group_array(json_array(bucket, '', '', number, about_ms)) AS found FROM ({latency})"
+        ),
+        format!(
+            "SELECT json_group_array(json_array(bucket, '', '', number, about_ms)) AS found FROM ({job_lag})"
+        ),
+    ];
+    let sums: RefCell<EndedSums> = RefCell::default();
+    let durations: [RefCell<Durations>; 2] = Default::default();
+    let statements = statements.map(|sql| Statement::new(&sql, vec![]));
+    let add =
+        |number: usize, counted: Vec<Counted>| match number.checked_sub(1).and_then(|at| durations.get(at)) {
+            None => counted.into_iter().for_each(|counted| add(&mut sums.borrow_mut(), counted)),
+            Some(durations) => {
+                let mut durations = durations.borrow_mut();
+                for (bucket, _, _, number, about_ms) in counted {
+                    *durations.entry(bucket).or_default().entry(about_ms).or_default() += number;
+                }
+            }
+        };
+    model.add_up(&statements, add).await?;
+    let [latency, job_lag] = durations.map(|durations| took_in_many(durations.into_inner()));
+    Ok(Plots { ended: listed(sums.into_inner()), latency, job_lag })
 }
 
 fn ended(window: &TimeWindow) -> String {
@@ -63,13 +95,15 @@ fn ended(window: &TimeWindow) -> String {
     )
 }
 
-/// Those of all places together.
-fn added(rows: Vec<Ended>) -> Vec<Ended> {
-    let mut sums: BTreeMap<(usize, String, String), (u64, u64)> = BTreeMap::new();
-    for Ended { bucket, outcome, currency, number, minor } in rows {
-        let sum = sums.entry((bucket, outcome, currency)).or_default();
-        *sum = (sum.0 + number, sum.1 + minor);
-    }
+/// How many ended alike, and how much that was, by bucket, outcome and currency.
+type EndedSums = BTreeMap<(usize, String, String), (u64, u64)>;
+
+fn add(sums: &mut EndedSums, (bucket, outcome, currency, number, minor): Counted) {
+    let sum = sums.entry((bucket, outcome, currency)).or_default();
+    *sum = (sum.0 + number, sum.1 + minor);
+}
+
+fn listed(sums: EndedSums) -> Vec<Ended> {
     let ended =
         |((bucket, outcome, currency), (number, minor))| Ended { bucket, outcome, currency, number, minor };
     sums.into_iter().map(ended).collect()
@@ -105,13 +139,8 @@ fn durations(window: &TimeWindow) -> [Duration; 2] {
     ]
 }
 
-/// How often something took about so long in a bucket.
-#[derive(Deserialize)]
-struct Counted {
-    bucket: usize,
-    about_ms: u64,
-    number: u64,
-}
+/// How often something took about so long, by bucket.
+type Durations = BTreeMap<usize, BTreeMap<u64, u64>>;
 
 impl Duration {
     fn in_one(&self, window: &TimeWindow) -> String {
@@ -145,11 +174,7 @@ impl Duration {
     }
 }
 
-fn took_in_many(rows: Vec<Counted>) -> Vec<Took> {
-    let mut buckets: BTreeMap<usize, BTreeMap<u64, u64>> = BTreeMap::new();
-    for Counted { bucket, about_ms, number } in rows {
-        *buckets.entry(bucket).or_default().entry(about_ms).or_default() += number;
-    }
+fn took_in_many(buckets: Durations) -> Vec<Took> {
     let took = |(bucket, counts): (usize, BTreeMap<u64, u64>)| {
         let all: u64 = counts.values().sum();
         let ranked = |rank: u64| {

@@ -89,7 +89,8 @@ extern "C" {
 
 thread_local! {
     static REQUESTS: RefCell<Requests<Rc<Reading>>> = RefCell::default();
-    static NUMBERS: Cell<u32> = const { Cell::new(0) };
+    /// From anywhere: an answer may be on its way for which an instance before this one has asked, that has trapped.
+    static NUMBERS: Cell<u32> = Cell::new(runtime::random::bytes().map_or(0, u32::from_be_bytes));
 }
 
 /// Remembers a request whose answer is final. `answer` is all but what [`serve::finish`] adds.

@@ -50,7 +50,8 @@ pub(super) async fn from_own_stripe(
     };
     let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(forged)?;
     if !app.may_read_own_keys(&account, request).await {
-        return Err(web::reply::rate_limited());
+        // As any other: which accounts have keys is nobody's to find out. Stripe sends it again.
+        return Err(forged());
     }
     let own = app.own_keys_of(&account).await?;
     signature.verify(&own.webhook_secrets().await, &request.body, request.now_ms).map_err(
@@ -160,7 +161,8 @@ pub(super) async fn admit_own_adyen(
     let authorization = request.header("authorization").ok_or_else(wrong)?;
     let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(wrong)?;
     if !app.may_read_own_keys(&account, request).await {
-        return Err(web::reply::rate_limited());
+        // As any other: which accounts have keys is nobody's to find out. Adyen sends it again.
+        return Err(wrong());
     }
     let own = app.own_keys_of(&account).await?;
     if !own.is_adyen(authorization).await {

@@ -145,8 +145,8 @@ describe('what is entered', () => {
       shown.credentials.map(({ kind, mode, merchant_account: of, hint }) => [kind, mode, of, hint]),
       [
         ['adyen_api_key', 'test', own.merchant, '…xxxx'],
-        ['adyen_hmac_key', null, null, `…${own.hmac.slice(-4)}`],
-        ['adyen_webhook_auth', null, null, 'hook:…'],
+        ['adyen_hmac_key', 'test', null, `…${own.hmac.slice(-4)}`],
+        ['adyen_webhook_auth', 'test', null, 'hook:…'],
       ],
     );
     const tables = await site.rows(
@@ -214,6 +214,8 @@ describe('what is entered', () => {
     assert.equal((await own.set('adyen_hmac_key_before', hmacKey())).status, 404);
     const live = await adyenShop({
       key: null,
+      hmac: null,
+      auth: null,
       more: { adyen_account: { merchant_account: 'L_1', live_prefix: '17-L' } },
     });
     assert.match((await live.set('adyen_api_key', adyenKey('L_1'))).text, /demo/);

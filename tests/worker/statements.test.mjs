@@ -119,6 +119,11 @@ const EXCEPTIONS = [
     bound: 'a page of the accounts: 200 at most, from where the last one ended',
   },
   {
+    statement: 'FROM own_key_periods WHERE name > ?1 UNION',
+    step: 'accounts_by_stripe_account',
+    bound: 'a page of the connected accounts of the registry: 1,000 at most',
+  },
+  {
     statement: 'FROM account_credentials WHERE sealed_with',
     step: 'account_credentials_by_key',
     bound: 'keys that are sealed under the CREDENTIALS_KEY of before: 100 at most, and then there are none',

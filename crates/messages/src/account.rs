@@ -344,7 +344,7 @@ impl AdyenAccount {
         };
         if !self.live_prefix.as_ref().is_none_or(is_label) {
             return Err(
-                "needs a live_prefix of letters, digits and hyphens, such as 1797a841fbb37ca7-AdyenDemo: the Customer Area shows it under                  API URLs, and it is no whole address"
+                "needs a live_prefix of letters, digits and hyphens, such as 1797a841fbb37ca7-AdyenDemo: the Customer Area shows it under API URLs, and it is no whole address"
                     .to_owned(),
             );
         }

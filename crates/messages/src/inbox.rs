@@ -89,12 +89,16 @@ impl Entry {
     /// [keys of its own](payments::payment::own_keys) in which it happened, if it has any. `None` if nothing can follow from it: it tells of no
     /// payment.
     pub fn of(item: Item, account: Option<&str>, now_ms: u64) -> Option<Self> {
-        // It stands in addresses.
-        let key =
-            account.map_or_else(|| item.key(), |name| format!("{}:{}", name.replace('/', ":"), item.key()));
+        // It stands in addresses. What is told in another account is another thing, whatever it is called there.
+        let apart = |id: String| match account {
+            Some(name) => format!("{}:{id}", name.replace('/', ":")),
+            None => id,
+        };
+        let key = apart(item.key());
         let told_at_ms = item.told_at_ms().map_or(now_ms, |told_at_ms| told_at_ms.min(now_ms));
         let (mut event, object) = item.read();
         event.account = account.map(str::to_owned);
+        event.event_id = apart(event.event_id);
         let payment =
             event.news.told().map(|told| told.payment.clone()).filter(|payment| !payment.is_empty());
         if object.is_none() && payment.is_none() {

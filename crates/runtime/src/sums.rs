@@ -1,39 +1,35 @@
-//! What all of the newest places say, for sums: more statements than one in one request to each.
+//! What all of the newest places say, for sums: more statements than one in one request to each, and nothing of an answer is kept but what is added up.
 
 use serde::de::DeserializeOwned;
 use worker::Result;
 
-use crate::db::{Db, RawRows, Statement};
+use crate::db::{Db, Statement};
 use crate::places::ReadModel;
 
-/// What a statement has given in each place.
-pub struct PlacedRows(Vec<RawRows>);
-
-impl PlacedRows {
-    /// All rows.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        let mut all = Vec::new();
-        for rows in &self.0 {
-            all.extend(rows.read()?);
-        }
-        Ok(all)
-    }
-}
-
 impl ReadModel {
-    /// The rows that each of these statements has in the newest places, of which as many are asked as for a list: one request to each.
-    pub async fn rows_of_each<const N: usize>(&self, statements: [Statement; N]) -> Result<[PlacedRows; N]> {
+    /// Gives to `add` what each of these statements has found in each of the newest places, of which as many are asked as for a list: with its number
+    /// among the statements, place by place. Each statement gives one row with one text, which is JSON.
+    pub async fn add_up<T: DeserializeOwned>(
+        &self,
+        statements: &[Statement],
+        add: impl Fn(usize, T),
+    ) -> Result<()> {
+        #[derive(serde::Deserialize)]
+        struct Found {
+            found: String,
+        }
         let directory = self.directory().await?;
         let names = directory.shards.names.iter().map(|(_, name)| name.clone());
         let shards = self.at_most(self.list_shards_max()?, names);
         let places = std::iter::once(self.d1()?).chain(shards).collect();
-        let found = self.each(places, async |db: Db| db.rows_of_each(statements.to_vec()).await).await?;
-        let mut rows = [const { PlacedRows(Vec::new()) }; N];
-        for (_, answers) in found {
-            for (PlacedRows(all), answer) in rows.iter_mut().zip(answers) {
-                all.push(answer);
+        let asked = self.each(places, async |db: Db| {
+            for (number, rows) in db.rows_of_each(statements.to_vec()).await?.into_iter().enumerate() {
+                for Found { found } in rows.read::<Found>()? {
+                    add(number, serde_json::from_str(&found)?);
+                }
             }
-        }
-        Ok(rows)
+            Ok(())
+        });
+        asked.await.map(drop)
     }
 }

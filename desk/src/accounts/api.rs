@@ -165,6 +165,11 @@ pub(crate) async fn put(
         ));
     }
     wanted.settings.check().map_err(|what| wrong("settings", what))?;
+    if let Some(known) = store::find(&app.env, &id).await.map_err(unreadable)? {
+        let keys = credentials::of(&app.env, &id).await.map_err(unreadable)?;
+        credentials::keeps_endpoint(&keys, &known.account().map_err(unreadable)?, &wanted.settings)
+            .map_err(|what| wrong("settings.adyen_account", what))?;
+    }
     let subject = Target::Account(id.clone()).name();
     let action = Action { operator: &operator, what: "put the account", subject: &subject };
     let work = async {

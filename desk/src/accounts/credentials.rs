@@ -16,6 +16,7 @@ use crate::operator_log::{self, Action};
 use crate::route::{OperatorAction, Target};
 use crate::status::Entity;
 use crate::view_models::Cell;
+use messages::account::Account;
 use messages::credentials::{CredentialChange, CredentialKind, CredentialOutcome, hint};
 use messages::operations::CREDENTIAL_PATH;
 use once::fingerprint::FieldError;
@@ -52,6 +53,26 @@ impl ShownRow {
 pub(super) async fn of(env: &Env, account: &str) -> Result<Vec<ShownRow>> {
     let sql = "SELECT kind, hint, mode, stripe_account, merchant_account, changed_at_ms FROM account_credentials WHERE account = ?1";
     Db::of(env)?.rows(sql, vec![account.into()]).await
+}
+
+/// Whether an account's key at Adyen was found good at the endpoint that is wanted. One that is entered is; to another prefix new payments would go unasked,
+/// and for good.
+///
+/// # Errors
+/// What to do.
+pub(super) fn keeps_endpoint(
+    keys: &[ShownRow],
+    before: &Account,
+    wanted: &Account,
+) -> std::result::Result<(), String> {
+    let prefix = |account: &Account| account.adyen_account.as_ref().and_then(|at| at.live_prefix.clone());
+    let (Some(before), Some(wanted)) = (prefix(before), prefix(wanted)) else { return Ok(()) };
+    if before == wanted || !keys.iter().any(|key| key.is(CredentialKind::AdyenApiKey)) {
+        return Ok(());
+    }
+    Err(format!(
+        "The API key at Adyen was found good at the live prefix {before}: remove the key, change the prefix, and enter the key again."
+    ))
 }
 
 /// One for a program.

@@ -393,6 +393,10 @@ pub(crate) async fn change(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Resu
         Ok(account) => account,
         Err(error) => return form(desk, Some(row), 422, Some((&sent, error))).await,
     };
+    let keys = credentials::of(env, id).await.map_err(unreadable)?;
+    if let Err(error) = credentials::keeps_endpoint(&keys, &row.account().map_err(unreadable)?, &account) {
+        return form(desk, Some(row), 422, Some((&sent, error))).await;
+    }
     let version = sent.text("version").or_empty().parse().unwrap_or(0);
     let is_same = row.account().map_err(unreadable)? == account;
     if !is_same && row.version != version {

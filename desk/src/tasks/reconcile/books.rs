@@ -228,8 +228,14 @@ impl Reconciliation {
         let number: u64 = paid.iter().map(|paid| paid.number).sum();
         let first_ms = paid.iter().filter_map(|paid| paid.first_ms).min();
         let last_ms = paid.iter().filter_map(|paid| paid.last_ms).max();
-        let (Some(first_ms), Some(last_ms)) = (first_ms, last_ms) else { return Ok(None) };
+        let (first_ms, last_ms) = match (first_ms, last_ms) {
+            (Some(first_ms), Some(last_ms)) if are_all => (first_ms, last_ms),
+            (None, _) | (_, None) if are_all => return Ok(None),
+            // Others may be where nobody has looked: the key was there for so long.
+            _ => periods::from_until(spans, self.now_ms),
+        };
         let number = match number {
+            0 => "an unknown number of payments".to_owned(),
             1 if are_all => "1 payment".to_owned(),
             number if number < COUNTED_MAX && are_all => format!("{number} payments"),
             number => format!("{number} payments or more"),

@@ -19,6 +19,9 @@ use crate::tasks::page::PageEnd;
 use crate::tasks::provider_ledger::{self, RemoteRecord};
 use payments::providers::{HttpAnswer, Provider};
 
+/// Of how many movements in one batch it is not said when their payment was made: an object or Stripe is asked for each.
+const UNTIMED_MAX: usize = 800;
+
 impl Reconciliation {
     /// Continues reading a list. Returns until when all of it was read, in ms since the epoch, and whether the pass is finished.
     pub(super) async fn read_list(&mut self, source: Source) -> Result<(u64, bool)> {
@@ -45,7 +48,8 @@ impl Reconciliation {
             let used = self.used.since(self.used_before);
             stops =
                 is_over || failed.is_some() || !may_read(self.used) || !may_go_on(source, self.share, used);
-            let is_whole = stops || read.len() >= width.batch() || self.finder.is_d1_alone().await?;
+            let is_full = read.len() >= width.batch() || read.untimed() >= UNTIMED_MAX;
+            let is_whole = stops || is_full || self.finder.is_d1_alone().await?;
             if is_whole {
                 self.compare_read(std::mem::replace(&mut read, PagesRead::new(source))).await?;
                 // Findings are written before the cursor moves on.
@@ -343,6 +347,13 @@ impl PagesRead {
             Self::Movements(all) => all.len(),
             Self::Payments(all) => all.len(),
         }
+    }
+
+    /// How many are movements of which it is not said when their payment was made.
+    fn untimed(&self) -> usize {
+        let Self::Movements(all) = self else { return 0 };
+        let is_untimed = |movement: &&Movement| movement.sum().is_some_and(|sum| sum.charged_at_ms.is_none());
+        all.iter().filter(is_untimed).count()
     }
 
     /// Reads one more page. Returns where it ends.

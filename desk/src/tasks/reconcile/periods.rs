@@ -64,6 +64,13 @@ pub(super) struct Span {
     maybe_until_ms: u64,
 }
 
+/// When the first of these begins and the last one ends, in ms since the epoch; at `now_ms` where it has not.
+pub(super) fn from_until(spans: &[Span], now_ms: u64) -> (u64, u64) {
+    let from_ms = spans.iter().map(|span| span.from_ms).min().unwrap_or_default();
+    let until_ms = spans.iter().map(|span| span.until_ms).max().unwrap_or(now_ms);
+    (from_ms, until_ms.min(now_ms))
+}
+
 impl Span {
     /// All that was ever made under a name.
     pub(super) const fn always(name: Option<String>) -> Self {

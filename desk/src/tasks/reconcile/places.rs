@@ -32,8 +32,10 @@ const FIRST_OBJECTS: usize = 20;
 const OBJECTS_MAX: usize = 500;
 /// Up to so many shards all of them are asked at once for what is not found near its time.
 const FEW: usize = 300;
-/// How many shards of some periods are read at most.
-const PERIODS_MAX: usize = 4_000;
+/// How many shards are asked at most for payments near whose time they are, and how many of some periods: what is not found there is looked for in all
+/// others, a part in each run. A run may make 10,000 requests.
+const NEAR_MAX: usize = 800;
+const PERIODS_MAX: usize = 1_000;
 /// For how many payments D1 is asked at once.
 const IDS_MAX: usize = 5_000;
 
@@ -295,7 +297,9 @@ impl<P: Places, O: Objects> Finder<P, O> {
                 near.extend(slots.iter().cloned());
             }
             for shard in near {
-                asks.entry(shard).or_default().push(one);
+                if asks.len() < NEAR_MAX || asks.contains_key(&shard) {
+                    asks.entry(shard).or_default().push(one);
+                }
             }
         }
     }

@@ -11,6 +11,15 @@ use crate::tasks::compare::{Break, Kind};
 use crate::tasks::pace::may_search;
 use crate::tasks::place_stores::Halt;
 use payments::providers::Provider;
+use runtime::db::Statement;
+
+/// Takes over what is looked for under the labels `?1`, as the books `?2`. Who had a turn begins anew.
+const ADOPTED: [&str; 2] = [
+    "INSERT INTO payment_searches (books, payment, due, resource, after, since_ms)
+     SELECT ?2, payment, due, resource, NULL, since_ms FROM payment_searches
+     WHERE books IN (SELECT value FROM json_each(?1)) AND books != ?2 ON CONFLICT (books, payment, due) DO NOTHING",
+    "DELETE FROM payment_searches WHERE books IN (SELECT value FROM json_each(?1)) AND books != ?2",
+];
 
 impl Reconciliation {
     /// Goes on with what is looked for in all places, as long as this run may ask them. A shard that does not answer stops it, and nothing else.
@@ -20,6 +29,14 @@ impl Reconciliation {
         let books = self.books.label.clone().unwrap_or_default();
         let before = self.used.places;
         let mut is_over = is_alone?;
+        if !is_over && !self.books.left.is_empty() {
+            // What was looked for in these books under another label.
+            let left = serde_json::to_string(&self.books.left)?;
+            let statements =
+                ADOPTED.map(|sql| Statement::new(sql, vec![left.as_str().into(), books.as_str().into()]));
+            self.count_queries(statements.len());
+            self.db.batch(statements.into()).await?;
+        }
         while !is_over && may_search(self.share, self.used, self.used.places.saturating_sub(before)) {
             let step = self.finder.search(&books).await;
             self.count_places();

@@ -64,7 +64,11 @@ impl Reconciliation {
         let limit = u32::try_from(most).unwrap_or(u32::MAX);
         let (mut used, are_all) = self.rows_of_newest::<Used>(sql, vec![after.into(), limit.into()]).await?;
         if !are_all {
-            // Whose payments are all in other shards was compared before.
+            // Whose payments are all in other shards was compared before, has had a key, or is in the registry.
+            let sql = "SELECT name AS stripe_account FROM own_key_periods WHERE name > ?1
+                UNION SELECT settings ->> '$.stripe_account' FROM accounts WHERE settings ->> '$.stripe_account' > ?1
+                ORDER BY 1 LIMIT ?2";
+            used.extend(self.rows::<Used>(sql, vec![after.into(), limit.into()]).await?);
             let sql = "SELECT substr(name, ?1) AS stripe_account FROM cursors
                 WHERE name > ?2 AND name < ?3 AND ended_at_ms IS NULL AND instr(name, ' ') = 0 ORDER BY name LIMIT ?4";
             let list = Source::Payments.cursor_of(Some(""));
