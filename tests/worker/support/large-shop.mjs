@@ -99,6 +99,8 @@ export async function largeShopInShards(worker, shards, { payments, ...shop }) {
     for (const [first, until] of batches(1, payments))
       for (const sql of ofPayments(first, until, { ...shop, isHere })) await run(sql);
     await run('DELETE FROM settlement_late');
+    // The connection to D1 is closed where nobody uses it for long.
+    await query(worker, 'SELECT 1');
   }
   for (const [first, until] of batches(1, payments))
     for (const sql of ofShop(first, until, shop)) await query(worker, sql);
