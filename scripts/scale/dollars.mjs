@@ -2,12 +2,11 @@
 // payment, and what is there for all of them. Pure.
 import { PRICE, dollars } from '../../bench/lib/dollars.mjs';
 import { assumed } from './limits.mjs';
+import { BATCH, DAY_S, HISTORY_BATCH } from './parts.mjs';
 
 const MILLION = 1e6;
-const DAY_S = 86_400;
 const MONTH_DAYS = 30;
-/** Payments of one batch that leaves for history, and the files of each: `PAYMENTS_MAX` in desk/src/tasks/history/batch.rs. */
-const HISTORY_BATCH = 2_500;
+/** Files of a batch that leaves for history. */
 const HISTORY_FILES = 4;
 /** Rows of D1 that a run writes about itself, with those of indexes, and the alarm that it sets. */
 const ROWS_OF_A_RUN = 4;
@@ -18,7 +17,7 @@ export function dollarsOfMany(budget, deployment, payments, runs) {
   const base = dollars(budget, assumed.cpuMsPerPayment);
   const line = (what, dollars) => ({ '': what, 'dollars per million payments': dollars });
   const paid = payments * busy * DAY_S;
-  const invocations = 1 + 1 / 20 + budget.payment['requests to objects'];
+  const invocations = 1 + 1 / BATCH + budget.payment['requests to objects'];
   const ofRuns = ((runs * MILLION) / paid) * (PRICE.objectRequest + ROWS_OF_A_RUN * PRICE.objectRow);
   const gb = (assumed.readModelBytesPerPayment * MILLION) / 1e9;
   const lines = [

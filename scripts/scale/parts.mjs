@@ -2,7 +2,7 @@
 import { PERIODS, ofFullest } from './deployment.mjs';
 import { assumed, limits } from './limits.mjs';
 
-const DAY_S = 86_400;
+export const DAY_S = 86_400;
 /** Requests that a scheduled run leaves for other tasks: `READS_IN_ALL` in desk/src/tasks/pace.rs. */
 const RECONCILIATION_REQUESTS = 6_000;
 const RUN_S = 300;
@@ -29,7 +29,7 @@ const READ_AGAIN = 3;
 const LOOKED_FOR = 10_000;
 const SMALLER = 9;
 /** After how long a shop that had no turn is told of: `PaidOnceReconciliationLags`. */
-const LAG_MAX_MIN = 30;
+export const LAG_MAX_MIN = 30;
 /** Statements of D1 that a run takes in which nothing is new, and that a page more takes: counted by tests/worker/reconcile-apart.test.mjs. */
 export const RUN_STATEMENTS = 30;
 const PAGE_STATEMENTS = 2;
@@ -57,15 +57,15 @@ const HISTORY_STATEMENTS = 1;
 /** After how long a shard is looked at in which nothing is open or was made, in the mean: nine tenths of `PAUSE_MAX_MS` in desk/src/tasks/schedule.rs. */
 const QUIET_S = 1_620;
 /** Payments that one place lets leave for history in a run, and all of them in a run of the cron: `STEPS_MAX` and `ALL_STEPS_MAX` in desk/src/tasks/history/turns.rs, two steps for a batch. */
-const HISTORY_BATCH = 2_500;
+export const HISTORY_BATCH = 2_500;
 const HISTORY_BATCHES = 12;
 const HISTORY_BATCHES_OF_ALL = 48;
 /** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
-const PLACES_BEGUN = 1_000;
+export const PLACES_BEGUN = 1_000;
 /** For how long an isolate goes by the layouts of shards that it has read: `SHARDS_CACHE_MS`. */
 export const LAYOUTS_S = 10;
 /** Messages of a batch: `max_batch_size` in wrangler.toml. */
-const BATCH = 20;
+export const BATCH = 20;
 
 /** The parts, each with its load and its limit in the same unit. `budget` is what a payment was counted to take (bench/budget.json). */
 export function parts(budget, deployment, paymentsPerSecond) {

@@ -1,15 +1,17 @@
 // A day of a whole deployment, which desk/tests/world_day.rs plays: what is put in, and what came out against the limits. Pure.
 import { PERIODS } from './deployment.mjs';
 import { assumed, limits } from './limits.mjs';
-import { LAYOUTS_S, LIST_PLACES, PLACE_STATEMENTS, RUN_STATEMENTS, statementsOfNew } from './parts.mjs';
-
-const DAY_S = 86_400;
-/** Messages of a batch: `max_batch_size` in wrangler.toml. */
-const BATCH = 20;
-/** Places whose runs one run of the cron begins: `PAGE` in desk/src/tasks/place_alarms.rs. */
-const PLACES_BEGUN = 1_000;
-/** After how long a place without a run is told of, in minutes: the longest pause. */
-const BEGUN_MAX_MIN = 30;
+import {
+  BATCH,
+  DAY_S,
+  LAG_MAX_MIN,
+  LAYOUTS_S,
+  LIST_PLACES,
+  PLACES_BEGUN,
+  PLACE_STATEMENTS,
+  RUN_STATEMENTS,
+  statementsOfNew,
+} from './parts.mjs';
 
 /** What the test is given, as JSON. Of each hour so many seconds are played payment by payment. */
 export function world(deployment, payments, secondsAnHour = 20) {
@@ -72,7 +74,7 @@ export function played(shown, deployment, payments) {
       shown.registryRequests,
       limits.objectRequestsPerSecond.value,
     ),
-    part('until all shards of a new period have begun', 'minutes', shown.begunAfterMin, BEGUN_MAX_MIN),
+    part('until all shards of a new period have begun', 'minutes', shown.begunAfterMin, LAG_MAX_MIN),
     part(
       'D1: statements of all runs, in the busiest minute',
       'statements/s',
