@@ -23,6 +23,24 @@ export const hmacKey = () => randomBytes(32).toString('hex');
 /** A merchant account that is not of the deployment's company. */
 export const freshMerchant = () => `S${fresh()}_ECOM`;
 
+/** That none of these secrets, each under its kind, stands in a table, in the log, or in what was seen of a payment. */
+export async function standNowhere(site, secrets, { id, seen }) {
+  const tables = await site.rows(
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+  );
+  let everything = JSON.stringify(seen);
+  for (const { name } of tables) everything += JSON.stringify(await site.rows(`SELECT * FROM "${name}"`));
+  everything += site
+    .logs()
+    .map(({ message }) => message)
+    .join('\n');
+  assert.ok(everything.includes(id), 'control: what was looked through is about the payment');
+  for (const [kind, value] of secrets) {
+    assert.ok(!everything.includes(value), kind);
+    assert.ok(!everything.includes(Buffer.from(value).toString('base64')), kind);
+  }
+}
+
 /** The operator's API, and shops that it makes. */
 export function registry(site) {
   const api = async (method, path, body) =>
