@@ -1,5 +1,6 @@
 // `npm run deploy`: builds the Workers, makes the queues that are missing, and deploys the Workers, each after those that it is bound to.
-// What stands behind `--` goes to wrangler, such as --dry-run. `npm run deploy -- gate` deploys the gate instead, which stands by itself.
+// What stands behind `--` goes to wrangler, such as --dry-run. Names of Workers there deploy these alone: `npm run deploy -- desk`. The gate, which stands
+// by itself, is deployed by its name only.
 import { build } from './build.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { makeQueues, queuesOf } from './lib/queues.mjs';
@@ -7,16 +8,16 @@ import { endOnSignals, runStep } from './lib/run.mjs';
 import { script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
 
-/** The desk is bound to the payments Worker's objects. The demo and the simulator are for this machine alone. */
-const deployed = [
+/** In their order: the desk is bound to the payments Worker's objects. The demo and the simulator are for this machine alone. */
+const all = [
   { name: 'paid-once', config: 'wrangler.toml' },
   { name: 'desk', config: 'desk/wrangler.toml' },
+  { name: 'gate', config: 'gate/wrangler.toml', byName: true },
 ];
-
-const gate = [{ name: 'gate', config: 'gate/wrangler.toml' }];
 const args = process.argv.slice(2);
-const wanted = args.includes('gate') ? gate : deployed;
-const forWrangler = args.filter((arg) => arg !== 'gate');
+const isNamed = ({ name }) => args.includes(name);
+const wanted = all.some(isNamed) ? all.filter(isNamed) : all.filter(({ byName }) => !byName);
+const forWrangler = args.filter((arg) => !all.some(({ name }) => name === arg));
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {

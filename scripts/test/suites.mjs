@@ -109,16 +109,12 @@ export const suites = () => [
     }),
   ),
   // One crate at a time on one core: beside suites that mostly wait it takes no time of its own.
-  check(
-    'build: compile what would be deployed',
-    ['node', 'scripts/build.mjs', '--compile', 'paid-once', 'desk'],
-    {
-      timeoutMs: compiled,
-      env: { BUILD_PROFILE: 'release' },
-      builds: 'release',
-      stage: 'runtime',
-    },
-  ),
+  check('build: compile what would be deployed', ['node', 'scripts/build.mjs', '--compile', 'paid-once'], {
+    timeoutMs: compiled,
+    env: { BUILD_PROFILE: 'release' },
+    builds: 'release',
+    stage: 'runtime',
+  }),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
   {
@@ -128,19 +124,20 @@ export const suites = () => [
     byName: true,
     asked: 'thorough',
   },
-  check('build: what would be deployed', ['node', 'scripts/deploy.mjs', '--dry-run'], {
+  check('build: what would be deployed', ['node', 'scripts/deploy.mjs', '--dry-run', 'paid-once'], {
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'release' },
     builds: 'release',
     stage: 'release',
   }),
-  check('build: the gate as it would be deployed', ['node', 'scripts/deploy.mjs', 'gate', '--dry-run'], {
-    timeoutMs: compiled,
-    env: { BUILD_PROFILE: 'release' },
-    builds: 'release',
-    stage: 'release',
-    byName: true,
-  }),
+  ...['desk', 'gate'].map((name) =>
+    check(`build: the ${name} as it would be deployed`, ['node', 'scripts/deploy.mjs', '--dry-run', name], {
+      timeoutMs: compiled,
+      env: { BUILD_PROFILE: 'release' },
+      stage: 'release',
+      byName: true,
+    }),
+  ),
   ...[...onReleaseOnly, 'payments-keys', 'payments-states', 'checkout'].map(onRelease),
 ];
 
