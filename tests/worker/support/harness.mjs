@@ -57,9 +57,7 @@ export function productionWorkers({ vars = {}, secrets = {} } = {}) {
 export const productionConfig = (services) => ({ ...deployed('.'), services });
 
 /** A Worker's configuration in production. All are built before the tests: to ask at each start takes as long as the start itself. */
-export function deployed(folder) {
-  return withoutTriggers(readConfig({ config: join(root, folder, 'wrangler.toml') }));
-}
+export const deployed = (folder) => configured({ configPath: join(folder, 'wrangler.toml') });
 
 /** Where the file names no trigger the reader gives what the harness refuses. */
 const withoutTriggers = (config) => ({
@@ -72,7 +70,7 @@ const withoutTriggers = (config) => ({
 export async function startSite({ workers, looksAtStatements, ...options } = {}) {
   const looks = looksAtStatements ?? Boolean(statements.folder);
   const toStart = (workers) =>
-    looks ? workers.map((worker) => lookedAt(worker, Boolean(looksAtStatements))) : workers;
+    workers.map((worker) => (looks ? lookedAt(worker, Boolean(looksAtStatements)) : withConfig(worker)));
   const first = toStart(workers ?? demoWorkers(options));
   const server = createTestHarness({ root, workers: first });
   let running = JSON.stringify(first);
@@ -111,10 +109,28 @@ export async function startSite({ workers, looksAtStatements, ...options } = {})
 }
 
 /** A Worker whose statements are looked at: each time, or once each. */
-function lookedAt(worker, tellsEach) {
-  const read = ({ configPath, env }) =>
-    withoutTriggers(readConfig({ config: resolve(root, configPath), env }));
-  return statements.seen(worker, root, read, tellsEach);
+const lookedAt = (worker, tellsEach) => statements.seen(worker, root, configured, tellsEach);
+
+/** A Worker with the configuration that its file has; one of a test's own stays as it is. */
+function withConfig({ configPath, env, ...settings }) {
+  if (!configPath || configPath.startsWith('/')) return { configPath, env, ...settings };
+  return { ...settings, config: configured({ configPath, env }) };
+}
+
+const read = new Map();
+
+/**
+ * What a file says for an environment, read once. Nothing is said of what an environment has not, which in a demo is meant: to format that
+ * takes wrangler a process of its own.
+ */
+function configured({ configPath, env }) {
+  const name = `${configPath} ${env}`;
+  if (!read.has(name))
+    read.set(
+      name,
+      withoutTriggers(readConfig({ config: resolve(root, configPath), env }, { hideWarnings: true })),
+    );
+  return structuredClone(read.get(name));
 }
 
 /**
