@@ -92,7 +92,27 @@ const { unstable_DevEnv: DevEnv } = wrangler;
 wrangler.unstable_DevEnv = class extends DevEnv {
   constructor(options) {
     super({ proxyFactory: () => new Address(), ...options });
+    const [runtime] = this.runtimes;
+    if (runtime.numWorkers > 1 && !Object.hasOwn(runtime, 'onBundleComplete')) startOnce(this, runtime);
   }
 };
+
+/**
+ * Several Workers are bundled beside each other, and each that is ready while others are not starts a runtime anew, which the next one ends. Here
+ * it is told of all at once, as soon as all are there: then it starts one. wrangler gives the first Worker its configuration first.
+ */
+function startOnce({ config }, runtime) {
+  const ready = new Map();
+  const tell = runtime.onBundleComplete.bind(runtime);
+  const set = config.set.bind(config);
+  config.set = (...given) => {
+    ready.clear();
+    return set(...given);
+  };
+  runtime.onBundleComplete = (bundled) => {
+    ready.set(bundled.config.name, bundled);
+    if (ready.size === runtime.numWorkers) ready.forEach((each) => tell(each));
+  };
+}
 
 export const { createTestHarness, unstable_readConfig: readConfig } = wrangler;
