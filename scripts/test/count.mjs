@@ -32,10 +32,13 @@ const counters = {
     return { passed: sum(1), failed: sum(2) };
   },
 
-  // At the very end: "ℹ pass 12". A test that is cancelled did not pass.
+  // At the very end: "ℹ pass 12". A test that is cancelled did not pass. A `describe` that throws before its tests are there is in none of these
+  // numbers, and Node ends with code 0: it stands in the list of failures alone.
   node: (lines) => {
     const last = (what) =>
       Number(lines.findLast((line) => new RegExp(`^ℹ ${what} \\d+$`).test(line))?.split(' ')[2] ?? 0);
-    return { passed: last('pass'), failed: last('fail') + last('cancelled') };
+    const from = lines.findLastIndex((line) => headings.node.test(line));
+    const listed = from < 0 ? 0 : lines.slice(from).filter((line) => line.startsWith('test at ')).length;
+    return { passed: last('pass'), failed: Math.max(last('fail') + last('cancelled'), listed) };
   },
 };
