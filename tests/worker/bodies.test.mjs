@@ -6,11 +6,11 @@ import { after, describe, test } from 'node:test';
 import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { AUTHORISATION, PAYMENT, assertProblem, client, freshOrder, paid } from './support/payments.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
-const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const site = await shareSite({ secrets: { ADMIN_TOKEN } });
 const user = client(site);
 after(() => site.close());
 

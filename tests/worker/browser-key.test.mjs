@@ -8,11 +8,11 @@ import { after, describe, test } from 'node:test';
 import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { AUTHORISATION, PAYMENT, assertProblem, client, freshOrder, paid } from './support/payments.mjs';
 
 const SHOP = 'https://shop.example';
-const site = await startSite({ vars: { CORS_ORIGINS: SHOP } });
+const site = await shareSite({ vars: { CORS_ORIGINS: `${SHOP}, https://www.shop.example` } });
 const user = client(site);
 after(() => site.close());
 

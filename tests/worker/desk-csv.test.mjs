@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { operator } from './support/operator.mjs';
 import { DECLINED_CARD, PAYMENT, paid as paidBy } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
-const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const site = await shareSite({ secrets: { ADMIN_TOKEN } });
 const user = account(site);
 after(() => site.close());
 

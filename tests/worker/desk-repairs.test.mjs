@@ -5,13 +5,13 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
 import { account } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { key, operator } from './support/operator.mjs';
 import { paid as paidBy } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
-const site = await startSite({ secrets: { ADMIN_TOKEN } });
+const site = await shareSite({ secrets: { ADMIN_TOKEN } });
 const user = account(site);
 after(() => site.close());
 

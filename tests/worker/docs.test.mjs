@@ -6,12 +6,12 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, account, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { conforming, conforms, document, isValid, readDocument } from './support/openapi.mjs';
 import { AT_ONCE, PAYMENT, held } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '2000' } });
+const site = await shareSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
 await readDocument(site);
 const user = account(site);
 after(() => site.close());

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
 import { read } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 
 // The documents lead to the desk, which is closed without a secret.
-const site = await startSite({ secrets: { ADMIN_TOKEN: 'the-operators-own-secret-of-the-tests' } });
+const site = await shareSite({ secrets: { ADMIN_TOKEN: 'the-operators-own-secret-of-the-tests' } });
 after(() => site.close());
 
 const ask = async (path, init) => read(await site.fetch(site.url.origin + path, init));

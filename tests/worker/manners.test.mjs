@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite, startSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
 import { client } from './support/payments.mjs';
 
@@ -15,7 +15,7 @@ describe('a site with an allowed origin', () => {
   let site;
   let api;
   before(async () => {
-    site = await startSite({ vars: { CORS_ORIGINS: `${SHOP}, https://www.shop.example` } });
+    site = await shareSite({ vars: { CORS_ORIGINS: `${SHOP}, https://www.shop.example` } });
     api = account(site);
   });
   after(() => site.close());

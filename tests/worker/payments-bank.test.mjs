@@ -5,12 +5,12 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
-import { startSite } from './support/harness.mjs';
+import { shareSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
 import { AUTHORISATION, PAYMENT, assertProblem, client, insist, moved, paid } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
+const site = await shareSite({ vars: { PROVIDER_TIMEOUT_MS: '1000', QUIET_MS: '2000' } });
 const user = client(site);
 after(() => site.close());
 afterEach(() => site.simulator.calm());
