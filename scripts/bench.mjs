@@ -85,7 +85,7 @@ async function tell(found) {
 async function writeBudget() {
   const { budgetFile, countAll } = await import('../bench/lib/counts.mjs');
   const shown = step('counting');
-  const found = await countAll(scratch, { runs: 3, onOperation: shown.detail });
+  const found = await countAll(scratch, { onOperation: shown.detail });
   shown.done();
   writeFileSync(budgetFile, `${JSON.stringify(found, null, 2)}\n`);
   say(`Written to ${budgetFile}: what has grown must be worth it.`);

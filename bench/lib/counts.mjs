@@ -3,12 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { TOKEN, counted, migrate, neighbours } from './sites.mjs';
-import { median } from './stats.mjs';
 import { startWorkerd } from './workerd.mjs';
 
 export const budgetFile = inRoot('bench', 'budget.json');
@@ -18,104 +16,104 @@ const services = {
   RESEND_API_BASE: 'https://resend.example',
   RESEND_API_KEY: 're_bench',
   RECEIPT_FROM: 'Paid Once <receipts@paid-once.example>',
-  // An object looks what is over, as ever, but nobody waits half a minute for it.
+  // An object looks what is over, as ever, but soon: the clock goes on by that each time.
   OUTBOX_MS: '1000',
-  // What isolates do now and then belongs to no operation: on a slow machine it would come more often in one.
+  // What isolates do now and then belongs to no operation.
   METRICS_INTERVAL_MS: '25000',
   ACCOUNTS_CACHE_MS: '60000',
 };
-/** Nothing more comes when nothing came for so long. */
-const quietMs = 1_500;
-/** Longer than a payment's jobs take, also where the machine is busy. */
+/** How many payments make what an isolate keeps, and the metrics' object. */
+const PAID_AT_START = 2;
+/** Nothing that is counted takes so long, on whatever machine. */
+const STUCK_MS = 120_000;
+/** How often in turn nothing is found to be under way. */
+const ALIKE = 3;
+/** What an operation brings with it comes within an hour. */
+const HOUR_MS = 3_600_000;
+/** Where it is counted how responses expire, within less: that is soon there, but after the jobs are over. */
+const JOBS_WITHIN_MS = 5_000;
 const RETENTION_MS = 12_000;
-const PAYMENT = { amount: 2500, currency: 'usd', receipt_email: 'jenny@example.com' };
+export const PAYMENT = { amount: 2500, currency: 'usd', receipt_email: 'jenny@example.com' };
 
-/**
- * The counts of each operation: the medians of `runs`. On a busy machine a run that takes long is told of, and of two steps in the same
- * millisecond the second may have nothing to write. `expiring` payments expire together, and share what is done once.
- */
-export async function countAll(dir, { runs, expiring = runs, onOperation = () => {} }) {
-  const beside = await startWorkerd(join(dir, 'beside'), await neighbours());
-  await migrate(beside.origin('database'));
-  const start = async (name, vars) => {
-    const [provider, database] = ['provider', 'database'].map((socket) => beside.origin(socket));
-    const options = { provider, database, batchTimeoutS: 0, vars: { ...services, ...vars } };
-    return startWorkerd(join(dir, name), await counted(options));
-  };
+/** The counts of each operation. */
+export async function countAll(dir, { onOperation = () => {} } = {}) {
+  const { start, stop } = await neighbourhood(dir);
   const found = {};
   const site = await start('site', { REPLAY_CACHE_MS: '0' });
-  const meter = meterOf(site, beside);
-  // What is made once: the metrics' object, and what an isolate keeps.
-  await pay(site, PAYMENT);
   for (const [name, operation] of Object.entries(operations)) {
     onOperation(name);
-    const all = [];
-    for (let run = 0; run < runs; run += 1) all.push(await operation(site, meter));
-    found[name] = medians(all);
+    found[name] = await operation(site);
   }
   await site.stop();
 
   onOperation('replay at the edge');
   const edge = await start('edge', {});
-  await pay(edge, PAYMENT);
-  const [replays, verbatim] = [[], []];
-  for (let run = 0; run < runs; run += 1) {
-    replays.push(await operations.replay(edge, meterOf(edge, beside)));
-    verbatim.push(await operations['the very same replay'](edge, meterOf(edge, beside)));
-  }
-  found['replay at the edge'] = medians(replays);
-  found['the very same replay at the edge'] = medians(verbatim);
+  found['replay at the edge'] = await operations.replay(edge);
+  found['the very same replay at the edge'] = await operations['the very same replay'](edge);
   await edge.stop();
 
-  const brief = await start('brief', { RETENTION_MS: `${RETENTION_MS}` });
   onOperation('expiry');
-  found.expiry = await expiry(brief, meterOf(brief, beside), expiring);
+  const brief = await start('brief', { RETENTION_MS: `${RETENTION_MS}` }, { withinMs: JOBS_WITHIN_MS });
+  found.expiry = await expiry(brief);
   await brief.stop();
-  await beside.stop();
+  await stop();
   return { ...found, wasm: { 'KB gzipped': wasmKilobytes() } };
 }
 
-const medians = (all) =>
-  Object.fromEntries(Object.keys(all[0]).map((what) => [what, median(all.map((counts) => counts[what]))]));
+/**
+ * What all counted sites call. `start` starts one that has done once what is done once; of an act `meter` counts what it costs, and `own` what the Worker
+ * itself counts of it for its metrics.
+ */
+export async function neighbourhood(dir) {
+  const beside = await startWorkerd(join(dir, 'beside'), await neighbours());
+  await migrate(beside.origin('database'));
+  const [provider, database] = ['provider', 'database'].map((socket) => beside.origin(socket));
+  const start = async (name, vars, { withinMs = HOUR_MS, dearer } = {}) => {
+    const options = { provider, database, batchTimeoutS: 0, dearer, vars: { ...services, ...vars } };
+    const site = metered(await startWorkerd(join(dir, name), await counted(options)), beside, withinMs);
+    await site.settled(() => pay(site, PAYMENT));
+    // The first time it sends its counts soon, and then not before all is counted.
+    await site.pass();
+    await again(site, PAYMENT);
+    return site;
+  };
+  return { start, stop: beside.stop };
+}
 
 const operations = {
-  payment: (site, meter) => meter(() => pay(site, PAYMENT)),
-  'capture with a key': async (site, meter) => {
-    const { id } = await meter.settled(() => pay(site, { ...PAYMENT, capture: false }));
-    return meter(() => post(site, `/payments/${id}/capture`, {}, 200));
+  payment: (site) => site.meter(() => pay(site, PAYMENT)),
+  'capture with a key': async (site) => {
+    const { id } = await site.settled(() => pay(site, { ...PAYMENT, capture: false }));
+    return site.meter(() => post(site, `/payments/${id}/capture`, {}, 200));
   },
-  'refund with a key': async (site, meter) => {
-    const { id } = await meter.settled(() => pay(site, PAYMENT));
-    return meter(() => post(site, `/payments/${id}/refunds`, { amount: 1000 }, 201));
+  'refund with a key': async (site) => {
+    const { id } = await site.settled(() => pay(site, PAYMENT));
+    return site.meter(() => post(site, `/payments/${id}/refunds`, { amount: 1000 }, 201));
   },
   // White space says nothing, and makes a request that was not read before.
-  replay: (site, meter) => again(site, meter, JSON.stringify(PAYMENT, null, 1)),
-  'the very same replay': (site, meter) => again(site, meter, PAYMENT),
+  replay: (site) => again(site, JSON.stringify(PAYMENT, null, 1)),
+  'the very same replay': (site) => again(site, PAYMENT),
 };
 
 /** A payment once more, and what that costs. */
-async function again(site, meter, payment) {
+async function again(site, payment) {
   const key = randomUUID();
-  const first = await meter.settled(() => pay(site, PAYMENT, key));
-  return meter(async () => assertSame(await pay(site, payment, key), first));
+  const first = await site.settled(() => pay(site, PAYMENT, key));
+  return site.meter(async () => assertSame(await pay(site, payment, key), first));
 }
 
-/** The responses of some payments expire together; of one each. */
-async function expiry(site, meter, payments) {
-  await pay(site, PAYMENT);
-  const begun = Date.now();
-  await meter.settled(() => Promise.all(Array.from({ length: payments - 1 }, () => pay(site, PAYMENT))));
-  const before = await meter.read();
-  if (Date.now() - begun > RETENTION_MS - 1_000)
-    throw new Error('too busy: a response expired before its jobs were done');
-  await sleep(begun + RETENTION_MS - Date.now());
-  const after = await meter.rest();
+/** The responses of all payments of a site expire; of one each. Nobody has asked for these payments for long. */
+async function expiry(site) {
+  await site.settled(() => pay(site, PAYMENT));
+  await site.evict();
+  const counts = await site.meter(() => site.ring(RETENTION_MS));
+  const payments = PAID_AT_START + 1;
   return Object.fromEntries(
-    Object.entries(difference(after, before)).map(([what, count]) => [what, Math.round(count / payments)]),
+    Object.entries(counts).map(([what, count]) => [what, Math.round(count / payments)]),
   );
 }
 
-const pay = (site, payment, key) => post(site, '/payments', payment, 201, key);
+export const pay = (site, payment, key) => post(site, '/payments', payment, 201, key);
 
 async function post(site, path, body, wanted, key = randomUUID()) {
   const answer = await fetch(`${site.origin('http')}${path}`, {
@@ -132,52 +130,102 @@ function assertSame(one, other) {
   if (JSON.stringify(one) !== JSON.stringify(other)) throw new Error('a replay that is another answer');
 }
 
-/** Counts what comes of an act, up to the last job. */
-function meterOf(site, beside) {
-  const read = async () => {
+/** A site whose costs are counted: of an act with what comes of it within the next `withinMs` of its clock. */
+function metered(runtime, beside, withinMs) {
+  const told = async () => {
     const [own, queue, database] = await Promise.all([
-      site.ask('http', '/_bench/counts'),
-      site.ask('queue', '/stats'),
+      runtime.ask('http', '/_bench/counts'),
+      runtime.ask('queue', '/stats'),
       beside.ask('database', '/stats'),
     ]);
-    // What is counted itself is added up now and then, by whatever request comes then: it belongs to no operation.
-    const { MetricsObject: _, ...classes } = own.objects;
-    const sum = (what) => Object.values(classes).reduce((total, one) => total + one[what], 0);
-    return {
-      'rows written in objects': sum('rows_written'),
-      'SQL statements in objects': sum('statements'),
-      'alarms set': sum('alarms'),
-      'requests to objects': sum('requests'),
-      'new objects': sum('objects'),
-      'bytes in objects': sum('bytes'),
-      'rows written in the read model': database.rows_written,
-      'statements in the read model': database.statements,
-      // Each message is written, read whenever it is delivered, and deleted.
-      'queue operations': 2 * queue.messages + queue.deliveries,
-      'calls from wasm to JavaScript': own.crossings,
-    };
+    return { own, queue, database };
   };
-  const rest = async () => {
-    let last = await read();
-    for (let since = Date.now(); Date.now() - since < quietMs;) {
-      await sleep(100);
-      const now = await read();
-      if (JSON.stringify(now) !== JSON.stringify(last)) since = Date.now();
+  /** How many timers may be left: the isolate's, to send its counts, and one more after each time that these were asked for. */
+  let sends = 1;
+  const tell = (what) => runtime.ask('http', `/_bench/${what}`, { method: 'POST' });
+  const ring = (withinMs) => tell(`ring?within_ms=${withinMs}`);
+
+  /** Waits until nothing is under way any more: neither in the Worker, nor in the queue. */
+  const still = async () => {
+    let last;
+    let since = performance.now();
+    // One call may have been on its way from one to the other.
+    for (let alike = 0; alike < ALIKE;) {
+      const all = await told();
+      const now = JSON.stringify(all);
+      if (now !== last) since = performance.now();
+      const isStill = all.own.under_way === 0 && all.queue.open === 0;
+      alike = isStill && now === last ? alike + 1 : 0;
       last = now;
+      if (!isStill && performance.now() - since > STUCK_MS)
+        throw new Error(`Something waits for a timer, and these stand still: ${now}`);
     }
-    return last;
+    const { timers } = JSON.parse(last).own;
+    if (timers > sends) throw new Error(`${timers} timers are left, and ${sends} are to send counts`);
   };
-  const settled = async (act) => {
-    const result = await act();
+  /** The same, and again after each alarm that rings: then nothing more comes. */
+  const rest = async () => {
+    do await still();
+    while (await ring(withinMs));
+  };
+  const meter = (read) => async (act) => {
     await rest();
-    return result;
-  };
-  const meter = async (act) => {
-    const before = await rest();
+    const before = await read();
     await act();
-    return difference(await rest(), before);
+    await rest();
+    return difference(await read(), before);
   };
-  return Object.assign(meter, { settled, read, rest });
+  return {
+    ...runtime,
+    ring,
+    evict: () => tell('evict'),
+    pass: () => tell('pass'),
+    settled: async (act) => {
+      const result = await act();
+      await rest();
+      return result;
+    },
+    meter: meter(async () => counts(await told())),
+    own: meter(async () => {
+      sends += 1;
+      return ownCounts(await runtime.ask('http', '/_bench/own'));
+    }),
+  };
+}
+
+function counts({ own, queue, database }) {
+  // What is counted itself is added up now and then, by whatever request comes then: it belongs to no operation.
+  const { MetricsObject: _, ...classes } = own.objects;
+  const sum = (what) => Object.values(classes).reduce((total, one) => total + one[what], 0);
+  return {
+    'rows written in objects': sum('rows_written'),
+    'SQL statements in objects': sum('statements'),
+    'alarms set': sum('alarms'),
+    'requests to objects': sum('requests'),
+    'new objects': sum('objects'),
+    'bytes in objects': sum('bytes'),
+    'rows written in the read model': database.rows_written,
+    'statements in the read model': database.statements,
+    // Each message is written, read whenever it is delivered, and deleted.
+    'queue operations': 2 * queue.messages + queue.deliveries,
+    'calls from wasm to JavaScript': own.crossings,
+  };
+}
+
+/** By the names that they have in `counts`. */
+function ownCounts(rows) {
+  const sum = (name, ...wanted) =>
+    rows
+      .filter(
+        ([of, labels]) => of === `paid_once_${name}_total` && wanted.every((label) => labels.includes(label)),
+      )
+      .reduce((total, [, , , number]) => total + number, 0);
+  return {
+    'requests to objects': sum('object_requests'),
+    'rows written in objects': sum('rows_written', 'object'),
+    'rows written in the read model': sum('rows_written', 'read_model'),
+    'queue operations': 3 * sum('queue_messages'),
+  };
 }
 
 const difference = (after, before) =>

@@ -105,7 +105,14 @@ async function keyed(provider, module, compatibilityFlags) {
 }
 
 /** Ours, as it is built and as wrangler.toml has it. `entry` may stand around src/entry.mjs; `vars` go before all settings. */
-export async function ours({ provider, database, entry = plainEntry, vars = {}, batchTimeoutS }) {
+export async function ours({
+  provider,
+  database,
+  entry = plainEntry,
+  vars = {},
+  batchTimeoutS,
+  preventEviction,
+}) {
   const wrangler = await wranglerConfig();
   const date = wrangler.compatibility_date;
   const [queue] = wrangler.queues.consumers;
@@ -135,6 +142,7 @@ export async function ours({ provider, database, entry = plainEntry, vars = {}, 
               className,
               uniqueKey: className,
               enableSql: true,
+              preventEviction,
             })),
             durableObjectStorage: { localDisk: 'disk' },
             bindings: [
@@ -199,18 +207,39 @@ async function bundle(contents) {
 
 const plainEntry = () => `export * from './src/entry.mjs'; export { default } from './src/entry.mjs';`;
 
-/** Ours, counted: `GET /_bench/counts` gives the counts. */
-export const counted = (options) => ours({ ...options, entry: countedEntry });
+/**
+ * Ours, counted: `GET /_bench/counts` gives the counts. `POST /_bench/ring?within_ms=…` rings the next alarm, `POST /_bench/pass` ends the timers that run,
+ * and `POST /_bench/evict` takes the objects out of memory. Nothing else does: the runtime's own time for it is by the machine's clock. `dearer`
+ * is the text of a function that makes a class of another that does more.
+ */
+export const counted = ({ dearer = '(Class) => Class', ...options }) =>
+  ours({ ...options, entry: (objects) => countedEntry(objects, dearer), preventEviction: true });
 
-const countedEntry = (objects) => `
-  import { counted, counts } from './bench/counted/watch.mjs';
+const countedEntry = (objects, dearer) => `
+  import { counted, counts, evict, pass, ring, watched } from './bench/counted/watch.mjs';
   import Site, * as entry from './src/entry.mjs';
+  const BINDINGS = ${JSON.stringify(Object.fromEntries(objects.map(({ name, class_name }) => [class_name, name])))};
+  const asked = {
+    '/_bench/counts': () => counts(),
+    '/_bench/ring': (objectOf, { searchParams }) => ring(Number(searchParams.get('within_ms')), objectOf),
+    '/_bench/pass': () => pass(),
+    '/_bench/evict': (objectOf) => evict(objectOf),
+    '/_bench/own': (_, __, { ctx, env }) =>
+      new entry.Operations(ctx, env).fetch(new Request('https://operations/counts')).then((answer) => answer.json()),
+  };
   export default class extends Site {
-    fetch(request) {
-      return new URL(request.url).pathname === '/_bench/counts' ? Response.json(counts()) : super.fetch(request);
+    async fetch(request) {
+      const url = new URL(request.url);
+      const ask = asked[url.pathname];
+      if (!ask) return watched(() => super.fetch(request));
+      const objectOf = (name, id) => this.env[BINDINGS[name]].get(this.env[BINDINGS[name]].idFromString(id));
+      return Response.json((await ask(objectOf, url, this)) ?? null);
+    }
+    queue(batch) {
+      return watched(() => super.queue(batch));
     }
   }
-  ${objects.map(({ class_name: name }) => `export const ${name} = counted(entry.${name}, '${name}');`).join('\n')}
+  ${objects.map(({ class_name: name }) => `export const ${name} = counted((${dearer})(entry.${name}), '${name}');`).join('\n')}
 `;
 
 /** The tables of the read model, as `wrangler d1 migrations apply` would make them. */

@@ -14,7 +14,8 @@ const binary = createRequire(import.meta.resolve('wrangler'))('workerd').default
 const started = new Set();
 process.on('exit', () => started.forEach((child) => child.kill('SIGKILL')));
 
-const startPatienceMs = 30_000;
+const never = new Promise(() => {});
+const startPatienceMs = 120_000;
 
 /**
  * Starts what `worker` describes: `files` by their names, the `settings` of workerd.capnp, and the names of its `sockets`. Resolves
@@ -42,7 +43,8 @@ export async function startWorkerd(dir, { files, settings }, { inspected = false
     });
   });
   const ports = await Promise.race([
-    listening(child.stdio[3], settings.sockets.length + inspector.length),
+    // Where not all of them listen it has ended, or nothing comes any more.
+    listening(child.stdio[3], settings.sockets.length + inspector.length).then((all) => all ?? never),
     ended.then((code) => fail(`workerd ended with ${code}`)),
     new Promise((_, reject) =>
       setTimeout(() => reject(new Error('nothing listens')), startPatienceMs).unref(),
@@ -77,8 +79,9 @@ async function listening(control, sockets) {
     const { event, socket, port } = JSON.parse(line);
     if (event === 'listen') ports[socket] = port;
     if (event === 'listen-inspector') ports.inspector = port;
-    if (Object.keys(ports).length === sockets) break;
+    if (Object.keys(ports).length === sockets) {
+      control.resume();
+      return ports;
+    }
   }
-  control.resume();
-  return ports;
 }
