@@ -2,6 +2,7 @@
 import { build } from '../build.mjs';
 import { setUp } from '../setup.mjs';
 import { checkPortIsFree, makeSecrets, portFrom, serve } from './dev-server.mjs';
+import { removeLeftovers } from './leftovers.mjs';
 import { inRoot } from './paths.mjs';
 import { say } from './say.mjs';
 
@@ -12,6 +13,7 @@ export async function serveDemo({ onReady = () => {} } = {}) {
   const port = portFrom(process.env.PORT, standardPort);
   await checkPortIsFree(port);
 
+  removeLeftovers();
   say('Setting up');
   await setUp();
   say('Building the Workers');

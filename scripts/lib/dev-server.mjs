@@ -4,6 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 
+import { isAlive, ownNames, removeLeftovers } from './leftovers.mjs';
 import { inRoot } from './paths.mjs';
 import { migrate } from './read-model.mjs';
 import { ask, start } from './run.mjs';
@@ -96,14 +97,6 @@ function runtimes({ pid: group }) {
     .map(([pid]) => Number(pid));
 }
 
-function isAlive(pid) {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return error.code === 'EPERM';
-  }
-}
-
 async function end(server) {
   server.stop();
   const patience = setTimeout(() => server.stop('SIGKILL'), 3_000);
@@ -155,11 +148,18 @@ async function launch({
       ...['--ip', host, '--port', String(port), '--persist-to', state],
       '--show-interactive-dev-session=false',
     ],
-    { cwd: inRoot(), onLine: (line) => print(line) },
+    {
+      cwd: inRoot(),
+      env: { ...process.env, NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} ${ownNames}` },
+      onLine: (line) => print(line),
+    },
   );
 
   let gone = null;
-  server.ended.then((result) => (gone = result));
+  server.ended.then((result) => {
+    gone = result;
+    removeLeftovers();
+  });
   const url = `http://${host}:${port}${readyPath}`;
   if (!(await answers(url, { isReady, isGone: () => gone, withinMs: readyWithinMs }))) {
     await end(server);

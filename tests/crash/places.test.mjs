@@ -13,7 +13,6 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
@@ -55,7 +54,6 @@ test('places that are killed again and again go on by their own alarms, and sett
   t.after(async () => {
     await site.kill();
     await stopAll();
-    rmSync(site.folder, { recursive: true, force: true });
   });
   const { disk } = site;
   const expected = await withMovements(site);

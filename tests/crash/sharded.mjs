@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import { send } from '../../crates/once-testing/kill/kill.mjs';
 import { open } from '../../scripts/lib/dev-server.mjs';
+import { ownFolder } from '../../scripts/lib/leftovers.mjs';
 import { inRoot } from '../../scripts/lib/paths.mjs';
 import { OWNER } from '../witness/clients.mjs';
 import { Disk } from '../witness/disk.mjs';
@@ -16,7 +17,7 @@ const ENDS_WITHIN_MS = 600_000;
 
 /** The site and its desk with shards, its process group, and its disk. */
 export class Site {
-  folder = inRoot('.wrangler', `crash-shards-${process.pid}`);
+  #folder = ownFolder('crash-shards');
   #state;
   #token;
   #options;
@@ -43,7 +44,7 @@ export class Site {
 
   /** A configuration with shards, and without what is not here. */
   #configOf(name, secrets, buckets) {
-    const folder = join(this.folder, name === '.' ? 'site' : name);
+    const folder = join(this.#folder, name === '.' ? 'site' : name);
     mkdirSync(folder, { recursive: true });
     const back = name === '.' ? '../../..' : `../../../${name}`;
     const script = name === '.' ? '' : 'script_name = "paid-once-demo"\n';

@@ -13,7 +13,6 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -45,10 +44,7 @@ let site;
 before(async () => {
   site = await Site.make('crash-shards', { vars: VARS });
 });
-after(async () => {
-  await stopAll();
-  rmSync(site.folder, { recursive: true, force: true });
-});
+after(() => stopAll());
 
 test('a move that is killed again and again loses nothing and doubles nothing', async (t) => {
   t.after(() => site.kill());

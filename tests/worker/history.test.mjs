@@ -3,12 +3,13 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { after, describe, test } from 'node:test';
 
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 
+import { ownFolder } from '../../scripts/lib/leftovers.mjs';
 import { account, freshKey } from './support/account.mjs';
 import { demoWorkers, root, startSite } from './support/harness.mjs';
 import { jobsOver } from './support/jobs.mjs';
@@ -25,7 +26,7 @@ const AGE_MS = 150 * DAY_MS;
 const TABLES = { payments: 'object', keys: 'object', audit_records: 'object', refunds: 'payment_id' };
 const PERSONAL = { description: 'Dinner for Ada Lovelace', metadata: { nickname: 'enchantress' } };
 
-const dir = join(root, '.wrangler', `history-${process.pid}`);
+const dir = ownFolder('history');
 const site = await startSite({
   workers: withFailingBucket(demoWorkers({ secrets: { ADMIN_TOKEN }, vars: { HISTORY_AFTER_DAYS: '100' } })),
 });
@@ -33,14 +34,10 @@ const user = account(site);
 const model = readModel(site);
 const { look } = operator(site, ADMIN_TOKEN);
 const { HISTORY: bucket } = await site.desk().getEnv();
-after(async () => {
-  await site.close();
-  rmSync(dir, { recursive: true, force: true });
-});
+after(() => site.close());
 
 /** The desk with a bucket that writes no file of a kind for which there is an object `fails/{kind}`. */
 function withFailingBucket(workers) {
-  mkdirSync(dir, { recursive: true });
   const config = readConfig({ config: join(root, 'desk', 'wrangler.toml'), env: 'demo' });
   const entry = join(dir, 'desk.mjs');
   const main = JSON.stringify(relative(dir, join(root, 'desk', 'src', 'entry.mjs')));

@@ -1,9 +1,10 @@
 // The demo with objects that read the registry of accounts for all isolates, and with more payments Workers, each in isolates of its own, before the
 // same objects and the same D1. The objects are down as long as D1 has a table that says so.
 
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { SIGNING_KEY, demoWorkers, root, startSite } from './harness.mjs';
 import { readConfig } from './wrangler.mjs';
 
@@ -47,8 +48,7 @@ export async function startWithAccountsCache(vars) {
 
 /** The payments Worker, which tells what it asks D1, and whose objects can be taken down. */
 function entry() {
-  const dir = join(root, '.wrangler', `accounts-cache-${process.pid}`);
-  mkdirSync(dir, { recursive: true });
+  const dir = ownFolder('accounts-cache');
   const file = join(dir, 'entry.mjs');
   const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
   writeFileSync(

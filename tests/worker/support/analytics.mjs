@@ -4,11 +4,12 @@
 // one does; and it gives numbers of 64 bits as texts.
 
 import { once } from 'node:events';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join, relative, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { demoWorkers, root } from './harness.mjs';
 import { readConfig } from './wrangler.mjs';
 
@@ -44,9 +45,7 @@ export const reading = (api, vars = {}) => ({
 
 /** An entry whose dataset writes to the log. What is against a limit is dropped by Cloudflare without a word: here the line says so. */
 function entry(main, name) {
-  const dir = join(root, '.wrangler', `analytics-${process.pid}`);
-  mkdirSync(dir, { recursive: true });
-  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const dir = ownFolder('analytics');
   const file = join(dir, `${name}.mjs`);
   const path = JSON.stringify(relative(dir, main));
   writeFileSync(

@@ -1,16 +1,16 @@
 // The demo with a payments Worker that differs from the one in wrangler.toml.
 
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { demoWorkers, root, startSite } from './harness.mjs';
 
 let started = 0;
 
 /** Starts it with the text of wrangler.toml as `change` gives it. `files` lie beside it, by their names: two folders below the root. */
 export async function startChanged(change, { files = {}, ...options } = {}) {
-  const dir = join(root, '.wrangler', `changed-${process.pid}-${++started}`);
-  mkdirSync(dir, { recursive: true });
+  const dir = ownFolder(`changed-${++started}`);
   const settings = readFileSync(join(root, 'wrangler.toml'), 'utf8')
     .replace('"src/entry.mjs"', '"../../src/entry.mjs"')
     .replaceAll('directory = "build/', 'directory = "../../build/')
@@ -19,12 +19,7 @@ export async function startChanged(change, { files = {}, ...options } = {}) {
   for (const [name, text] of Object.entries(all)) writeFileSync(join(dir, name), text);
   const [worker, ...others] = demoWorkers(options);
   const changed = { ...worker, configPath: join(dir, 'wrangler.toml') };
-  const site = await startSite({ workers: [changed, ...others] });
-  const close = async () => {
-    await site.close();
-    rmSync(dir, { recursive: true, force: true });
-  };
-  return { ...site, close };
+  return startSite({ workers: [changed, ...others] });
 }
 
 /** Starts it with objects as a release before had them: `method` is what they are asked by, and they have no other. */

@@ -2,9 +2,10 @@
 // storage has a table that says so.
 
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { SIGNING_KEY, demoWorkers, root } from './harness.mjs';
 import { folder } from './statements.mjs';
 import { readConfig } from './wrangler.mjs';
@@ -55,8 +56,7 @@ export function workersWithShards({ vars = {}, secrets = {}, buckets = [], tasks
 
 /** The payments Worker, whose shards can be taken down. */
 function entry() {
-  const dir = join(root, '.wrangler', `shards-${process.pid}`);
-  mkdirSync(dir, { recursive: true });
+  const dir = ownFolder('shards');
   const file = join(dir, 'entry.mjs');
   const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
   // The statements of shards are collected with those of D1.

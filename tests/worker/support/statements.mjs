@@ -3,8 +3,10 @@
 //
 //     npm run statements          collects all that the suites make the Workers send, into tests/worker/support/statements.json
 
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 
 /** Where the statements of this run are kept; else nobody asks for them but single suites. */
 export const folder = process.env.STATEMENTS_TO;
@@ -30,9 +32,7 @@ export function seen(worker, root, read, tellsEach) {
 /** Changes the runtime's own classes: workers-rs takes no other object for a database. */
 function entry(main, name, root, tellsEach) {
   // Its own: wrangler starts the Worker anew when its entry is written.
-  const dir = join(root, '.wrangler', `statements-${process.pid}`);
-  mkdirSync(dir, { recursive: true });
-  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const dir = ownFolder('statements');
   const file = join(dir, `${name}.mjs`);
   const path = JSON.stringify(relative(dir, main));
   writeFileSync(

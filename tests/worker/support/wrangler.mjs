@@ -1,5 +1,7 @@
 // wrangler's test harness, and what makes it start in half the time: a process of its own for each suite pays for it.
 
+import '../../../scripts/lib/own-names.mjs';
+
 import { readFileSync } from 'node:fs';
 import { createRequire, enableCompileCache, registerHooks } from 'node:module';
 import { connect, createServer } from 'node:net';
