@@ -14,7 +14,9 @@ const A = 'sk_test_acct_A_1';
 const A_ROLLED = 'sk_test_acct_A_2';
 const B = 'sk_test_acct_B_1';
 
-const workers = (STRIPE_SECRET_KEY) => demoWorkers({ vars: IMPATIENT, secrets: { STRIPE_SECRET_KEY } });
+/** A run that a new secret has ended is gone on with by the alarm, soon. */
+const VARS = { ...IMPATIENT, COMPLETER_MS: '2000', OUTBOX_MS: '2000' };
+const workers = (STRIPE_SECRET_KEY) => demoWorkers({ vars: VARS, secrets: { STRIPE_SECRET_KEY } });
 const site = await startSite({ workers: workers(A) });
 const user = client(site);
 after(() => site.close());

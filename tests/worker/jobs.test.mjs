@@ -526,7 +526,7 @@ describe('the read model', async () => {
     await jobsForgotten(looking, id);
     await looking.objects.sql(
       id,
-      `WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 250)
+      `WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 110)
        INSERT INTO audit_records (at_ms, actor, action, subject, data)
        SELECT 1, 'account:a', 'test.large', ?, json_object('text', printf('%.*c', 3000, '"')) FROM many`,
       id,
