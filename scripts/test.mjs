@@ -2,6 +2,7 @@
 // `npm test -- browser` runs only the suites with "browser" in their name. The last line is "N passed, N failed".
 import { mkdirSync, writeFileSync } from 'node:fs';
 
+import { removeLeftovers } from './lib/leftovers.mjs';
 import { inRoot, inTools } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, seconds, step } from './lib/say.mjs';
@@ -12,10 +13,10 @@ import { suites } from './test/suites.mjs';
 const shownLines = 200;
 /**
  * One after the other, and how many suites of each run at the same time: what cargo compiles and runs, the builds of the Workers, the suites that mostly
- * wait for these (four keep two cores busy), what would be deployed, those that run once more on it, and what counts on it: two cores have one each.
+ * wait for these (six keep two cores busy), what would be deployed, and the few that run on it.
  * Two stages beside each other take no less time, and each test waits longer.
  */
-const stages = { cargo: 1, build: 1, runtime: 4, release: 1, 'on the release': 4, counts: 2 };
+const stages = { cargo: 1, build: 1, runtime: 6, release: 1, 'on the release': 5 };
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
@@ -25,6 +26,7 @@ await script(async () => {
     throw new Stop(`No suite is called like ${wanted.join(' ')}. There are:\n  ${names(suites())}`);
 
   const started = Date.now();
+  removeLeftovers();
   say('Setting up');
   await setUp({ lints: true, browser: chosen.some(({ needs }) => needs === 'browser') });
 
@@ -102,6 +104,7 @@ async function play(suite, onProgress) {
     timeoutMs: suite.timeoutMs,
     onLine: (line) => onProgress(progress(line)),
   });
+  removeLeftovers();
   const result = {
     name: suite.name,
     ms: Date.now() - started,

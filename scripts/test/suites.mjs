@@ -12,7 +12,7 @@ const minutes = (n) => n * 60_000;
 /** A suite that hangs is ended; one on a machine that is slow or busy is not. */
 const compiled = minutes(45);
 const served = minutes(30);
-/** What is counted: on the release, with a core for each. A lease that is renewed in another millisecond is another row. */
+/** What is counted: on the release alone, which is what is billed. */
 const onReleaseOnly = ['cost', 'cost-budget'];
 /** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
 const together = {
@@ -79,6 +79,13 @@ export const suites = () => [
   check('check: the cache of rows', ['node', '--test-reporter=spec', 'src/accounts/row_cache.test.mjs'], {
     kind: 'node',
   }),
+  check(
+    'check: what killed processes leave',
+    ['node', '--test-reporter=spec', 'scripts/lib/leftovers.test.mjs'],
+    {
+      kind: 'node',
+    },
+  ),
   check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
     kind: 'node',
   }),
@@ -149,8 +156,7 @@ function onRelease(name) {
   const file = join('tests', 'worker', `${name}.test.mjs`);
   const again = !onReleaseOnly.includes(name);
   const asked = again ? 'release' : undefined;
-  const stage = again ? 'on the release' : 'counts';
-  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, stage };
+  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, stage: 'on the release' };
 }
 
 /** Bounds and numbers of histories that take many minutes. */
