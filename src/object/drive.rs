@@ -94,7 +94,7 @@ impl Drive {
         let is_due = |payment: &Payment| {
             payment.check.is_some() || polling::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
         };
-        let state = self.store().read()?;
+        let state = self.store().known()?;
         if !state.as_ref().is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)) {
             return Ok(());
         }

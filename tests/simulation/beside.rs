@@ -90,4 +90,35 @@ fn a_commit_writes_one_row_until_what_stands_beside_the_state_is_long() {
         records.iter().map(|record| record.data.clone()).eq((first..=last).map(|number| number.to_string()))
     );
     assert!(records.iter().map(|record| record.audit_id).eq(1..=u64::from(last)));
+    // Some stand beside the state, and the others do not.
+    for (after, rest) in (0..=u64::from(last)).map(|after| (after, &records[after as usize..])) {
+        assert_eq!(log::audit_after(&store, after, u32::MAX).unwrap(), rest, "after {after}");
+        assert_eq!(log::audit_after(&store, after, 1).unwrap(), rest[..rest.len().min(1)]);
+    }
+}
+
+/// What an incarnation remembers is not written over what a hand has mended meanwhile: the state, and what stands beside it.
+#[test]
+fn what_a_hand_has_mended_stays() {
+    let sqlite = Sqlite::new();
+    let store = store_of(object(), sqlite.clone());
+    let add = |number: u32| {
+        let added: Result<(), Bug> = store.transaction(&context(EPOCH_MS), |rows| {
+            rows.appended.timeline.push(entry(number));
+            Ok(())
+        });
+        added.unwrap();
+    };
+    add(1);
+    sqlite
+        .connection
+        .execute_batch(
+            "UPDATE timeline SET state = json_set(state, '$.state.resource.audit_through', 41), lines = replace(lines, '\"1\"', '\"2\"')",
+        )
+        .unwrap();
+    assert_eq!(store.known().unwrap().unwrap().resource.audit_through, 0, "it is remembered as it was");
+    add(3);
+    assert_eq!(store.known().unwrap().unwrap().resource.audit_through, 41);
+    let lines = store.timeline().unwrap();
+    assert!(lines.iter().map(|line| line.detail.as_str()).eq(["2", "3"]), "{lines:?}");
 }

@@ -20,18 +20,9 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// What gives it, as JSON.
-    pub(crate) const SELECT: &str =
-        "SELECT json_object('lines', lines, 'facts', facts) AS text FROM timeline WHERE id = 0";
-
-    /// As it was read.
-    pub(crate) fn read(text: &str) -> Result<Self, Bug> {
-        let mut columns = parsed::<Value>(text)?;
-        let mut column = |name: &str| match columns.get_mut(name).map(Value::take) {
-            Some(Value::String(text)) => Some(text),
-            _ => None,
-        };
-        Ok(Self { lines: column("lines"), facts: column("facts") })
+    /// As it stands in a row.
+    pub(crate) fn of(lines: Option<String>, facts: Option<String>) -> Self {
+        Self { lines, facts }
     }
 
     /// With what a commit adds: its lines, and the facts if it has any.

@@ -239,9 +239,10 @@ impl<H: Host> Object<H> {
     fn result(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult<Refusal<H>>, Bug> {
         Ok(match end {
             RunEnd::Finished(response) => {
+                // Its own commit said so a moment ago, and it does not change.
                 let first = self
                     .store
-                    .read()?
+                    .known()?
                     .and_then(|state| state.key(key_id).map(|key| key.original_request.clone()));
                 let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
                 ExecuteResult::Finished { response, original_request, replayed }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use once::context::Bug;
+use once::object_state::ObjectState;
 use once::outbox::{self, Due};
 
 use super::object::{Host, Job, Object};
@@ -28,8 +29,12 @@ impl<H: Host> Object<H> {
 
     /// Of what was staged a while ago that is forgotten which is over. Where that cannot be found out nothing is.
     async fn forget_over(&self) -> Result<(), Bug> {
+        let late = |rows: &ObjectState<H::Flow>| outbox::late(rows, &self.context());
+        if self.store().known()?.is_none_or(|rows| late(&rows).is_empty()) {
+            return Ok(());
+        }
         let Some(rows) = self.store().read()? else { return Ok(()) };
-        let late = outbox::late(&rows, &self.context());
+        let late = late(&rows);
         if late.is_empty() {
             return Ok(());
         }
@@ -42,9 +47,15 @@ impl<H: Host> Object<H> {
     async fn deliver_all(&self) -> Result<(), Bug> {
         self.forget_over().await?;
         loop {
+            let due = |rows: &ObjectState<H::Flow>| {
+                self.handed.borrow_mut().keep_staged(rows);
+                outbox::due(rows, &self.handed.borrow(), &self.context())
+            };
+            if self.store().known()?.is_none_or(|rows| due(&rows).is_empty()) {
+                return Ok(());
+            }
             let Some(rows) = self.store().read()? else { return Ok(()) };
-            self.handed.borrow_mut().keep_staged(&rows);
-            let due = outbox::due(&rows, &self.handed.borrow(), &self.context());
+            let due = due(&rows);
             if due.is_empty() {
                 return Ok(());
             }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use worker::{SqlStorage, SqlStorageValue, State};
 
-use super::storage::{SqlValue, Storage};
+use super::storage::{Row, SqlValue, Storage};
 
 #[wasm_bindgen]
 extern "C" {
@@ -42,6 +42,12 @@ extern "C" {
 
     #[wasm_bindgen(method, getter)]
     fn text(this: &TextRow) -> Option<String>;
+
+    #[wasm_bindgen(method, getter)]
+    fn lines(this: &TextRow) -> Option<String>;
+
+    #[wasm_bindgen(method, getter)]
+    fn facts(this: &TextRow) -> Option<String>;
 
     #[wasm_bindgen(catch, js_namespace = crypto, js_name = randomUUID)]
     fn make_uuid() -> Result<String, JsValue>;
@@ -99,13 +105,13 @@ impl Storage for Runtime {
 
     /// With a tenth of the calls into JavaScript that `query` makes.
     fn text(&self, sql: &str) -> Result<Option<String>, Bug> {
-        let rows = self.raw_sql.exec(sql).and_then(|cursor| cursor.to_array());
-        let row = rows.map_err(|error| Bug(format!("{sql}: {error:?}")))?.get(0);
-        if row.is_undefined() {
-            return Ok(None);
-        }
-        let text = row.unchecked_into::<TextRow>().text();
-        text.map(Some).ok_or_else(|| Bug(format!("{sql}: not a text")))
+        self.first(sql)?.map(|row| row.the_text(sql)).transpose()
+    }
+
+    fn row(&self, sql: &str) -> Result<Option<Row>, Bug> {
+        let read =
+            |row: TextRow| Ok(Row { text: row.the_text(sql)?, lines: row.lines(), facts: row.facts() });
+        self.first(sql)?.map(read).transpose()
     }
 
     fn exec(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<(), Bug> {
@@ -138,6 +144,21 @@ impl Storage for Runtime {
             (_, Some(bug)) => Err(bug),
             (Err(error), None) => Err(Bug(format!("storage: {error:?}"))),
         }
+    }
+}
+
+impl Runtime {
+    /// The first row that a statement without values gives.
+    fn first(&self, sql: &str) -> Result<Option<TextRow>, Bug> {
+        let rows = self.raw_sql.exec(sql).and_then(|cursor| cursor.to_array());
+        let row = rows.map_err(|error| Bug(format!("{sql}: {error:?}")))?.get(0);
+        Ok(if row.is_undefined() { None } else { Some(row.unchecked_into()) })
+    }
+}
+
+impl TextRow {
+    fn the_text(&self, sql: &str) -> Result<String, Bug> {
+        self.text().ok_or_else(|| Bug(format!("{sql}: not a text")))
     }
 }
 

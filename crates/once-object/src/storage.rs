@@ -18,6 +18,17 @@ pub enum SqlValue {
     Blob(Vec<u8>),
 }
 
+/// A text, and what stands beside it in its row.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Row {
+    /// The text.
+    pub text: String,
+    /// Lines of the timeline, as JSON.
+    pub lines: Option<String>,
+    /// Facts, as JSON.
+    pub facts: Option<String>,
+}
+
 /// An object's storage: the Durable Object's own in the Worker, a database of the tests' on the host.
 pub trait Storage {
     /// The rows that a statement gives, each read by the names of its columns.
@@ -30,6 +41,11 @@ pub trait Storage {
             text: String,
         }
         Ok(self.query::<Row>(sql, vec![])?.into_iter().next().map(|row| row.text))
+    }
+
+    /// The first row that a statement gives of the column `text` and of what stands beside it: what is read for each commit. `None` without a row.
+    fn row(&self, sql: &str) -> Result<Option<Row>, Bug> {
+        Ok(self.query::<Row>(sql, vec![])?.into_iter().next())
     }
 
     /// Runs a statement that gives none.

@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::beside::Beside;
-use super::storage::{SqlValue, Storage};
+use super::storage::{Row, SqlValue, Storage};
 
 /// The lines of the timeline that are kept: the first ones and the newest.
 const LINES_FIRST: usize = 50;
@@ -40,6 +40,12 @@ const LINES_MAX: usize = LINES_FIRST + LINES_NEWEST;
 const TOGETHER: &str = "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, ?, ?)";
 const APART: &str =
     "INSERT OR REPLACE INTO timeline (id, state, lines, facts) VALUES (0, ?, NULL, NULL), (NULL, NULL, ?, ?)";
+/// What reads the state; and with it what is beside it, which a commit adds to.
+const READ: &str = "SELECT state AS text FROM timeline WHERE id = 0";
+const READ_ALL: &str = "SELECT state AS text, lines, facts FROM timeline WHERE id = 0";
+/// The table if it is there, or else another one that is: where there is none nothing was ever written.
+const MADE: &str =
+    "SELECT sql AS text FROM sqlite_master WHERE type = 'table' ORDER BY name = 'timeline' DESC LIMIT 1";
 /// The state alone.
 const STATE: &str = "UPDATE timeline SET state = ? WHERE id = 0";
 
@@ -86,6 +92,9 @@ struct Remembered<F: Flow> {
     object_state: Rc<ObjectState<F>>,
 }
 
+/// The state, and what stands beside it.
+type Loaded<F> = (Rc<Remembered<F>>, Beside);
+
 impl<F: Flow> Clone for Remembered<F> {
     fn clone(&self) -> Self {
         Self { text: self.text.clone(), lines: self.lines, object_state: Rc::clone(&self.object_state) }
@@ -97,8 +106,8 @@ pub struct Store<F: Flow, S> {
     object: ObjectId,
     storage: S,
     hooks: Hooks<F, S>,
-    /// The table is there, and what older releases left is in it.
-    ready: Cell<bool>,
+    /// Whether the table is there, and what older releases left in it; `None` as long as this incarnation has not looked.
+    ready: Cell<Option<bool>>,
     remembered: RefCell<Option<Rc<Remembered<F>>>>,
     /// What no commit has written yet.
     replays: RefCell<Replays>,
@@ -113,7 +122,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
             object,
             storage,
             hooks,
-            ready: Cell::new(false),
+            ready: Cell::new(None),
             remembered: RefCell::new(None),
             replays: RefCell::default(),
             alarm: Cell::new(KnownAlarm::Unknown),
@@ -136,13 +145,13 @@ impl<F: Flow, S: Storage> Store<F, S> {
         ctx: &Context<F::Settings>,
         change: impl FnOnce(&mut ObjectState<F>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let before = self.load()?;
+        let (before, beside) = self.load_all()?.unzip();
         let object_state = before
             .as_ref()
             .map_or_else(|| Rc::new(ObjectState::empty(self.object)), |it| Rc::clone(&it.object_state));
         let mut after = ObjectState::clone(&object_state);
         let value = change(&mut after)?;
-        self.commit(before.as_deref(), &object_state, after, ctx)?;
+        self.commit((before.as_deref(), beside.unwrap_or_default()), &object_state, after, ctx)?;
         Ok(value)
     }
 
@@ -157,6 +166,11 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let mut object_state = ObjectState::clone(&object_state);
         self.replays.borrow().add_to(&mut object_state);
         Ok(Some(object_state))
+    }
+
+    /// The rows as they were read or written last, or else as they are: enough to see whether there is something to do. Who does it reads them.
+    pub fn known(&self) -> Result<Option<Rc<ObjectState<F>>>, Bug> {
+        self.remembered().map_or_else(|| self.read(), |known| Ok(Some(known)))
     }
 
     /// The rows as they were read or written last: enough for what only counts.
@@ -199,6 +213,14 @@ impl<F: Flow, S: Storage> Store<F, S> {
         self.storage.query(select, bindings)
     }
 
+    /// What the flow has written down in the newest commits, as JSON. What it has in commits before these stands apart.
+    pub fn newest_facts(&self) -> Result<Option<String>, Bug> {
+        if !self.is_ready()? {
+            return Ok(None);
+        }
+        self.storage.text("SELECT coalesce(facts, '{}') AS text FROM timeline WHERE id = 0")
+    }
+
     /// Sets the alarm outside a transaction: the way out when even the transaction fails.
     pub fn force_alarm(&self, at_ms: u64) {
         self.alarm.set(KnownAlarm::Gone);
@@ -217,39 +239,46 @@ impl<F: Flow, S: Storage> Store<F, S> {
         self.alarm.set(KnownAlarm::Gone);
     }
 
-    /// The state, parsed anew only if it is not what is remembered.
+    /// The state.
     fn load(&self) -> Result<Option<Rc<Remembered<F>>>, Bug> {
         if !self.is_ready()? {
             return Ok(None);
         }
-        let Some(text) = self.storage.text("SELECT state AS text FROM timeline WHERE id = 0")? else {
-            return Err(Bug("the object's state is gone".into()));
-        };
+        self.parse(self.storage.text(READ)?.ok_or_else(gone)?).map(Some)
+    }
+
+    /// The state, and what stands beside it.
+    fn load_all(&self) -> Result<Option<Loaded<F>>, Bug> {
+        if !self.is_ready()? {
+            return Ok(None);
+        }
+        let Row { text, lines, facts } = self.storage.row(READ_ALL)?.ok_or_else(gone)?;
+        Ok(Some((self.parse(text)?, Beside::of(lines, facts))))
+    }
+
+    /// The state of this text, parsed anew only if it is not what is remembered.
+    fn parse(&self, text: String) -> Result<Rc<Remembered<F>>, Bug> {
         let mut remembered = self.remembered.borrow_mut();
         if let Some(it) = remembered.as_ref().filter(|it| it.text == text) {
-            return Ok(Some(Rc::clone(it)));
+            return Ok(Rc::clone(it));
         }
         let (object_state, lines) = state::from_text(self.object, &text)?;
         F::verify(&object_state)?;
         let it = Rc::new(Remembered { text, lines, object_state: Rc::new(object_state) });
         *remembered = Some(Rc::clone(&it));
-        Ok(Some(it))
+        Ok(it)
     }
 
     /// Whether there is a state. What an older release has left becomes one here.
     fn is_ready(&self) -> Result<bool, Bug> {
-        #[derive(Deserialize)]
-        struct Made {
-            sql: String,
+        if let Some(is_ready) = self.ready.get() {
+            return Ok(is_ready);
         }
-        if self.ready.get() {
-            return Ok(true);
-        }
-        let made = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'timeline'";
-        let is_there =
-            self.storage.query::<Made>(made, vec![])?.first().is_some_and(|made| made.sql == TABLE);
-        let is_ready = is_there || self.adopt()?;
-        self.ready.set(is_ready);
+        let is_ready = match self.storage.text(MADE)? {
+            None => false,
+            Some(made) => made == TABLE || self.adopt()?,
+        };
+        self.ready.set(Some(is_ready));
         Ok(is_ready)
     }
 
@@ -283,7 +312,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
 
     fn commit(
         &self,
-        before: Option<&Remembered<F>>,
+        (before, beside): (Option<&Remembered<F>>, Beside),
         object_state: &ObjectState<F>,
         mut after: ObjectState<F>,
         ctx: &Context<F::Settings>,
@@ -312,15 +341,16 @@ impl<F: Flow, S: Storage> Store<F, S> {
             Some(_) if !has_facts && timeline.is_empty() => (STATE, vec![]),
             _ => {
                 let facts = has_facts.then_some(&appended.facts);
-                let beside = self.beside(before.is_some())?.and(&timeline, facts)?;
+                let beside = beside.and(&timeline, facts)?;
                 (if beside.is_too_long() { APART } else { TOGETHER }, beside.values().into())
             }
         };
         values.insert(0, SqlValue::Text(text.clone()));
         // Whatever happens now, it is read again.
         self.remembered.replace(None);
+        let is_there = self.ready.take();
         self.storage.atomically(|| {
-            if !self.ready.get() {
+            if is_there != Some(true) {
                 self.storage.exec(TABLE, vec![])?;
             }
             self.storage.exec(statement, values.clone())?;
@@ -329,19 +359,13 @@ impl<F: Flow, S: Storage> Store<F, S> {
             }
             alarm_at_ms.map_or(Ok(()), |at_ms| self.storage.set_alarm(at_ms))
         })?;
-        self.ready.set(true);
+        self.ready.set(Some(true));
         if let Some(at_ms) = alarm_at_ms {
             self.alarm.set(KnownAlarm::At(at_ms));
         }
         (self.hooks.committed)(object_state, &after);
         self.remembered.replace(Some(Rc::new(Remembered { text, lines, object_state: Rc::new(after) })));
         Ok(())
-    }
-
-    /// What stands beside the state, if there is one.
-    fn beside(&self, is_there: bool) -> Result<Beside, Bug> {
-        let text = if is_there { self.storage.text(Beside::SELECT)? } else { None };
-        text.map_or_else(|| Ok(Beside::default()), |text| Beside::read(&text))
     }
 
     /// The rows with lines, oldest first.
@@ -383,6 +407,10 @@ impl<F: Flow, S: Storage> Store<F, S> {
 struct LinesRow {
     id: i64,
     lines: String,
+}
+
+fn gone() -> Bug {
+    Bug("the object's state is gone".into())
 }
 
 /// Whether the line at this place of so many is kept.
