@@ -29,6 +29,7 @@ use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
 use runtime::metrics;
+use runtime::now_ms;
 use runtime::queue;
 use runtime::random;
 use runtime::trace;
@@ -472,7 +473,7 @@ async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
 }
 
 fn log_job(level: &str, event: &str, job: &Job, outcome: &str) {
-    let lag_ms = worker::Date::now().as_millis().saturating_sub(job.staged_at_ms);
+    let lag_ms = now_ms().saturating_sub(job.staged_at_ms);
     let mut fields = vec![
         ("event", event.into()),
         ("job_id", job.job_id.as_str().into()),

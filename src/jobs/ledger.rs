@@ -15,6 +15,7 @@ use once::id::ObjectId;
 use payments::engine::{ObjectState, StagedJob};
 use payments::payment::id::PaymentId;
 use runtime::db::{self, Db, Statement};
+use runtime::now_ms;
 use runtime::places::{self, Home};
 
 /// For how long after a payment was made the jobs that are done stand in its row, in ms: who looks for them by time looks for it.
@@ -154,7 +155,7 @@ const KNOWN: &str = "SELECT job_id, state, attempts, frozen, first_at_ms FROM jo
 
 impl<'a> Ledger<'a> {
     pub(super) fn new(job: &'a Job, known: &KnownJobs) -> Result<Self> {
-        let now_ms = worker::Date::now().as_millis();
+        let now_ms = now_ms();
         Ok(Self { home: known.home(job)?, job, row: known.row(job), frozen: Frozen::default(), now_ms })
     }
 
@@ -195,7 +196,7 @@ impl<'a> Ledger<'a> {
     /// Marks the job as done, and deletes its payload. Without a row it is written into that of its payment.
     pub(super) async fn done(&self, result: &str) -> Result<()> {
         let job_id = self.job.job_id.as_str();
-        let now_ms = worker::Date::now().as_millis();
+        let now_ms = now_ms();
         if self.row.is_some() {
             let sql = "UPDATE jobs SET state = 'done', payload = NULL, frozen = NULL, result = ?2, updated_at_ms = ?3 WHERE job_id = ?1";
             for db in self.home.each() {
@@ -235,7 +236,7 @@ impl<'a> Ledger<'a> {
 
     /// Adds it to what a projection writes into the payment's row.
     pub(super) fn add_to(&self, done: &mut Map<String, Value>, result: &str) {
-        let now_ms = worker::Date::now().as_millis();
+        let now_ms = now_ms();
         done.insert(self.job.job_id.clone(), self.as_done(result, now_ms));
     }
 
@@ -260,7 +261,7 @@ impl<'a> Ledger<'a> {
             state.into(),
             known.attempts.into(),
             job.payload.to_string().into(),
-            json!({ "at_ms": worker::Date::now().as_millis(), "error": error }).to_string().into(),
+            json!({ "at_ms": now_ms(), "error": error }).to_string().into(),
             job.staged_at_ms.into(),
             self.now_ms.into(),
             // While it is moved a job's row may stand where it was before: what it has sent, and since when, goes along.
@@ -275,7 +276,7 @@ impl<'a> Ledger<'a> {
 /// in the queue and must do nothing.
 pub(crate) async fn purge(env: &Env, rows: &ObjectState) -> Result<()> {
     let home = home_of_object(env, rows).await?;
-    let now_ms = worker::Date::now().as_millis();
+    let now_ms = now_ms();
     let object = rows.object.to_hex();
     let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
     let refunds: Vec<&str> = rows.resource.refunds.iter().map(|refund| refund.id.0.as_str()).collect();

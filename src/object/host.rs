@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
-use worker::Date;
 use worker::wasm_bindgen_futures::spawn_local;
 
 use super::drive::{Drive, PaymentsHost};
@@ -34,7 +33,7 @@ use payments::payment::provider::Provider;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::{metrics, places, queue, trace};
+use runtime::{metrics, now_ms, places, queue, trace};
 use web::trace::Span;
 
 /// How long the rate limiter may take: without its answer an operation runs.
@@ -221,7 +220,7 @@ fn text(
     match job.kind {
         JobKind::Project => {
             let audit = audit_after(object.store(), state.resource.audit_through, AUDIT_MAX)?;
-            message.projecting(snapshot(state, audit, Date::now().as_millis()))
+            message.projecting(snapshot(state, audit, now_ms()))
         }
         JobKind::SendReceipt | JobKind::Retired => serde_json::to_string(&message),
     }

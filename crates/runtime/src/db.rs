@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use serde::de::DeserializeOwned;
-use worker::wasm_bindgen::JsValue;
-use worker::{D1Database, D1PreparedStatement, D1Result, Env, Result};
+use worker::js_sys::{Array, Promise};
+use worker::wasm_bindgen::prelude::wasm_bindgen;
+use worker::wasm_bindgen::{JsCast, JsValue};
+use worker::wasm_bindgen_futures::JsFuture;
+use worker::{D1Database, D1PreparedStatement, Env, Result};
 
 use crate::metrics;
 use crate::shard::{Outcome, Shard};
@@ -43,9 +46,8 @@ impl Db {
     pub async fn run(&self, sql: &str, values: Vec<Value>) -> Result<usize> {
         match &self.0 {
             Place::D1(d1) => {
-                let result = prepared(d1, sql, values)?.run().await?;
-                counted(&result)?;
-                Ok(result.meta()?.and_then(|meta| meta.changes).unwrap_or(0))
+                let result = prepared(d1, sql, values)?.inner().run()?;
+                Ok(outcome(JsFuture::from(result).await?).changes)
             }
             Place::Shard(shard) => Ok(shard.one(sql, values).await?.changes),
         }
@@ -53,18 +55,17 @@ impl Db {
 
     /// Runs one and gives its rows.
     pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
-        self.ask(sql, values).await?.read()
+        self.ask(sql, values).await?.rows()
     }
 
     /// The same, before the rows are read: this is in the WebAssembly once, however many kinds of rows there are.
-    pub(crate) async fn ask(&self, sql: &str, values: Vec<Value>) -> Result<RawRows> {
+    pub(crate) async fn ask(&self, sql: &str, values: Vec<Value>) -> Result<Outcome> {
         match &self.0 {
             Place::D1(d1) => {
-                let result = prepared(d1, sql, values)?.all().await?;
-                counted(&result)?;
-                Ok(RawRows::D1(result))
+                let result = prepared(d1, sql, values)?.inner().all()?;
+                Ok(outcome(JsFuture::from(result).await?))
             }
-            Place::Shard(shard) => shard.one(sql, values).await.map(RawRows::Shard),
+            Place::Shard(shard) => shard.one(sql, values).await,
         }
     }
 
@@ -80,7 +81,7 @@ impl Db {
 
     /// The same. Gives how many rows each has changed.
     pub async fn batch_changes(&self, statements: Vec<Statement>) -> Result<Vec<usize>> {
-        Ok(self.results(statements).await?.into_iter().map(|(changes, _)| changes).collect())
+        Ok(self.rows_of_each(statements).await?.into_iter().map(|one| one.changes).collect())
     }
 
     /// The same. Gives also the rows of the last one.
@@ -88,47 +89,23 @@ impl Db {
         &self,
         statements: Vec<Statement>,
     ) -> Result<(Vec<usize>, Vec<T>)> {
-        let results = self.results(statements).await?;
-        let rows = results.last().map_or_else(|| Ok(Vec::new()), |(_, rows)| rows.read())?;
-        Ok((results.into_iter().map(|(changes, _)| changes).collect(), rows))
+        let results = self.rows_of_each(statements).await?;
+        let rows = results.last().map_or_else(|| Ok(Vec::new()), Outcome::rows)?;
+        Ok((results.into_iter().map(|one| one.changes).collect(), rows))
     }
 
-    /// Runs all of them, or none. Gives the rows of each.
-    pub(crate) async fn rows_of_each(&self, statements: Vec<Statement>) -> Result<Vec<RawRows>> {
-        Ok(self.results(statements).await?.into_iter().map(|(_, rows)| rows).collect())
-    }
-
-    /// Runs all of them, or none. Gives of each how many rows it changed, and its own.
-    async fn results(&self, statements: Vec<Statement>) -> Result<Vec<(usize, RawRows)>> {
+    /// Runs all of them, or none. Gives what came of each.
+    pub(crate) async fn rows_of_each(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
         match &self.0 {
             Place::D1(d1) => {
                 let prepared = statements.into_iter().map(|one| prepared(d1, &one.sql, one.values));
-                let result = |result: D1Result| {
-                    counted(&result)?;
-                    let changes = result.meta()?.and_then(|meta| meta.changes).unwrap_or(0);
-                    Ok((changes, RawRows::D1(result)))
-                };
-                d1.batch(prepared.collect::<Result<_>>()?).await?.into_iter().map(result).collect()
+                let prepared: Vec<_> = prepared.collect::<Result<_>>()?;
+                let prepared: Array = prepared.iter().map(D1PreparedStatement::inner).collect();
+                let all = d1.as_ref().as_ref().unchecked_ref::<RawD1>().batch(&prepared)?;
+                let all: Array = JsFuture::from(all).await?.unchecked_into();
+                Ok(all.iter().map(outcome).collect())
             }
-            Place::Shard(shard) => {
-                let outcomes = shard.ask(statements).await?.into_iter();
-                Ok(outcomes.map(|one| (one.changes, RawRows::Shard(one))).collect())
-            }
-        }
-    }
-}
-
-/// What a statement has given.
-pub(crate) enum RawRows {
-    D1(D1Result),
-    Shard(Outcome),
-}
-
-impl RawRows {
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        match self {
-            Self::D1(result) => result.results(),
-            Self::Shard(outcome) => outcome.rows(),
+            Place::Shard(shard) => shard.ask(statements).await,
         }
     }
 }
@@ -138,11 +115,40 @@ fn prepared(d1: &D1Database, sql: &str, values: Vec<Value>) -> Result<D1Prepared
     d1.prepare(sql).bind(&values)
 }
 
-/// What was written is counted: it is billed.
-fn counted(result: &D1Result) -> Result<()> {
-    let written = result.meta()?.and_then(|meta| meta.rows_written).unwrap_or(0);
+#[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen)]
+extern "C" {
+    /// D1, and what it answers, as it is: of the bindings' own result each number costs a dozen calls into JavaScript, whether it is wanted or not.
+    type RawD1;
+
+    #[wasm_bindgen(method, catch)]
+    fn batch(this: &RawD1, statements: &Array) -> std::result::Result<Promise, JsValue>;
+
+    type RawResult;
+
+    #[wasm_bindgen(method, getter)]
+    fn results(this: &RawResult) -> Option<Array>;
+
+    #[wasm_bindgen(method, getter)]
+    fn meta(this: &RawResult) -> Option<RawMeta>;
+
+    type RawMeta;
+
+    #[wasm_bindgen(method, getter)]
+    fn changes(this: &RawMeta) -> Option<f64>;
+
+    #[wasm_bindgen(method, getter)]
+    fn rows_written(this: &RawMeta) -> Option<f64>;
+}
+
+/// What D1 says came of a statement. What was written is counted: it is billed.
+fn outcome(result: JsValue) -> Outcome {
+    let result: RawResult = result.unchecked_into();
+    let meta = result.meta();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let number = |read: fn(&RawMeta) -> Option<f64>| meta.as_ref().and_then(read).unwrap_or(0.0) as usize;
+    let (changes, written) = (number(RawMeta::changes), number(RawMeta::rows_written));
     if written > 0 {
         metrics::rows_written("read_model", written);
     }
-    Ok(())
+    Outcome { rows: result.results().unwrap_or_default(), changes, written }
 }

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
+use serde_json::{Map, Value, json};
 use web::trace::Span;
-use worker::js_sys::Uint8Array;
+use worker::js_sys::{JSON, Promise, Uint8Array};
+use worker::wasm_bindgen::prelude::wasm_bindgen;
+use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::worker_sys::web_sys;
-use worker::{AbortController, Delay, Env, Fetch, Headers, Request, Response, ResponseBody};
+use worker::{AbortController, Delay, Env, Response};
 
 /// A part of the error of a timeout.
 pub const TOO_LONG: &str = "took longer than";
@@ -46,18 +49,16 @@ pub async fn fetch(
     sent: &OutboundRequest<'_>,
     timeout: Duration,
 ) -> Result<(Response, String), String> {
-    exchanged(env, binding, sent, timeout, async |response: Response| {
+    exchanged(env, binding, sent, timeout, async |response: web_sys::Response| {
         let body = text(&response).await.map_err(|_| BROKE_OFF)?;
-        Ok((response, body))
+        Ok((response.into(), body))
     })
     .await
 }
 
 /// The body. The runtime gathers it: as a stream each chunk of it, and its end, would be a turn of ours.
-async fn text(response: &Response) -> worker::Result<String> {
-    let ResponseBody::Stream(stream) = response.body() else { return Ok(String::new()) };
-    let whole = web_sys::Response::new_with_opt_readable_stream(Some(stream))?.array_buffer()?;
-    let bytes = Uint8Array::new(&JsFuture::from(whole).await?).to_vec();
+async fn text(response: &web_sys::Response) -> worker::Result<String> {
+    let bytes = Uint8Array::new(&JsFuture::from(response.array_buffer()?).await?).to_vec();
     String::from_utf8(bytes).map_err(|error| worker::Error::RustError(error.to_string()))
 }
 
@@ -91,7 +92,8 @@ pub async fn download(
     timeout: Duration,
     max_bytes: usize,
 ) -> Result<(u16, Vec<u8>), String> {
-    exchanged(env, binding, sent, timeout, async |mut response: Response| {
+    exchanged(env, binding, sent, timeout, async |response: web_sys::Response| {
+        let mut response = Response::from(response);
         let mut stream = response.stream().map_err(|_| BROKE_OFF)?;
         let mut bytes = Vec::new();
         while let Some(chunk) = stream.next().await {
@@ -113,18 +115,19 @@ async fn exchanged<T>(
     binding: Option<&str>,
     sent: &OutboundRequest<'_>,
     timeout: Duration,
-    read: impl AsyncFnOnce(Response) -> Result<T, String>,
+    read: impl AsyncFnOnce(web_sys::Response) -> Result<T, String>,
 ) -> Result<T, String> {
     let abort = AbortController::default();
     let signal = abort.signal();
     let exchange = Box::pin(async {
-        let request = sent.request(&signal).map_err(|_| "no request could be made")?;
+        let init = sent.init(&signal).map_err(|_| "no request could be made")?;
         // The original error may quote an address: leave it out.
         let response = match binding.map(|binding| env.service(binding)) {
-            Some(Ok(service)) => service.fetch_request(request).await,
-            Some(Err(_)) | None => Fetch::Request(request).send().await,
-        }
-        .map_err(|_| "no answer")?;
+            Some(Ok(service)) => JsValue::from(service).unchecked_into::<Service>().ask(&sent.url, &init),
+            Some(Err(_)) | None => ask(&sent.url, &init),
+        };
+        let response = JsFuture::from(response.map_err(|_| "no answer")?).await;
+        let response = response.and_then(JsCast::dyn_into).map_err(|_| "no answer")?;
         read(response).await
     });
     match select(exchange, Delay::from(timeout)).await {
@@ -137,21 +140,32 @@ async fn exchanged<T>(
     }
 }
 
+#[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen)]
+extern "C" {
+    /// The address goes by itself, and not as a request: that would be made twice.
+    #[wasm_bindgen(catch, js_name = fetch)]
+    fn ask(url: &str, init: &web_sys::RequestInit) -> std::result::Result<Promise, JsValue>;
+
+    /// A service binding.
+    type Service;
+
+    #[wasm_bindgen(method, catch, js_name = fetch)]
+    fn ask(this: &Service, url: &str, init: &web_sys::RequestInit) -> std::result::Result<Promise, JsValue>;
+}
+
 impl OutboundRequest<'_> {
-    fn request(&self, signal: &web_sys::AbortSignal) -> worker::Result<Request> {
-        let headers = Headers::new();
-        for (name, value) in &self.headers {
-            headers.set(name, value)?;
-        }
-        let init = web_sys::RequestInit::new();
-        init.set_method(self.method);
-        init.set_signal(Some(signal));
+    /// All but the address: one text for JavaScript, and the body.
+    fn init(&self, signal: &web_sys::AbortSignal) -> worker::Result<web_sys::RequestInit> {
+        let headers = self.headers.iter();
+        let headers: Map<String, Value> =
+            headers.map(|(name, value)| (name.to_ascii_lowercase(), value.as_str().into())).collect();
         // Never send a secret to another host.
-        init.set_redirect(web_sys::RequestRedirect::Manual);
+        let init = json!({ "method": self.method, "redirect": "manual", "headers": headers }).to_string();
+        let init = JSON::parse(&init)?.unchecked_into::<web_sys::RequestInit>();
+        init.set_signal(Some(signal));
         if let Some(body) = self.body {
             init.set_body(&body.into());
         }
-        init.set_headers(&headers.0.into());
-        Ok(web_sys::Request::new_with_str_and_init(&self.url, &init)?.into())
+        Ok(init)
     }
 }

@@ -85,7 +85,7 @@ impl ReadModel {
             let found = self.each(places, async |db: Db| db.ask(&sql, values.clone()).await).await?;
             let read = found
                 .into_iter()
-                .map(|(db, rows)| Ok((db.name().unwrap_or_default().to_owned(), rows.read()?)));
+                .map(|(db, rows)| Ok((db.name().unwrap_or_default().to_owned(), rows.rows()?)));
             read.collect::<Result<Vec<(String, Vec<T>)>>>()
         };
         newest_first(

@@ -12,11 +12,12 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::de::DeserializeOwned;
 use worker::{Env, Error, Result};
 
-use crate::db::{Db, RawRows, Value};
+use crate::db::{Db, Value};
 use crate::directory::{self, READ_MAX, Shards};
 pub use crate::directory::{Directory, Wanted, fresh, is_bound, layouts};
 use crate::log::log;
 use crate::now_ms;
+use crate::shard::Outcome;
 use messages::job::JobPayment;
 use messages::placement::{self, Layout, ShardName};
 
@@ -402,13 +403,13 @@ impl ReadModel {
     ) -> Result<Vec<T>> {
         let mut all = Vec::new();
         for rows in self.ask(places, sql, values).await? {
-            all.extend(rows.read()?);
+            all.extend(rows.rows()?);
         }
         Ok(all)
     }
 
     /// Before the rows are read: see [`Db::ask`].
-    async fn ask(&self, places: Vec<Db>, sql: &str, values: &[Value]) -> Result<Vec<RawRows>> {
+    async fn ask(&self, places: Vec<Db>, sql: &str, values: &[Value]) -> Result<Vec<Outcome>> {
         let found = self.each(places, async |db: Db| db.ask(sql, values.to_vec()).await).await?;
         Ok(found.into_iter().map(|(_, rows)| rows).collect())
     }

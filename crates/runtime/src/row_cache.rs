@@ -11,7 +11,7 @@ use worker::js_sys::{Array, JSON};
 use worker::wasm_bindgen::JsCast;
 use worker::{Env, Error, Result};
 
-use crate::db::{Db, RawRows};
+use crate::db::Db;
 use crate::http_client::within;
 use crate::log::log;
 use crate::shard::{Outcome, member};
@@ -50,10 +50,10 @@ impl RowCache {
     /// The rows of a statement with one value, by the object of the value, or by D1 if that does not answer.
     pub async fn rows<T: DeserializeOwned>(&self, env: &Env, sql: &str, value: &str) -> Result<Found<T>> {
         let (rows, age_ms) = self.ask(env, sql, value).await?;
-        Ok(Found { rows: rows.read()?, age_ms })
+        Ok(Found { rows: rows.rows()?, age_ms })
     }
 
-    async fn ask(&self, env: &Env, sql: &str, value: &str) -> Result<(RawRows, u64)> {
+    async fn ask(&self, env: &Env, sql: &str, value: &str) -> Result<(Outcome, u64)> {
         let number = number_of(value, self.objects);
         let is_asked = self.lasts_ms > 0
             && env.durable_object(self.binding).is_ok()
@@ -81,7 +81,7 @@ impl RowCache {
         number: u32,
         sql: &str,
         value: &str,
-    ) -> Result<std::result::Result<(RawRows, u64), String>> {
+    ) -> Result<std::result::Result<(Outcome, u64), String>> {
         let name = format!("cache {number}");
         let stub = env.durable_object(self.binding)?.id_from_name(&name)?.get_stub()?;
         let question = json!({ "sql": sql, "value": value, "lasts_ms": self.lasts_ms }).to_string();
@@ -93,7 +93,7 @@ impl RowCache {
         let age_ms = member(&answer, "age_ms")?.as_f64();
         let age_ms = age_ms.ok_or_else(|| Error::RustError("the object told no age".to_owned()))?;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok(Ok((RawRows::Shard(Outcome::read_only(rows)), age_ms as u64)))
+        Ok(Ok((Outcome::read_only(rows), age_ms as u64)))
     }
 }
 

@@ -28,13 +28,13 @@ pub(crate) struct Shard {
     name: String,
 }
 
-/// What came of a statement.
+/// What came of a statement, in a shard or in D1.
 pub(crate) struct Outcome {
-    rows: Array,
+    pub(crate) rows: Array,
     /// How many rows it changed.
     pub(crate) changes: usize,
     /// How many it wrote, with those of indexes.
-    written: usize,
+    pub(crate) written: usize,
 }
 
 impl Outcome {
@@ -52,7 +52,7 @@ impl Outcome {
         Self { rows, changes: 0, written: 0 }
     }
 
-    /// Its rows. They are read as D1's are: what reads a kind of row is in the WebAssembly once.
+    /// Its rows. What reads a kind of row is in the WebAssembly once.
     pub(crate) fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         self.rows.iter().map(|row| Ok(serde_wasm_bindgen::from_value(row)?)).collect()
     }

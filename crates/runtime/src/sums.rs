@@ -24,7 +24,7 @@ impl ReadModel {
         let places = std::iter::once(self.d1()?).chain(shards).collect();
         let asked = self.each(places, async |db: Db| {
             for (number, rows) in db.rows_of_each(statements.to_vec()).await?.into_iter().enumerate() {
-                for Found { found } in rows.read::<Found>()? {
+                for Found { found } in rows.rows::<Found>()? {
                     add(number, serde_json::from_str(&found)?);
                 }
             }
