@@ -66,10 +66,9 @@ const strike = async () => {
   assert.equal(outcome, 'ok');
 };
 
-/** Stripe does not answer any more when it is asked for a payment that was given back at its dashboard, until all is let go. */
-async function silentAt({ provider_payment: intent }) {
-  const path = `/v1/payment_intents/${intent}`;
-  await site.simulator.stripe('refunds', {
+/** A payment is given back at Stripe's dashboard, in part. */
+const givenBack = ({ provider_payment: intent }) =>
+  site.simulator.stripe('refunds', {
     method: 'POST',
     headers: {
       authorization: `Bearer ${settings.secrets.STRIPE_SECRET_KEY}`,
@@ -77,6 +76,11 @@ async function silentAt({ provider_payment: intent }) {
     },
     body: `payment_intent=${intent}&amount=300`,
   });
+
+/** Stripe does not answer any more when it is asked for a payment that was given back at its dashboard, until all is let go. */
+async function silentAt(payment) {
+  const path = `/v1/payment_intents/${payment.provider_payment}`;
+  await givenBack(payment);
   await site.simulator.fault('slow', { method: 'GET', path, count: 100, delay_ms: 600_000 });
   const asked = async () => (await site.simulator.requests()).filter((request) => request.path === path);
   return async () => (await asked()).length;
@@ -112,6 +116,23 @@ describe('with an object for each account', () => {
     assert.deepEqual(await model.all('SELECT break_id FROM breaks WHERE stripe_account IS NULL'), [
       { break_id: `amount:stripe:${mine.provider_payment}` },
     ]);
+  });
+
+  test('one payment that a provider does not show holds up no list, and is asked for again', async () => {
+    const [odd, other] = [await paid(own), await paid(own)];
+    assert.equal((await model.tick()).reconcile.error, undefined);
+    for (const payment of [odd, other]) await givenBack(payment);
+    const path = `/v1/payment_intents/${odd.provider_payment}`;
+    await site.simulator.fault('forbidden', { method: 'GET', path, count: 1_000 });
+    const { reconcile } = await model.tick();
+    assert.deepEqual([reconcile.error, reconcile.events_lag_ms < 1_000], [undefined, true]);
+    const waits = () => model.all('SELECT payment, tries FROM payment_searches GROUP BY payment');
+    assert.deepEqual(await waits(), [{ payment: odd.provider_payment, tries: 1 }]);
+    await site.simulator.calm();
+    // As if the pause were over.
+    await model.run('UPDATE payment_searches SET next_at_ms = 0');
+    await model.tick();
+    assert.deepEqual(await waits(), []);
   });
 
   test('the newest run of each is kept, and one that failed is shown until it has not', async () => {

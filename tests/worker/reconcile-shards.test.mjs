@@ -137,6 +137,41 @@ describe('more than three hundred shards', async () => {
     });
   });
 
+  test('one of which Stripe says nothing usable holds up no other, is asked for again, and is given up where all can see it', async () => {
+    const [odd, orphan] = [
+      await atStripe(site, 'payment_intents', MADE_ELSEWHERE),
+      await atStripe(site, 'payment_intents', MADE_ELSEWHERE),
+    ];
+    const path = `/v1/payment_intents/${odd.id}`;
+    await site.simulator.fault('forbidden', { method: 'GET', path, count: 1_000 });
+    const { reconcile } = await model.tick();
+    assert.equal(reconcile.error, undefined);
+    assert.ok(reconcile.unanswered > 0);
+    assert.equal((await breakOf(orphan)).state, 'open');
+    assert.equal(await breakOf(odd), undefined);
+    const waits = () =>
+      model.all("SELECT tries, after FROM payment_searches WHERE payment = ? AND due = 'again'", odd.id);
+    assert.deepEqual(await waits(), [{ tries: 1, after: null }]);
+
+    const untold = async () =>
+      (await model.all('SELECT * FROM breaks WHERE break_id = ?', `unanswered:stripe:${odd.id}`))[0];
+    const due = (tries) =>
+      model.run('UPDATE payment_searches SET tries = ?, next_at_ms = 0 WHERE payment = ?', tries, odd.id);
+    await due(4);
+    await model.tick();
+    assert.deepEqual([await untold(), (await waits())[0].tries], [undefined, 5]);
+    await due(9);
+    await model.tick();
+    const { state, kind, theirs } = await untold();
+    assert.deepEqual([state, kind], ['open', 'unanswered']);
+    assert.match(theirs, /answered 403/);
+
+    await site.simulator.calm();
+    await model.tick();
+    assert.equal((await untold()).state, 'resolved');
+    assert.equal((await breakOf(odd)).state, 'open');
+  });
+
   test('one in our name that the read model lacks is told of at once, and repaired', async () => {
     const { id } = await paid(users[1]);
     await jobsForgotten(site, id);

@@ -124,6 +124,8 @@ pub enum Kind {
     Movement,
     /// We do not know of a dispute, or it stands otherwise. A comparison of payments says nothing about it.
     Dispute,
+    /// Stripe gives no usable answer about a payment, a movement or a dispute, however often it is asked: it could not be compared.
+    Unanswered,
     /// Books with payments of ours that nobody has a key for any more. It is about none of them alone.
     Ended,
 }
@@ -138,6 +140,7 @@ impl Kind {
             Self::Status => "status",
             Self::Movement => "movement",
             Self::Dispute => "dispute",
+            Self::Unanswered => "unanswered",
             Self::Ended => "ended",
         }
     }

@@ -45,6 +45,8 @@ const REQUESTS_IN_ALL: u32 = 8_000;
 const BATCH: usize = 10_000;
 /// Requests to shards in a run for what must be looked for in all of them.
 const SEARCH_IN_ALL: u32 = 1_000;
+/// How long a run begins anything more of that, in ms: what comes before it has taken up to five of its ten minutes.
+pub const SEARCH_MS: u64 = 100_000;
 
 /// What may be used before a list is left to the next run: each is read until then, whatever the lists before it have left.
 const fn most(source: Source) -> Used {
@@ -73,8 +75,9 @@ pub const fn may_read(used: Used) -> bool {
 }
 
 /// Whether more shards may be asked for what is looked for in all of them, where `share` accounts are read in the run and this one has used so much for it.
-pub fn may_search(share: u32, used: Used, for_it: u32) -> bool {
-    may_read(used) && for_it < SEARCH_IN_ALL / share.max(1)
+pub fn may_search(share: u32, used: Used, for_it: Used) -> bool {
+    let share = share.max(1);
+    may_read(used) && for_it.places < SEARCH_IN_ALL / share && for_it.ran_ms < SEARCH_MS / u64::from(share)
 }
 
 /// How many slices the next round reads: few at first, and where many payments must be asked for.
@@ -112,6 +115,20 @@ impl Width {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_ends_by_what_it_asks_and_by_the_clock() {
+        let used = |places, ran_ms| Used { places, ran_ms, ..Used::default() };
+        for (for_it, expected) in
+            [(used(999, SEARCH_MS - 1), true), (used(1_000, 0), false), (used(0, SEARCH_MS), false)]
+        {
+            assert_eq!(may_search(1, used(0, 0), for_it), expected, "{for_it:?}");
+        }
+        assert!(
+            !may_search(5, used(0, 0), used(200, 0)) && !may_search(5, used(0, 0), used(0, SEARCH_MS / 5))
+        );
+        assert!(!may_search(1, Used { reads: READS_IN_ALL, ..Used::default() }, used(0, 0)));
+    }
 
     #[test]
     fn rounds_grow_until_many_payments_must_be_asked_for() {

@@ -131,7 +131,8 @@ impl Reconciliation {
         let ids = all.into_iter().filter(|id| !same.contains(id) && !self.compared.contains(*id)).collect();
         let listed = same.into_iter().collect();
         self.write(&Findings { listed, known: Some(&known), ..Findings::default() }).await?;
-        self.fetch_and_compare(ids).await.map(drop)
+        let Fetched { unanswered, .. } = self.fetch(ids, None).await?;
+        self.ask_again(&unanswered).await
     }
 
     /// Looks for disputes that we do not know of, or otherwise: the comparison of payments does not cover them. An event may not be the last
@@ -189,11 +190,23 @@ impl Reconciliation {
             }
             found.searched.extend(left.and_then(|sum| due_of(movement, sum)));
         }
-        let absent = self.fetch_and_compare(looks.iter().map(String::as_str).collect()).await?;
-        let is_absent = |movement: &&Movement| matches!(movement.matched(&known.records, &known.refunds), Matched::FetchPayment(payment) if absent.contains(&payment));
-        found
-            .breaks
-            .extend(movements.iter().filter(is_absent).map(|movement| movement.unknown(&known.records)));
+        let Fetched { absent, unanswered, .. } =
+            self.fetch(looks.iter().map(String::as_str).collect(), None).await?;
+        for (asked, why) in &unanswered {
+            self.note_unanswered(asked, why);
+        }
+        for movement in movements {
+            match movement.matched(&known.records, &known.refunds) {
+                Matched::FetchPayment(payment) if absent.contains(&payment) => {
+                    found.breaks.push(movement.unknown(&known.records));
+                }
+                Matched::FetchPayment(payment) if unanswered.contains_key(&payment) => {
+                    let resource = movement.sum().and_then(|sum| sum.resource.as_deref());
+                    found.searched.push(Due::again(&payment, &movement.id, resource));
+                }
+                Matched::FetchPayment(_) | Matched::Recorded | Matched::Unrecorded => {}
+            }
+        }
         let charges =
             movements.iter().filter(|movement| matches!(movement.source, movements::Source::Charge(_)));
         found.moved = charges.filter_map(|movement| movement.sum()?.payment.as_deref()).collect();
@@ -202,27 +215,34 @@ impl Reconciliation {
         self.write(&found).await
     }
 
-    /// Fetches payments and compares them. Returns those that the provider does not have. Those that came are compared also where others did
-    /// not.
-    pub(super) async fn fetch_and_compare(&mut self, ids: BTreeSet<&str>) -> Result<BTreeSet<String>> {
+    /// Fetches payments until then, in ms since the epoch, and compares those that came, whatever became of the others.
+    pub(super) async fn fetch(&mut self, ids: BTreeSet<&str>, until_ms: Option<u64>) -> Result<Fetched> {
         let mut entries = Vec::new();
-        let mut absent = BTreeSet::new();
-        let mut failed = None;
-        let requests: Vec<_> = ids.iter().map(|id| provider_ledger::entry_request(id)).collect();
-        for (id, answer) in ids.iter().zip(self.get_all(&requests).await) {
-            let entry = answer.and_then(|HttpAnswer { status, body, .. }| match status {
-                200 => provider_ledger::read_entry(&body).map(Some).map_err(Error::RustError),
-                404 => Ok(None),
-                status => Err(Error::RustError(format!("a payment was answered {status}"))),
-            });
-            match entry {
-                Ok(Some(entry)) => entries.push(entry),
-                Ok(None) => drop(absent.insert((*id).to_owned())),
-                Err(error) => drop(failed.get_or_insert(error)),
+        let mut fetched = Fetched::default();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        for ids in ids.chunks(AT_ONCE) {
+            if until_ms.is_some_and(|until_ms| Date::now().as_millis() >= until_ms) {
+                fetched.left.extend(ids.iter().map(|id| (*id).to_owned()));
+                continue;
+            }
+            let requests: Vec<_> = ids.iter().map(|id| provider_ledger::entry_request(id)).collect();
+            for (id, answer) in ids.iter().zip(self.get_all(&requests).await) {
+                let entry = answer.and_then(|HttpAnswer { status, body, .. }| match status {
+                    200 => provider_ledger::read_entry(&body).map(Some).map_err(Error::RustError),
+                    404 => Ok(None),
+                    status => Err(Error::RustError(format!("a payment was answered {status}"))),
+                });
+                match entry {
+                    Ok(Some(entry)) => entries.push(entry),
+                    Ok(None) => drop(fetched.absent.insert((*id).to_owned())),
+                    Err(error) => {
+                        fetched.unanswered.insert((*id).to_owned(), error.to_string());
+                    }
+                }
             }
         }
         self.compare_records(&entries).await?;
-        failed.map_or(Ok(absent), Err)
+        Ok(fetched)
     }
 
     /// Compares payments in Stripe's books with ours, and records the result.
@@ -271,6 +291,26 @@ impl Reconciliation {
         let sql = "SELECT provider_payment FROM breaks WHERE break_id IN (SELECT value FROM json_each(?1)) AND state IN ('open', 'accepted')";
         let told: Vec<Orphan> = self.rows(sql, vec![serde_json::to_string(&ids)?.into()]).await?;
         Ok(told.into_iter().map(|told| told.provider_payment).collect())
+    }
+}
+
+/// What became of payments that were fetched. Those that came are compared.
+#[derive(Default)]
+pub(super) struct Fetched {
+    /// The provider does not have these.
+    pub(super) absent: BTreeSet<String>,
+    /// It gave no usable answer about these; each with why.
+    pub(super) unanswered: BTreeMap<String, String>,
+    /// There was no time for these.
+    pub(super) left: BTreeSet<String>,
+}
+
+impl Fetched {
+    /// The first failure, if there was one.
+    pub(super) fn failed(&self) -> Result<()> {
+        self.unanswered
+            .first_key_value()
+            .map_or(Ok(()), |(id, why)| Err(Error::RustError(format!("{id}: {why}"))))
     }
 }
 

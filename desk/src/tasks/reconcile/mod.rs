@@ -147,6 +147,7 @@ impl Reconciliation {
             movements: 0,
             searching: 0,
             search_missing: None,
+            unanswered: 0,
             compared: BTreeSet::new(),
             breaks: BTreeSet::new(),
             resolved: 0,
@@ -218,6 +219,9 @@ impl Reconciliation {
         if self.used.places > 0 {
             add("places", self.used.places.into());
             add("searching", self.searching.into());
+        }
+        if self.unanswered > 0 {
+            add("unanswered", self.unanswered.into());
         }
         if let Some(missing) = self.search_missing.take().or_else(|| self.model.missing()) {
             add("missing", missing.into());

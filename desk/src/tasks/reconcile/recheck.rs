@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use worker::{Error, Result};
+use worker::Result;
 
-use super::lists::sought_of_sum;
+use super::lists::{Fetched, sought_of_sum};
 use super::periods::is_surely_in;
 use super::places::Sought;
 use super::session::{Findings, Reconciliation};
 use crate::tasks::breaks::{self, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
 use crate::tasks::changes;
-use crate::tasks::compare::{Break, LocalRecord, LocalRecords, missing, must_exist};
+use crate::tasks::compare::{Break, Kind, LocalRecord, LocalRecords, missing, must_exist};
 use crate::tasks::movements::{self, Matched, Movement};
 use payments::payment::status_query::{StatusQuery, StatusReply};
-use payments::providers::Provider;
+use payments::providers::{HttpAnswer, Provider};
 use runtime::db::{self, Statement};
 
 /// How many payments that were too recent are looked at again in one run, and how many that were in no list.
@@ -26,6 +26,24 @@ pub(super) const UNLISTED_MAX: u32 = 100;
 pub(super) const UNLISTED_OF_A_SHARD_MAX: u32 = 1_000;
 /// How many open breaks are looked at again in one run.
 const OLD_MAX: u32 = 20;
+/// After how many of which Stripe says nothing usable the run looks at no more.
+const UNANSWERED_MAX: usize = 3;
+
+/// A break that is open.
+#[derive(Deserialize)]
+struct Old {
+    break_id: String,
+    provider_payment: String,
+    resource: Option<String>,
+}
+
+/// What came of looking again at something that Stripe has.
+pub(super) enum Looked {
+    /// It was compared.
+    Compared,
+    /// Stripe gave no usable answer about it: why.
+    Unanswered(String),
+}
 
 impl Reconciliation {
     /// Compares payments again that were too recent last time.
@@ -46,7 +64,8 @@ impl Reconciliation {
         let sql =
             "UPDATE looks SET since_ms = ?2 WHERE provider_payment IN (SELECT value FROM json_each(?1))";
         self.run(sql, vec![serde_json::to_string(&ids)?.into(), self.now_ms.into()]).await?;
-        let absent = self.fetch_and_compare(ids.into_iter().collect()).await?;
+        let Fetched { absent, unanswered, .. } = self.fetch(ids.into_iter().collect(), None).await?;
+        self.ask_again(&unanswered).await?;
         let absent: Vec<&str> = absent.iter().map(String::as_str).collect();
         let sql = "DELETE FROM looks WHERE provider_payment IN (SELECT value FROM json_each(?1))";
         self.run(sql, vec![serde_json::to_string(&absent)?.into()]).await.map(drop)
@@ -85,11 +104,13 @@ impl Reconciliation {
     /// Fetches payments of ours: the provider has them, or they are missing.
     pub(super) async fn compare_unlisted(&mut self, rows: &[LocalRecord]) -> Result<()> {
         let ids = rows.iter().filter_map(|row| row.provider_payment.as_deref()).collect();
-        let absent = self.fetch_and_compare(ids).await?;
+        let fetched = self.fetch(ids, None).await?;
         let is_absent =
-            |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| absent.contains(id));
+            |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| fetched.absent.contains(id));
         let breaks = rows.iter().filter(is_absent).map(missing).collect();
-        self.write(&Findings { breaks, ..Findings::default() }).await
+        self.write(&Findings { breaks, ..Findings::default() }).await?;
+        // They are in no list as before, so the next run asks again.
+        fetched.failed()
     }
 
     /// The values of a statement over what stands under the labels of these books.
@@ -119,59 +140,83 @@ impl Reconciliation {
 
     /// Compares open breaks again that no list covers any more.
     pub(super) async fn recheck_open_breaks(&mut self) -> Result<()> {
-        #[derive(Deserialize)]
-        struct Old {
-            break_id: String,
-            provider_payment: String,
-            resource: Option<String>,
-        }
         let sql = format!(
             "SELECT break_id, provider_payment, resource FROM breaks WHERE state = 'open' AND provider = 'stripe'
-             AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute') AND last_seen_at_ms < ?1
+             AND kind IN ({COMPARED_KINDS}, 'movement', 'dispute', 'unanswered') AND last_seen_at_ms < ?1
              AND (stripe_account IS ?3 OR stripe_account IN (SELECT value FROM json_each(?4))) ORDER BY last_seen_at_ms LIMIT ?2"
         );
         let values = self.of_these_books(self.now_ms, OLD_MAX)?;
+        let mut unanswered = 0;
         for old in self.rows::<Old>(&sql, values).await? {
-            if let Some(movement) = Break::movement_of(&old.break_id) {
-                self.recheck_movement(movement, &old.break_id).await?;
-                continue;
+            match self.recheck_open_break(&old).await? {
+                // What it is instead, if it is anything, is a break of its own.
+                Looked::Compared if old.break_id.starts_with("unanswered:") => {
+                    self.close(&old.break_id).await?
+                }
+                Looked::Compared => {}
+                Looked::Unanswered(why) => {
+                    self.note_unanswered(&old.provider_payment, &why);
+                    self.has_had_its_turn(&old.break_id).await?;
+                    unanswered += 1;
+                    if unanswered >= UNANSWERED_MAX {
+                        break;
+                    }
+                }
             }
-            if let Some(dispute) = Break::dispute_of(&old.break_id) {
-                self.recheck_dispute(dispute, &old.break_id, "", old.resource.as_deref()).await?;
-                continue;
-            }
-            let absent = self.fetch_and_compare([old.provider_payment.as_str()].into()).await?;
-            if absent.is_empty() {
-                continue;
-            }
-            let sought = Sought {
-                payment: old.provider_payment.clone(),
-                resource: old.resource.clone(),
-                ..Sought::default()
-            };
-            let known = self.local_records(&[sought]).await?;
-            if known.is_left(&old.provider_payment) {
-                // It is not said to be gone before it is found, and has its turn after others.
-                let sql = "UPDATE breaks SET last_seen_at_ms = ?2 WHERE break_id = ?1";
-                self.run(sql, vec![old.break_id.as_str().into(), self.now_ms.into()]).await?;
-                continue;
-            }
-            let is_it = |found: &Break| found.provider_payment == old.provider_payment;
-            let breaks =
-                known.records.all().filter(|ours| must_exist(ours)).map(missing).filter(is_it).collect();
-            let compared = vec![old.provider_payment.as_str()];
-            self.write(&Findings { breaks, compared, ..Findings::default() }).await?;
         }
         Ok(())
     }
 
-    /// Closes the break of a movement if we have a record of it by now.
-    pub(super) async fn recheck_movement(&mut self, id: &str, break_id: &str) -> Result<()> {
-        let answer = self.get(&movements::movement_request(id)).await?;
-        if answer.status != 200 {
-            return Ok(());
+    async fn recheck_open_break(&mut self, old: &Old) -> Result<Looked> {
+        let asked = Break::unanswered_of(&old.break_id).unwrap_or_default();
+        if let Some(movement) =
+            Break::movement_of(&old.break_id).or_else(|| Some(asked).filter(|id| id.starts_with("txn_")))
+        {
+            return self.recheck_movement(movement, &old.break_id).await;
         }
-        let movement = movements::read_movement(&answer.body).map_err(Error::RustError)?;
+        if let Some(dispute) =
+            Break::dispute_of(&old.break_id).or_else(|| Some(asked).filter(|id| is_dispute(id)))
+        {
+            return self.recheck_dispute(dispute, &old.break_id, "", old.resource.as_deref()).await;
+        }
+        let mut fetched = self.fetch([old.provider_payment.as_str()].into(), None).await?;
+        if let Some((_, why)) = fetched.unanswered.pop_first() {
+            return Ok(Looked::Unanswered(why));
+        }
+        if fetched.absent.is_empty() {
+            return Ok(Looked::Compared);
+        }
+        let sought = Sought {
+            payment: old.provider_payment.clone(),
+            resource: old.resource.clone(),
+            ..Sought::default()
+        };
+        let known = self.local_records(&[sought]).await?;
+        if known.is_left(&old.provider_payment) {
+            // It is not said to be gone before it is found, and has its turn after others.
+            self.has_had_its_turn(&old.break_id).await?;
+            return Ok(Looked::Compared);
+        }
+        let is_it = |found: &Break| found.provider_payment == old.provider_payment;
+        let breaks = known.records.all().filter(|ours| must_exist(ours)).map(missing).filter(is_it).collect();
+        let compared = vec![old.provider_payment.as_str()];
+        self.write(&Findings { breaks, compared, ..Findings::default() }).await?;
+        Ok(Looked::Compared)
+    }
+
+    /// Other breaks are looked at before this one.
+    async fn has_had_its_turn(&mut self, break_id: &str) -> Result<()> {
+        let sql = "UPDATE breaks SET last_seen_at_ms = ?2 WHERE break_id = ?1";
+        self.run(sql, vec![break_id.into(), self.now_ms.into()]).await.map(drop)
+    }
+
+    /// Closes the break of a movement if we have a record of it by now.
+    pub(super) async fn recheck_movement(&mut self, id: &str, break_id: &str) -> Result<Looked> {
+        let movement =
+            match usable(self.get(&movements::movement_request(id)).await, movements::read_movement) {
+                Ok(movement) => movement,
+                Err(why) => return Ok(Looked::Unanswered(why)),
+            };
         let sought: Vec<Sought> = movement.sum().and_then(sought_of_sum).into_iter().collect();
         let source: Vec<&str> = movement.sum().map(|sum| sum.id.as_str()).into_iter().collect();
         let mut known = self.local_records(&sought).await?;
@@ -179,16 +224,24 @@ impl Reconciliation {
         let is_unknown = match movement.matched(&known.records, &known.refunds) {
             Matched::Recorded => false,
             Matched::FetchPayment(payment) => {
-                !self.fetch_and_compare([payment.as_str()].into()).await?.is_empty()
+                let mut fetched = self.fetch([payment.as_str()].into(), None).await?;
+                if let Some((_, why)) = fetched.unanswered.pop_first() {
+                    return Ok(Looked::Unanswered(why));
+                }
+                !fetched.absent.is_empty()
             }
-            Matched::Unrecorded => !self.is_of_a_shown_dispute(&movement, &known.records).await?,
+            Matched::Unrecorded => match self.is_of_a_shown_dispute(&movement, &known.records).await {
+                Ok(is_shown) => !is_shown,
+                Err(error) => return Ok(Looked::Unanswered(error.to_string())),
+            },
         };
         if is_unknown {
-            return self
-                .write(&Findings { breaks: vec![movement.unknown(&known.records)], ..Findings::default() })
-                .await;
+            let breaks = vec![movement.unknown(&known.records)];
+            self.write(&Findings { breaks, ..Findings::default() }).await?;
+        } else {
+            self.close(break_id).await?;
         }
-        self.close(break_id).await
+        Ok(Looked::Compared)
     }
 
     /// Whether it is of a dispute that its payment shows together with others.
@@ -211,25 +264,35 @@ impl Reconciliation {
         break_id: &str,
         payment: &str,
         resource: Option<&str>,
-    ) -> Result<()> {
-        let answer = self.get(&changes::dispute_request(id)).await?;
-        let Ok(dispute) = changes::read_dispute(&answer.body) else { return Ok(()) };
+    ) -> Result<Looked> {
+        let dispute = match usable(self.get(&changes::dispute_request(id)).await, changes::read_dispute) {
+            Ok(dispute) => dispute,
+            Err(why) => return Ok(Looked::Unanswered(why)),
+        };
         let sought = Sought {
             payment: payment.to_owned(),
             resource: resource.map(str::to_owned),
             ..Sought::default()
         };
         let known = self.local_records(&[sought]).await?;
-        let Some(ours) = known.records.all().next() else { return Ok(()) };
-        match dispute.unknown(ours) {
-            Some(found) if !self.is_shown_with_others(id, ours).await? => {
+        let Some(ours) = known.records.all().next() else { return Ok(Looked::Compared) };
+        let Some(found) = dispute.unknown(ours) else {
+            self.close(break_id).await?;
+            return Ok(Looked::Compared);
+        };
+        match self.is_shown_with_others(id, ours).await {
+            Ok(true) => self.close(break_id).await?,
+            Ok(false) => {
                 // Under its own id, where it was written as another kind.
                 let is_its = found.id(Provider::Stripe.as_str()) == break_id;
                 self.write(&Findings { breaks: vec![found], ..Findings::default() }).await?;
-                if is_its { Ok(()) } else { self.close(break_id).await }
+                if !is_its {
+                    self.close(break_id).await?;
+                }
             }
-            _ => self.close(break_id).await,
+            Err(error) => return Ok(Looked::Unanswered(error.to_string())),
         }
+        Ok(Looked::Compared)
     }
 
     /// Whether our payment, which shows another dispute, shows this one together with that: then the provider is asked for all of them.
@@ -249,5 +312,29 @@ impl Reconciliation {
         let sql = format!("UPDATE breaks SET {MARK_GONE} WHERE state = 'open' AND break_id = ?1");
         self.resolved += self.run(&sql, vec![break_id.into(), self.now_ms.into()]).await?;
         Ok(())
+    }
+}
+
+/// What an answer says, or why it is of no use.
+fn usable<T, E: std::fmt::Display>(
+    answer: Result<HttpAnswer>,
+    read: impl FnOnce(&str) -> std::result::Result<T, E>,
+) -> std::result::Result<T, String> {
+    let answer = answer.map_err(|error| error.to_string())?;
+    if answer.status != 200 {
+        return Err(format!("it was answered {}", answer.status));
+    }
+    read(&answer.body).map_err(|error| error.to_string())
+}
+
+/// Whether Stripe's id is one of a dispute.
+fn is_dispute(id: &str) -> bool {
+    id.starts_with("du_") || id.starts_with("dp_")
+}
+
+impl Break {
+    /// What Stripe gave no usable answer about, by the id of its break.
+    fn unanswered_of(break_id: &str) -> Option<&str> {
+        break_id.strip_prefix(&Self::id_of(Kind::Unanswered, Provider::Stripe.as_str(), ""))
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct Reconciliation {
     /// How many payments are looked for in all places, after the newest search, and why it went no further.
     pub(super) searching: usize,
     pub(super) search_missing: Option<String>,
+    /// How often Stripe gave no usable answer about something that is asked for again.
+    pub(super) unanswered: usize,
     /// The provider's ids of what this run has compared.
     pub(super) compared: BTreeSet<String>,
     /// The breaks that it has found.

@@ -41,6 +41,8 @@ pub(super) enum Protection {
     LeftIsUnknown,
     /// What is due is written off before it is done.
     WrittenOffFirst,
+    /// A payment of which Stripe says nothing usable ends the run.
+    OneEndsTheRun,
 }
 
 pub(super) struct World {
@@ -57,6 +59,10 @@ pub(super) struct World {
     pub(super) waited: RefCell<BTreeSet<String>>,
     /// The most requests that a run has made.
     pub(super) requests: Cell<u32>,
+    /// How much later it is than at the beginning, in ms.
+    pub(super) later_ms: Cell<u64>,
+    /// How often Stripe was asked about what it says nothing usable about.
+    pub(super) unanswered: RefCell<BTreeMap<String, u32>>,
     pub(super) protection: Protection,
     pub(super) rng: Rng,
 }
@@ -98,6 +104,8 @@ impl World {
             errors: RefCell::default(),
             waited: RefCell::default(),
             requests: Cell::new(0),
+            later_ms: Cell::new(0),
+            unanswered: RefCell::default(),
             protection,
             rng: Rng::new(seed),
         };
@@ -161,7 +169,7 @@ impl World {
 
 impl Places for &World {
     fn now_ms(&self) -> u64 {
-        NOW_MS
+        NOW_MS + self.later_ms.get()
     }
 
     async fn layouts(&self) -> worker::Result<Rc<[Layout]>> {
