@@ -28,7 +28,7 @@ struct Kept {
     shards: u64,
     /// When the first of them has counted, in ms since the epoch.
     oldest_ms: Option<u64>,
-    /// Of how many nothing was heard for so long that something is wrong, or nothing yet.
+    /// Of how many nothing was heard for so long that something is wrong; of a new one since it was made.
     unheard: u64,
     /// How many could not count in their newest run.
     failing: u64,
@@ -90,7 +90,8 @@ fn freshness() -> String {
         "SELECT awake AS shards,
             (SELECT heard_at_ms FROM shards INDEXED BY shards_awake_by_heard WHERE rests_since_ms IS NULL AND heard_at_ms > 0
                 ORDER BY heard_at_ms LIMIT 1) AS oldest_ms,
-            (SELECT count(*) FROM shards INDEXED BY shards_awake_by_heard WHERE rests_since_ms IS NULL AND heard_at_ms < ?1) AS unheard,
+            (SELECT count(*) FROM shards INDEXED BY shards_awake_by_heard WHERE rests_since_ms IS NULL AND heard_at_ms < ?1
+                AND made_at_ms < ?1) AS unheard,
             (SELECT count(*) FROM runs INDEXED BY runs_failing_places WHERE {FAILING_PLACES}
                 AND (result ->> '$.counts.error' IS NOT NULL OR json_remove(result, '$.error') = '{{}}')) AS failing
          FROM shard_counts WHERE id = 1"

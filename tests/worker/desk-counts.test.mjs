@@ -95,6 +95,25 @@ for (const tasks of [true, false])
       assert.deepEqual(await gauges(), [7, 0]);
     });
 
+    test('is complete while the shards of a new period have not run, and is not once they should have', async () => {
+      const made = (some, at_ms) =>
+        model.run(
+          'UPDATE shards SET heard_at_ms = 0, made_at_ms = ?2 WHERE name IN (SELECT value FROM json_each(?1))',
+          JSON.stringify(some),
+          at_ms,
+        );
+      const ofToday = names.slice(0, 100);
+      await made(ofToday, Date.now());
+      assert.deepEqual(await gauges(), [7, 0]);
+      assert.doesNotMatch(await page('/admin/settlement'), /have not counted/);
+      // One that has said nothing since it was made, for longer than any run and any pause.
+      await made([names[40]], Date.now() - 2_460_000);
+      assert.deepEqual(await gauges(), [7, 1]);
+      assert.match(await page('/admin/settlement'), /1 of 300 shards have not counted for 40 minutes/);
+      await made([names[40]], Date.now() - 2_340_000);
+      assert.deepEqual(await gauges(), [7, 0]);
+    });
+
     test('is counted by the run of a shard itself; of a quiet one nothing is said', async () => {
       const task = `place:${NEWEST}`;
       const object = await objectOf(site, task);
