@@ -170,3 +170,41 @@ test('books of an account with keys of its own need the shards of that account a
   assert.equal((await ran(OWN)).unmoved, 0, 'it is in no other books');
   assert.equal((await ran(`reconcile:${name}`)).unmoved, 1);
 });
+
+test('the books of an account that has left end once no shard has a payment of it, however many there are', async () => {
+  const GONE = 'acct_GONE';
+  const task = `reconcile:${GONE}`;
+  // An earlier test has let most of them rest.
+  await model.run('UPDATE shards SET rests_since_ms = NULL');
+  await payment('pay_gone', 'stripe', 'canceled', NOW - 23 * DAY_MS, { stripe_account: GONE });
+  const rounds = async () =>
+    (await model.all('SELECT name FROM reconcile_rounds WHERE name GLOB ?', `${GONE} *`)).map(
+      ({ name }) => name,
+    );
+  assert.equal((await ran(task)).error, undefined);
+  assert.deepEqual(await rounds(), [`${GONE} used`], 'it was found, in an old one');
+
+  await all.rowsIn(OLD, "DELETE FROM payments WHERE payment_id = 'pay_gone'");
+  await all.takeDown(DOWN);
+  await ran(task);
+  assert.ok(!(await rounds()).includes(`${GONE} unused`), 'one that does not answer may have some');
+  await all.putUp(DOWN);
+  await ran(task);
+  assert.deepEqual(await rounds(), [`${GONE} unused`]);
+  await ran(task);
+  assert.deepEqual(await rounds(), [`${GONE} unused`], 'something may be on its way for a day');
+
+  await model.run(
+    'UPDATE reconcile_rounds SET through_ms = through_ms - ? WHERE name GLOB ?',
+    2 * DAY_MS,
+    `${GONE} *`,
+  );
+  await (await objectOf(site, task)).hurry();
+  await until('it has ended', async () => !(await ownRuns(model.all)).some((run) => run.task === task));
+  assert.deepEqual(await rounds(), []);
+  const lists = await model.all(
+    "SELECT ended_at_ms FROM cursors WHERE name LIKE ? AND name NOT LIKE '%since%'",
+    `%:${GONE}`,
+  );
+  assert.ok(lists.length >= 3 && lists.every(({ ended_at_ms: ended }) => ended > 0), JSON.stringify(lists));
+});

@@ -15,7 +15,8 @@
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
 //! - [`rounds`]: goes round all shards for that, a part of them in each run;
 //! - [`overdue`]: flags payments whose money is late;
-//! - [`turns`]: whose books have their turn, where the cron compares them, and who has an object that does.
+//! - [`turns`]: whose books have their turn, where the cron compares them, and who has an object that does;
+//! - [`unused`]: whether they have anything to compare.
 //!
 //! There is one code for both ways: which books a run compares is an argument, and they share the limits of its invocation.
 
@@ -38,6 +39,7 @@ mod simulated_places;
 #[cfg(test)]
 mod simulated_shop;
 mod turns;
+mod unused;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -14,13 +14,13 @@ use super::recheck::UNLISTED_OF_A_SHARD_MAX;
 use super::session::{Reconciliation, newest};
 use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX};
 use crate::tasks::compare::LocalRecord;
-use crate::tasks::pace::may_read;
+use crate::tasks::pace::{Used, may_read};
 use messages::placement::ShardName;
 use runtime::db::{self, Db, Statement};
 use runtime::places;
 
 /// How many shards one run asks. Its accounts share them.
-const SHARDS_MAX: u32 = 1_000;
+pub(super) const SHARDS_MAX: u32 = 1_000;
 /// How many are asked before what they have is looked at.
 const CHUNK: usize = 24;
 /// After how many of these it is written down how far the round has come.
@@ -37,6 +37,11 @@ const SAVE: &str = "INSERT INTO reconcile_rounds (name, through_ms, began_at_ms,
     WHERE reconcile_rounds.began_at_ms IS ?6 AND reconcile_rounds.after IS ?7";
 /// All were asked in one run, since none was under way.
 const ALL_AT_ONCE: &str = "DELETE FROM reconcile_rounds WHERE name = ?1 AND began_at_ms IS NULL";
+
+/// Whether a run that has used so much may ask more.
+pub(super) const fn may_walk(used: Used) -> bool {
+    used.ran_ms < WALKED_MAX_MS && may_read(used)
+}
 
 /// What a round asks.
 pub(super) trait Places {
@@ -270,7 +275,7 @@ impl Places for Part<'_> {
     }
 
     fn may_go_on(&self) -> bool {
-        self.run.used.ran_ms < WALKED_MAX_MS && may_read(self.run.used)
+        may_walk(self.run.used)
     }
 }
 

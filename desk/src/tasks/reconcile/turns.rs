@@ -87,20 +87,6 @@ impl Reconciliation {
         Ok(names.into_iter().take(most).collect())
     }
 
-    /// Whether there is anything to compare in the books of the current account: payments were made there, or it is configured.
-    pub(super) async fn is_used(&mut self, configured: &[String]) -> Result<bool> {
-        #[derive(Deserialize)]
-        struct Used {}
-        let Some(name) = self.account.clone() else { return Ok(true) };
-        if configured.contains(&name) {
-            return Ok(true);
-        }
-        let sql = "SELECT 1 FROM payments WHERE stripe_account = ?1 LIMIT 1";
-        let (used, are_all) = self.rows_of_newest::<Used>(sql, vec![name.into()]).await?;
-        // In others it may have some.
-        Ok(!are_all || !used.is_empty())
-    }
-
     /// The current account is not compared any more: its lists do not count as behind. Should it be compared again, it goes on from there.
     pub(super) async fn end_books(&mut self) -> Result<()> {
         match self.account.clone() {
