@@ -4,6 +4,9 @@
 //! placed yet waits here. A try is counted, and the time of the next one is set, before it begins ([`CLAIM_DUE`]): one that
 //! breaks whoever works on it is behind all others already. After bounded time it is a dead letter, for a person.
 //!
+//! Merchant accounts have their turns: whatever one of them tells of payments that are not ours, it holds up no other, and nothing of its own that
+//! names a payment of ours.
+//!
 //! Duplicates have the same `eventCode` and `pspReference`, and the latest `eventDate` counts: a capture that is made again
 //! after it has failed differs from the first one by its date alone. The date is not signed, so it decides nothing else:
 //! what differs in `success` is no duplicate, and no date lies after the time at which the event came.
@@ -30,9 +33,9 @@ pub const DUE_MAX: u32 = 200;
 
 /// Writes down the events of one request, all or none: `?1` is [`stored`], `?2` the time. A duplicate that is not later than
 /// what is there changes nothing.
-pub const STORE: &str = "INSERT INTO inbox (event_key, provider, kind, object, provider_payment, event, event_id, told_at_ms,
+pub const STORE: &str = "INSERT INTO inbox (event_key, provider, kind, account, object, provider_payment, event, event_id, told_at_ms,
         state, attempts, history, next_at_ms, received_at_ms, updated_at_ms)
-     SELECT value->>'key', value->>'provider', value->>'kind', value->>'object', value->>'payment', value->>'event',
+     SELECT value->>'key', value->>'provider', value->>'kind', value->>'account', value->>'object', value->>'payment', value->>'event',
         value->>'event_id', value->>'told_at_ms', 'waiting', 0, '[]', value->>'first_until_ms', ?2, ?2
      FROM json_each(?1) WHERE true
      ON CONFLICT (event_key) DO UPDATE SET object = excluded.object, provider_payment = excluded.provider_payment,
@@ -47,10 +50,20 @@ pub const CLAIM: &str = "UPDATE inbox SET attempts = attempts + 1, updated_at_ms
      WHERE state = 'waiting' AND event_key IN (SELECT value FROM json_each(?1))
      RETURNING event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms";
 
-/// Begins a try of what is due at `?1`, at most `?2` of them: those that have waited longest.
-pub const CLAIM_DUE: &str = "UPDATE inbox SET attempts = attempts + 1, updated_at_ms = ?1,
+/// Begins a try of what is due at `?1`, at most `?2` of them. Each merchant account has its turn, with what names one of our objects and with what does
+/// not: first what has waited longest there, then what is next. So however much of one is due, others' wait for no more than one of each before.
+pub const CLAIM_DUE: &str = "WITH RECURSIVE tellers (account) AS (
+        SELECT min(account) FROM inbox WHERE state = 'waiting'
+        UNION ALL SELECT (SELECT min(i.account) FROM inbox i WHERE i.state = 'waiting' AND i.account > tellers.account)
+        FROM tellers WHERE tellers.account IS NOT NULL)
+     UPDATE inbox SET attempts = attempts + 1, updated_at_ms = ?1,
         next_at_ms = ?1 + min(21600000, 30000 << min(attempts, 20))
-     WHERE event_key IN (SELECT event_key FROM inbox WHERE state = 'waiting' AND next_at_ms <= ?1 ORDER BY next_at_ms LIMIT ?2)
+     WHERE event_key IN (SELECT due.event_key FROM (
+            SELECT i.event_key, i.next_at_ms, row_number() OVER (PARTITION BY i.account, i.object IS NULL ORDER BY i.next_at_ms) AS turn
+            FROM tellers CROSS JOIN json_each('[0, 1]') AS is_unnamed CROSS JOIN inbox i ON i.event_key IN (
+                SELECT w.event_key FROM inbox w WHERE w.state = 'waiting' AND w.account = tellers.account
+                    AND (w.object IS NULL) = is_unnamed.value AND w.next_at_ms <= ?1 ORDER BY w.next_at_ms LIMIT ?2)) AS due
+        ORDER BY due.turn, due.next_at_ms LIMIT ?2)
      RETURNING event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms";
 
 /// Writes down how a try of `?1` ended: the state `?3`, the outcome `?4`, the history `?5`, at `?6`. What has come meanwhile
@@ -73,6 +86,8 @@ pub struct Entry {
     pub key: String,
     provider: &'static str,
     kind: String,
+    /// What stands for the merchant account with keys of its own that it is of; empty for the deployment's.
+    account: String,
     /// The object that our reference names, as hexadecimal digits.
     pub object: Option<String>,
     /// The provider's id of the payment.
@@ -108,6 +123,7 @@ impl Entry {
             key,
             provider: event.provider.as_str(),
             kind: event.kind.clone(),
+            account: account.unwrap_or_default().to_owned(),
             object: object.map(|object| object.to_hex()),
             payment,
             event: serde_json::to_string(&event).ok()?,

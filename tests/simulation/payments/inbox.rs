@@ -63,6 +63,10 @@ impl Inbox {
             let database = Sqlite::new();
             let tables = include_str!("../../../migrations/0007_webhook_inbox.sql");
             database.connection.execute_batch(tables).expect("the tables of the inbox");
+            let later = include_str!("../../../migrations/0038_turns.sql");
+            for statement in later.split(';').filter(|statement| statement.contains("inbox")) {
+                database.connection.execute_batch(statement).expect("what has come to them");
+            }
             database
         };
         self.database.get_or_insert_with(made).clone()
@@ -234,4 +238,57 @@ impl World {
         });
         Some(next)
     }
+}
+
+/// What is due of each account, by the statement that takes it.
+#[cfg(test)]
+fn claimed_by(sql: &str) -> Vec<(String, bool)> {
+    let mut inbox = Inbox::new();
+    let ours = PaymentId::in_object(ObjectId::from_bytes([0xAB; 32])).to_string();
+    let told = [
+        (Some("keys:busy/Busy"), "somebody's", 500),
+        (Some("keys:busy/Busy"), ours.as_str(), 2),
+        (Some("keys:other/Other"), "somebody's", 3),
+        (None, ours.as_str(), 4),
+    ];
+    // Those of the busy one have waited longest.
+    for (now_ms, (account, reference, number)) in (1..).zip(told) {
+        for one in 0..number {
+            let body = json!({ "notificationItems": [{ "NotificationRequestItem": {
+                "eventCode": "REFUND", "merchantReference": reference, "originalReference": format!("P{one}"),
+                "pspReference": format!("R{now_ms}-{one}"), "success": "true",
+            } }] });
+            let items = adyen::items(body.to_string().as_bytes()).expect("a notification");
+            let entries: Vec<Entry> =
+                items.into_iter().filter_map(|item| Entry::of(item, account, now_ms)).collect();
+            let bindings = vec![text(&stored(&entries)), integer(now_ms)];
+            inbox.database().exec(STORE, bindings).expect("what is stored");
+        }
+    }
+    let claimed = inbox.claim(sql, vec![integer(10 * MINUTE), integer(20)]);
+    assert_eq!(claimed.len(), 20);
+    let account = |claimed: &Claimed| {
+        let of = claimed.event_key.split(":adyen:").next().filter(|of| *of != claimed.event_key);
+        (of.unwrap_or_default().to_owned(), claimed.object.is_some())
+    };
+    claimed.iter().map(account).collect()
+}
+
+#[test]
+fn a_merchant_account_that_tells_of_much_that_is_not_ours_holds_up_no_other() {
+    let claimed = claimed_by(CLAIM_DUE);
+    let of = |account: &str, is_named| {
+        claimed.iter().filter(|one| **one == (account.to_owned(), is_named)).count()
+    };
+    assert_eq!(of("", true), 4);
+    assert_eq!(of("keys:other:Other", false), 3);
+    assert_eq!(of("keys:busy:Busy", true), 2, "nor what is ours of its own");
+    assert_eq!(of("keys:busy:Busy", false), 11, "and it has what is left");
+}
+
+#[test]
+fn control_by_the_time_alone_it_has_all_turns() {
+    let by_time = "SELECT event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms
+        FROM inbox WHERE state = 'waiting' AND next_at_ms <= ?1 ORDER BY next_at_ms LIMIT ?2";
+    assert!(claimed_by(by_time).iter().all(|(account, is_named)| account == "keys:busy:Busy" && !is_named));
 }
