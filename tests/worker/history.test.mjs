@@ -144,6 +144,8 @@ describe('history', async () => {
     const young = (await paid(user, PAYMENT)).id;
     await model.reaches(young, 'succeeded');
     const shown = (await user.ask(`/payments/${id}`)).json();
+    // As one that was made with a key of its account's own at Adyen.
+    await model.run("UPDATE payments SET merchant_account = 'Shop_A' WHERE payment_id = ?", id);
     const row = await model.first('SELECT * FROM payments WHERE payment_id = ?', id);
     assert.equal((await tick()).left, 1);
     assert.deepEqual(await rowsOf(id), GONE);
@@ -157,7 +159,8 @@ describe('history', async () => {
       [row.created_at_ms, row.updated_at_ms, row.captured_at_ms],
     );
     assert.equal(Number(version), row.version);
-    for (const column of ['status', 'currency', 'provider_payment', 'order_id', 'owner', 'done_jobs'])
+    const texts = ['status', 'currency', 'provider_payment', 'order_id', 'owner', 'done_jobs'];
+    for (const column of [...texts, 'stripe_account', 'merchant_account'])
       assert.equal(rest[column] ?? null, row[column], column);
     for (const column of ['amount_minor', 'captured_minor', 'refunded_minor'])
       assert.equal(Number(rest[column]), row[column], column);

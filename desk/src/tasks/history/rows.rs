@@ -26,6 +26,7 @@ pub(super) struct PaymentRow {
     provider: Option<String>,
     pub(super) provider_payment: Option<String>,
     stripe_account: Option<String>,
+    merchant_account: Option<String>,
     pub(super) order_id: Option<String>,
     failure_code: Option<String>,
     attempt: Option<u64>,
@@ -129,7 +130,7 @@ impl PaymentRow {
     }
 }
 
-pub(super) const PAYMENTS: [Column<PaymentRow>; 21] = [
+pub(super) const PAYMENTS: [Column<PaymentRow>; 22] = [
     Column::Text("payment_id", |row| Some(&row.payment_id)),
     Column::Number("version", |row| row.version),
     Column::Text("object", |row| Some(&row.object)),
@@ -151,6 +152,8 @@ pub(super) const PAYMENTS: [Column<PaymentRow>; 21] = [
     Column::Time("updated_at", |row| row.updated_at_ms),
     Column::Text("done_jobs", |row| row.done_jobs.as_deref()),
     Column::Number("previous_version", |row| row.left_version),
+    // Files of earlier releases end here.
+    Column::Text("merchant_account", |row| row.merchant_account.as_deref()),
 ];
 
 pub(super) const REFUNDS: [Column<RefundRow>; 11] = [

@@ -72,7 +72,7 @@ pub(super) const CLAIM: &str = "INSERT INTO history_leaving (batch, payment_id, 
 
 pub(super) const PAYMENTS: &str = "SELECT l.object, l.version AS claimed_version, l.payment_id, p.version, p.owner, p.status,
         p.amount_minor, p.captured_minor, p.refunded_minor, p.refunded_elsewhere_minor, p.currency, p.provider, p.provider_payment,
-        p.stripe_account, p.order_id, p.failure_code, p.attempt, p.created_at_ms, p.updated_at_ms, p.key_hash, p.key_attempts,
+        p.stripe_account, p.merchant_account, p.order_id, p.failure_code, p.attempt, p.created_at_ms, p.updated_at_ms, p.key_hash, p.key_attempts,
         p.key_response_status, p.key_finished_at_ms, p.key_expires_at_ms, p.created_data, p.captured_data, p.captured_at_ms,
         p.done_jobs, h.version AS left_version, coalesce(h.audit_through, 0) AS audit_through
      FROM history_leaving l LEFT JOIN payments p ON p.payment_id = l.payment_id
