@@ -14,12 +14,24 @@ pub(crate) struct Entry<T> {
     pub(crate) found: Option<T>,
     /// From when on it is not good, in ms since the epoch.
     pub(crate) ends_at_ms: Option<u64>,
+    /// There is something that this release cannot read: what was read before does not count any more.
+    pub(crate) is_unusable: bool,
 }
 
 impl<T: Clone> Entry<T> {
+    /// What there is.
+    pub(crate) const fn of(found: Option<T>, ends_at_ms: Option<u64>) -> Self {
+        Self { found, ends_at_ms, is_unusable: false }
+    }
+
     /// Nothing is there.
     pub(crate) const fn none() -> Self {
-        Self { found: None, ends_at_ms: None }
+        Self::of(None, None)
+    }
+
+    /// It cannot be read by this release.
+    pub(crate) const fn unusable() -> Self {
+        Self { found: None, ends_at_ms: None, is_unusable: true }
     }
 
     /// What is good now.
@@ -82,7 +94,7 @@ mod tests {
     const FRESH_MS: u64 = 10_000;
 
     fn entry(found: Option<u32>) -> Entry<u32> {
-        Entry { found, ends_at_ms: None }
+        Entry::of(found, None)
     }
 
     #[test]
@@ -100,8 +112,18 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_by_this_release_takes_the_place_of_what_was_read_before() {
+        let mut known = Known::new();
+        known.keep("a".to_owned(), entry(Some(1)), 1_000);
+        known.keep("a".to_owned(), Entry::unusable(), 2_000);
+        let Freshness::Fresh(fresh) = known.freshness("a", 2_001, FRESH_MS) else { panic!("it was read") };
+        assert!(fresh.is_unusable && fresh.good_at(2_001).is_none());
+        assert_eq!(known.freshness("a", 2_000 + FRESH_MS, FRESH_MS), Freshness::Unknown, "also without D1");
+    }
+
+    #[test]
     fn a_token_ends_by_the_clock_whenever_it_was_read() {
-        let ending = Entry { found: Some(1), ends_at_ms: Some(5_000) };
+        let ending = Entry::of(Some(1), Some(5_000));
         assert_eq!(ending.clone().good_at(4_999), Some(1));
         assert_eq!(ending.good_at(5_000), None);
     }

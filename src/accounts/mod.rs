@@ -3,6 +3,9 @@
 //! An isolate goes by what it has read for `ACCOUNTS_CACHE_MS`, so most requests ask nothing. Where `ACCOUNTS_CACHE` is bound its objects read D1, for all
 //! isolates ([`read`]). While D1 does not answer it goes by it for
 //! ten minutes: payments do not stop with the read model. What was never read then is refused for the moment.
+//!
+//! An account whose settings were read and mean nothing to this release is refused at once: they may say that it may do less by now, or that its money
+//! goes elsewhere.
 
 pub(crate) mod known;
 mod registry;
@@ -33,9 +36,14 @@ pub(crate) enum Found {
     TooMany,
 }
 
-/// The registry cannot be read.
-#[derive(Debug)]
-pub(crate) struct Unreadable;
+/// Why it is not known which account is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// The registry cannot be read.
+    Registry,
+    /// The account is there, and its settings cannot be read by this release.
+    Settings,
+}
 
 /// Whose token it is. `may_look` is asked before D1 is, for a token that this isolate has not seen: whoever makes tokens up must not flood D1.
 pub(crate) async fn of_token(
@@ -65,6 +73,9 @@ pub(crate) async fn of_token(
             }
         }
     };
+    if entry.is_unusable {
+        return Err(Unreadable::Settings);
+    }
     Ok(match entry.good_at(now_ms) {
         Some((id, account)) => Found::Account(id, account),
         None => Found::Nobody,
@@ -92,11 +103,15 @@ async fn read_token(
     let (row, read_at_ms) = first(env, config, ACCOUNT_OF_TOKEN, hash, now_ms).await?;
     let Some(row) = row else { return Ok((Entry::none(), read_at_ms)) };
     let account = match config.accounts.get(&row.id) {
-        Some(configured) => Some(Rc::clone(configured)),
-        None => active(&row)?,
+        Some(configured) => Ok(Some(Rc::clone(configured))),
+        None => active(&row),
     };
-    let found = account.map(|account| (row.id, account));
-    Ok((Entry { found, ends_at_ms: row.ends_at_ms }, read_at_ms))
+    let ends_at_ms = row.ends_at_ms;
+    let entry = account.map_or_else(
+        |Unusable| Entry::unusable(),
+        |account| Entry::of(account.map(|account| (row.id, account)), ends_at_ms),
+    );
+    Ok((entry, read_at_ms))
 }
 
 /// The account of an id: of an order's link, or of a payment's.
@@ -119,7 +134,7 @@ pub(crate) async fn of_id(
             Err(error) => old.instead(&error)?,
         },
     };
-    Ok(entry.good_at(now_ms))
+    if entry.is_unusable { Err(Unreadable::Settings) } else { Ok(entry.good_at(now_ms)) }
 }
 
 /// What the registry has of an id, and when it was read, in ms since the epoch.
@@ -130,11 +145,9 @@ async fn read_id(
     now_ms: u64,
 ) -> worker::Result<(Entry<Rc<Account>>, u64)> {
     let (row, read_at_ms) = first(env, config, ACCOUNT_OF_ID, id, now_ms).await?;
-    let found = match row {
-        Some(row) => active(&row)?,
-        None => None,
-    };
-    Ok((Entry { found, ends_at_ms: None }, read_at_ms))
+    let found = row.map_or(Ok(None), |row| active(&row));
+    let entry = found.map_or_else(|Unusable| Entry::unusable(), |found| Entry::of(found, None));
+    Ok((entry, read_at_ms))
 }
 
 async fn first(
@@ -148,10 +161,18 @@ async fn first(
     Ok((rows.into_iter().next(), read_at_ms))
 }
 
-fn active(row: &AccountRow) -> worker::Result<Option<Rc<Account>>> {
+/// Its settings cannot be read by this release.
+struct Unusable;
+
+fn active(row: &AccountRow) -> Result<Option<Rc<Account>>, Unusable> {
     row.active().map(|account| account.map(Rc::new)).map_err(|error| {
-        let what = format!("the account {} cannot be read by this release: {error}", row.id);
-        worker::Error::RustError(what)
+        let fields = [
+            ("event", "account_unusable".into()),
+            ("account", row.id.as_str().into()),
+            ("error", error.to_string().into()),
+        ];
+        log("error", &fields);
+        Unusable
     })
 }
 
@@ -161,7 +182,7 @@ impl<T: Clone> Freshness<T> {
         log("error", &[("event", "accounts_unreadable".into()), ("error", error.to_string().into())]);
         match self {
             Self::Fresh(entry) | Self::Stale(entry) => Ok(entry),
-            Self::Unknown => Err(Unreadable),
+            Self::Unknown => Err(Unreadable::Registry),
         }
     }
 }

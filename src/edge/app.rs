@@ -98,12 +98,12 @@ impl App {
         let network = network(request.header("cf-connecting-ip").unwrap_or_default());
         let may_look = async || self.has_room("TOKEN_LIMITER", network).await;
         let found = accounts::of_token(&self.env, &self.config, token, request.now_ms, may_look);
-        found.await.map_err(|Unreadable| unreadable_accounts())
+        found.await.map_err(unreadable_account)
     }
 
     /// The account of an id, unless it is closed or was never there.
     pub(super) async fn account_of_id(&self, id: &str, now_ms: u64) -> Result<Option<Rc<Account>>, Problem> {
-        accounts::of_id(&self.env, &self.config, id, now_ms).await.map_err(|Unreadable| unreadable_accounts())
+        accounts::of_id(&self.env, &self.config, id, now_ms).await.map_err(unreadable_account)
     }
 
     /// The keys that an account has of its own; `None` if it has none, and is charged with the deployment's.
@@ -173,6 +173,17 @@ impl App {
                 Err(worker::Error::RustError(format!("the static assets answered {status} for {path}")))
             }
         }
+    }
+}
+
+fn unreadable_account(why: Unreadable) -> Problem {
+    match why {
+        Unreadable::Registry => unreadable_accounts(),
+        // Whoever asks is who may not be charged by other settings: it is no secret to them.
+        Unreadable::Settings => Problem::because(
+            Kind::Misconfigured,
+            "The settings of this account cannot be read by this release. Nothing was done, and nothing will be until they can be.",
+        ),
     }
 }
 

@@ -38,11 +38,12 @@ pub(super) async fn run(
         };
     };
     let seller = match &receipt.account {
-        Some(account) => {
-            accounts::of_id(env, config, account, ledger.now_ms).await.map_err(|accounts::Unreadable| {
-                Failure::Retryable("the registry of accounts cannot be read".to_owned())
-            })?
-        }
+        Some(account) => accounts::of_id(env, config, account, ledger.now_ms).await.map_err(|why| {
+            Failure::Retryable(match why {
+                accounts::Unreadable::Registry => "the registry of accounts cannot be read".to_owned(),
+                accounts::Unreadable::Settings => format!("the settings of {account} cannot be read"),
+            })
+        })?,
         None => None,
     };
     let seller = seller.as_ref().and_then(|account| account.shop.as_ref());

@@ -182,7 +182,7 @@ pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<
     };
     // Whoever makes accounts up drives out none that has keys.
     let found = (!own.rows.is_empty()).then(|| Rc::clone(&own));
-    let entry = Entry { found, ends_at_ms: None };
+    let entry = Entry::of(found, None);
     KNOWN.with_borrow_mut(|known| known.keep(account.to_owned(), entry, read_at_ms));
     (Ok(own), true)
 }

@@ -358,6 +358,27 @@ describe('while the registry cannot be read', () => {
   });
 });
 
+test('an account whose settings this release cannot read is refused at once, and no other is', async () => {
+  const [shop, other] = [await made(), await made()];
+  await paid(shop.client);
+  // As of a later release, with a restriction that is unknown here.
+  const set = (sql) => site.rows(`UPDATE accounts SET settings = ${sql} WHERE id = ?`, shop.id);
+  await set("json_set(settings, '$.pays_only_on_weekdays', json('true'))");
+  const key = freshKey();
+  assertProblem(await shop.client.pay(PAYMENT, key), 503, 'misconfigured');
+  assert.ok(
+    site.logs().some(({ message }) => message.includes('account_unusable') && message.includes(shop.id)),
+    'the log names it',
+  );
+  await paid(other.client);
+  // What was read before does not count either while the registry cannot be read.
+  await away(site, async () =>
+    assertProblem(await shop.client.pay(PAYMENT, key), 503, 'temporarily-unavailable'),
+  );
+  await set("json_remove(settings, '$.pays_only_on_weekdays')");
+  assert.equal((await shop.client.pay(PAYMENT, key)).status, 201);
+});
+
 describe('many accounts', () => {
   const NUMBER = 100_000;
 
