@@ -305,15 +305,6 @@ pub(super) struct Fetched {
     pub(super) left: BTreeSet<String>,
 }
 
-impl Fetched {
-    /// The first failure, if there was one.
-    pub(super) fn failed(&self) -> Result<()> {
-        self.unanswered
-            .first_key_value()
-            .map_or(Ok(()), |(id, why)| Err(Error::RustError(format!("{id}: {why}"))))
-    }
-}
-
 /// An entry of the list of payments.
 pub(super) fn sought_of(entry: &RemoteRecord) -> Sought {
     Sought {

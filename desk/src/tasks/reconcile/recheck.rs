@@ -109,8 +109,7 @@ impl Reconciliation {
             |row: &&LocalRecord| row.provider_payment.as_ref().is_none_or(|id| fetched.absent.contains(id));
         let breaks = rows.iter().filter(is_absent).map(missing).collect();
         self.write(&Findings { breaks, ..Findings::default() }).await?;
-        // They are in no list as before, so the next run asks again.
-        fetched.failed()
+        self.ask_again(&fetched.unanswered).await
     }
 
     /// The values of a statement over what stands under the labels of these books.
