@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::compare::{Break, Kind, LocalRecords};
-use super::page::{PageEnd, entry_path};
+use super::page::{Each, PageEnd, Unread, each, entry_path};
 use once::call::FrozenRequest;
 use payments::providers::Provider;
 
@@ -187,6 +187,8 @@ impl Movement {
 pub struct Page {
     /// The movements.
     pub movements: Vec<Movement>,
+    /// Those that cannot be read, by their ids; each with why.
+    pub unread: Vec<Unread>,
     /// Where it ends.
     pub end: PageEnd,
 }
@@ -198,10 +200,13 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         data: Vec<Row>,
         has_more: bool,
     }
-    let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    let Ok(list) = serde_json::from_str::<List>(body) else {
+        let Each { read, unread, end } = each::<Row>(body)?;
+        return Ok(Page { movements: read.into_iter().map(Row::movement).collect(), unread, end });
+    };
     let last = list.data.last().map(|row| (row.id.as_str(), row.created));
     let end = PageEnd::new(last, list.has_more);
-    Ok(Page { movements: list.data.into_iter().map(Row::movement).collect(), end })
+    Ok(Page { movements: list.data.into_iter().map(Row::movement).collect(), unread: Vec::new(), end })
 }
 
 /// Reads one.
@@ -272,6 +277,16 @@ impl Break {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    #[test]
+    fn a_movement_that_cannot_be_read_leaves_the_others_of_its_page() {
+        let row = |id: &str, amount: Value| json!({ "id": id, "type": "charge", "amount": amount, "currency": "usd", "created": 7, "source": null });
+        let data = [row("txn_1", json!(5)), row("txn_2", Value::Null)];
+        let page = read_page(&json!({ "data": data, "has_more": false }).to_string()).unwrap();
+        assert_eq!((page.movements.len(), page.movements[0].id.as_str()), (1, "txn_1"));
+        assert_eq!((page.unread.len(), page.unread[0].id.as_str()), (1, "txn_2"));
+        assert_eq!(page.end.last.as_deref(), Some("txn_2"));
+    }
 
     use super::*;
     use crate::tasks::compare::LocalRecord;

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::page::{PageEnd, entry_path};
+use super::page::{Each, PageEnd, Unread, each, entry_path};
 use once::call::FrozenRequest;
 
 /// How a payment stands in the provider's books.
@@ -60,6 +60,8 @@ pub struct RemoteRecord {
 pub struct Page {
     /// The entries.
     pub entries: Vec<RemoteRecord>,
+    /// Those that cannot be read, by their ids; each with why.
+    pub unread: Vec<Unread>,
     /// Where it ends.
     pub end: PageEnd,
 }
@@ -82,10 +84,13 @@ pub fn read_page(body: &str) -> Result<Page, String> {
         data: Vec<Intent>,
         has_more: bool,
     }
-    let list: List = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    let Ok(list) = serde_json::from_str::<List>(body) else {
+        let Each { read, unread, end } = each::<Intent>(body)?;
+        return Ok(Page { entries: read.into_iter().map(Intent::entry).collect(), unread, end });
+    };
     let last = list.data.last().map(|intent| (intent.id.as_str(), Some(intent.created)));
     let end = PageEnd::new(last, list.has_more);
-    Ok(Page { entries: list.data.into_iter().map(Intent::entry).collect(), end })
+    Ok(Page { entries: list.data.into_iter().map(Intent::entry).collect(), unread: Vec::new(), end })
 }
 
 /// Reads one payment.
@@ -167,5 +172,22 @@ mod tests {
         assert_eq!((first.created_at_ms, first.resource.as_deref()), (7_000, Some("pay_x")));
         assert_eq!((second.status, second.resource.as_deref()), (LedgerStatus::Pending, None));
         assert!(read_page("{}").is_err());
+        assert!(page.unread.is_empty());
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_leaves_the_others_of_its_page() {
+        let body = r#"{"object": "list", "has_more": true, "data": [
+            {"id": "pi_1", "status": "succeeded", "amount": 500, "amount_received": 400, "currency": "usd", "created": 7},
+            {"id": "pi_2", "status": "succeeded", "amount": null, "currency": "eur", "created": 6}]}"#;
+        let page = read_page(body).unwrap();
+        let [entry] = page.entries.as_slice() else { panic!() };
+        assert_eq!((entry.id.as_str(), entry.taken_minor), ("pi_1", 400));
+        let end = PageEnd { last: Some("pi_2".to_owned()), created_s: Some(6), has_more: true };
+        assert_eq!((page.end, page.unread[0].id.as_str(), page.unread.len()), (end, "pi_2", 1));
+        assert!(
+            read_page(r#"{"has_more": false, "data": [{"amount": 1}]}"#).is_err(),
+            "of one without an id nothing can be asked"
+        );
     }
 }

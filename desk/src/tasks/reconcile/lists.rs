@@ -8,14 +8,14 @@ use worker::{Date, Error, Result};
 
 use super::known::Known;
 use super::places::Sought;
-use super::searches::{COMPARE, Due, MOVED};
+use super::searches::{AGAIN, COMPARE, Due, MOVED};
 use super::session::{Findings, Reconciliation};
 use crate::tasks::changes::{self, Change};
 use crate::tasks::compare::{Break, Comparison, Kind, compare};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{self, Matched, Movement, Sum};
 use crate::tasks::pace::{AT_ONCE, Width, may_go_on, may_read};
-use crate::tasks::page::PageEnd;
+use crate::tasks::page::{PageEnd, Unread};
 use crate::tasks::provider_ledger::{self, RemoteRecord};
 use payments::providers::{HttpAnswer, Provider};
 
@@ -108,9 +108,24 @@ impl Reconciliation {
                 changes.sort_by_key(|change| Reverse(change.at_s));
                 self.compare_changes(&changes).await
             }
-            PagesRead::Movements(movements) => self.compare_movements(&movements).await,
-            PagesRead::Payments(entries) => self.compare_records(&entries).await,
+            PagesRead::Movements(movements, unread) => {
+                self.compare_movements(&movements).await?;
+                self.ask_for_unread(unread, |id| Due::again(id, id, None)).await
+            }
+            PagesRead::Payments(entries, unread) => {
+                self.compare_records(&entries).await?;
+                self.ask_for_unread(unread, |id| Due::again(id, AGAIN, None)).await
+            }
         }
+    }
+
+    /// What a page has and cannot be read is asked for by itself, in a later run.
+    async fn ask_for_unread(&mut self, unread: Vec<Unread>, due: impl Fn(&str) -> Due) -> Result<()> {
+        for Unread { id, why } in &unread {
+            self.note_unanswered(id, why);
+        }
+        let searched = unread.iter().map(|entry| due(&entry.id)).collect();
+        self.write(&Findings { searched, ..Findings::default() }).await
     }
 
     /// Fetches the payments of events where the newest event of each does not match our records.
@@ -359,30 +374,30 @@ struct Round {
 /// What the pages of a round carry, in their order.
 enum PagesRead {
     Events(Vec<Change>),
-    Movements(Vec<Movement>),
-    Payments(Vec<RemoteRecord>),
+    Movements(Vec<Movement>, Vec<Unread>),
+    Payments(Vec<RemoteRecord>, Vec<Unread>),
 }
 
 impl PagesRead {
     const fn new(source: Source) -> Self {
         match source {
             Source::Events => Self::Events(Vec::new()),
-            Source::Movements => Self::Movements(Vec::new()),
-            Source::Payments => Self::Payments(Vec::new()),
+            Source::Movements => Self::Movements(Vec::new(), Vec::new()),
+            Source::Payments => Self::Payments(Vec::new(), Vec::new()),
         }
     }
 
     const fn len(&self) -> usize {
         match self {
             Self::Events(all) => all.len(),
-            Self::Movements(all) => all.len(),
-            Self::Payments(all) => all.len(),
+            Self::Movements(all, _) => all.len(),
+            Self::Payments(all, _) => all.len(),
         }
     }
 
     /// How many are movements of which it is not said when their payment was made.
     fn untimed(&self) -> usize {
-        let Self::Movements(all) = self else { return 0 };
+        let Self::Movements(all, _) = self else { return 0 };
         let is_untimed = |movement: &&Movement| movement.sum().is_some_and(|sum| sum.charged_at_ms.is_none());
         all.iter().filter(is_untimed).count()
     }
@@ -395,14 +410,16 @@ impl PagesRead {
                 all.extend(page.changes);
                 page.end
             }
-            Self::Movements(all) => {
+            Self::Movements(all, unread) => {
                 let page = movements::read_page(body)?;
                 all.extend(page.movements);
+                unread.extend(page.unread);
                 page.end
             }
-            Self::Payments(all) => {
+            Self::Payments(all, unread) => {
                 let page = provider_ledger::read_page(body)?;
                 all.extend(page.entries);
+                unread.extend(page.unread);
                 page.end
             }
         })
