@@ -10,7 +10,7 @@
 //! - [`periods`]: when which account at Stripe had the payments of an account with keys of its own;
 //! - [`lists`]: reads Stripe's lists in rounds of pages and compares them;
 //! - [`places`]: finds our payments, of which the lists tell, in whichever place they stand;
-//! - [`ours`] and [`known`]: what we have of them there;
+//! - [`ours`] and [`known`]: what we have of them there, and [`marks`] what is noted there of what Stripe has;
 //! - [`searches`]: looks in all places for what was not found, a part in each run, and [`searching`] does what comes of it;
 //! - [`recheck`]: looks again at what was too recent, was in no list, or is an open break;
 //! - [`rounds`]: goes round all shards for that, a part of them in each run;
@@ -23,6 +23,7 @@
 mod books;
 mod known;
 mod lists;
+mod marks;
 mod ours;
 mod overdue;
 mod periods;

@@ -2,6 +2,7 @@
 //!
 //! - D1 is asked first, then it is read which shards there are, then these are asked: the mover writes a payment into its shard before it
 //!   deletes it in D1, so it is seen in one of them. It is marked in the same order, and in each place in which it may be by then.
+//! - What was never in D1, by when it was made, is looked for in its shards before that: nothing moves it. D1 is asked for the rest alone.
 //! - A payment's place follows from whose it is, when it was made, and its object. Stripe's entry has our id, in which the object is, and a time soon
 //!   after the payment was made; whose payments these books have is learnt from those that are found. So of each entry the shards are asked in which
 //!   it can be, and of a batch of entries each shard once.
@@ -11,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::marks::Marks;
 use crate::tasks::place_stores::{Asks, Halt, Places};
 use crate::tasks::placed::{self, Found, Row};
 use messages::job::JobPayment;
@@ -80,47 +82,6 @@ impl Sought {
         }
         each.into_values().collect()
     }
-}
-
-/// What is to be marked where it stands, by Stripe's ids.
-#[derive(Default)]
-pub(super) struct Marks<'a> {
-    /// Payments that Stripe has.
-    pub(super) listed: BTreeSet<&'a str>,
-    /// Payments whose money is in Stripe's balance.
-    pub(super) moved: BTreeSet<&'a str>,
-    /// Refunds whose money has left it.
-    pub(super) refunded: BTreeSet<&'a str>,
-}
-
-impl Marks<'_> {
-    fn is_empty(&self) -> bool {
-        self.listed.is_empty() && self.moved.is_empty() && self.refunded.is_empty()
-    }
-
-    fn statements(&self) -> serde_json::Result<Vec<Statement>> {
-        let mut statements = Vec::new();
-        for (ids, mark) in [(&self.listed, "listed_payment"), (&self.moved, "moved_payment")] {
-            if !ids.is_empty() {
-                let sql = format!(
-                    "UPDATE payments SET {mark} = provider_payment
-                     WHERE provider_payment IN (SELECT value FROM json_each(?1)) AND {mark} IS NOT provider_payment"
-                );
-                statements.push(Statement::new(sql, vec![placed::json(ids)?.into()]));
-            }
-        }
-        if !self.refunded.is_empty() {
-            let sql = "UPDATE refunds SET moved_refund = provider_refund
-                WHERE provider_refund IN (SELECT value FROM json_each(?1)) AND moved_refund IS NOT provider_refund";
-            statements.push(Statement::new(sql, vec![placed::json(&self.refunded)?.into()]));
-        }
-        Ok(statements)
-    }
-}
-
-/// The statements that mark these in D1, where all is there.
-pub(super) fn marking(marks: &Marks<'_>) -> serde_json::Result<Vec<Statement>> {
-    marks.statements()
 }
 
 /// The objects of payments.
@@ -201,9 +162,14 @@ impl<P: Places, O: Objects> Finder<P, O> {
     /// Looks for payments in D1 and in the shards in which they can be. Those that may be in others are [left](Found::left).
     pub(super) async fn find(&mut self, sought: &[Sought]) -> Result<Found, Halt> {
         let mut found = Found::default();
-        for some in sought.chunks(IDS_MAX) {
+        let in_shards = self.find_in_shards(&mut found, sought).await?;
+        let left = unfound(sought, &found);
+        if left.is_empty() {
+            return Ok(found);
+        }
+        for some in left.chunks(IDS_MAX) {
             self.queries += 1;
-            found.add(None, self.places.rows(self.ask(some)?).await?)?;
+            found.add(None, self.places.rows(self.ask(some.iter().copied())?).await?)?;
         }
         let layouts = self.layouts().await?;
         // What is moved from D1 may be in its shard already.
@@ -212,7 +178,9 @@ impl<P: Places, O: Objects> Finder<P, O> {
         for (shard, one) in &moved {
             asks.entry(shard.clone()).or_default().push(one);
         }
-        self.add_near(&mut asks, &layouts, &unfound(sought, &found));
+        let mut near = unfound(sought, &found);
+        near.retain(|one| !in_shards.contains(one.payment.as_str()));
+        self.add_near(&mut asks, &layouts, &near);
         self.ask_some(&mut found, asks).await?;
         self.learn(&found);
         // Those that can be nowhere else.
@@ -237,6 +205,28 @@ impl<P: Places, O: Objects> Finder<P, O> {
         }
         self.learn(&found);
         Ok(found)
+    }
+
+    /// Looks first in the shards in which those can be that were never in D1, by when they were made: nothing moves them, and most payments are such
+    /// ones. Returns which it has looked for. What is not there may be elsewhere: an earlier try was made earlier.
+    async fn find_in_shards<'a>(
+        &mut self,
+        found: &mut Found,
+        sought: &'a [Sought],
+    ) -> Result<BTreeSet<&'a str>, Halt> {
+        if self.owners.is_empty() || self.owners.len() > OWNERS_MAX {
+            return Ok(BTreeSet::new());
+        }
+        let layouts = self.layouts().await?;
+        let is_sharded = |at_ms| placement::in_force(&layouts, at_ms).is_some_and(|layout| layout.slots > 0);
+        let never_in_d1: Vec<&Sought> = sought
+            .iter()
+            .filter(|one| one.times().is_some_and(|times| times.into_iter().all(is_sharded)))
+            .collect();
+        let mut asks = Asked::new();
+        self.add_near(&mut asks, &layouts, &never_in_d1);
+        self.ask_some(found, asks).await?;
+        Ok(never_in_d1.into_iter().map(|one| one.payment.as_str()).collect())
     }
 
     pub(super) fn ask<'a>(
@@ -446,23 +436,6 @@ impl<P: Places, O: Objects> Finder<P, O> {
         }
         self.requests = self.requests.saturating_add(u32::try_from(asks.len()).unwrap_or(u32::MAX));
         self.places.shard_batch(&asks).await?.all().map(drop)
-    }
-}
-
-impl<'a> Marks<'a> {
-    /// Those that this one lacks.
-    fn add(&mut self, one: &'a placed::Placed, marks: &Marks<'_>) {
-        if let Some(payment) = one.record.provider_payment.as_deref() {
-            if one.is_unlisted && marks.listed.contains(payment) {
-                self.listed.insert(payment);
-            }
-            if one.is_unmoved && marks.moved.contains(payment) {
-                self.moved.insert(payment);
-            }
-        }
-        let unmoved = one.refunds.iter().filter(|refund| refund.is_unmoved != 0);
-        let ids = unmoved.filter_map(|refund| refund.refund.provider_refund.as_deref());
-        self.refunded.extend(ids.filter(|id| marks.refunded.contains(id)));
     }
 }
 

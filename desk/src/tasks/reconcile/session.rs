@@ -9,8 +9,9 @@ use serde::Deserialize;
 use worker::{Date, Delay, Env, Error, Result};
 
 use super::known::{BoundObjects, Known, stopped};
+use super::marks::{Marks, marking};
 use super::periods::OpenBooks;
-use super::places::{Finder, Marks, marking};
+use super::places::Finder;
 use super::searches::{Due, to_search};
 use crate::operations;
 use crate::tasks::breaks::{self, COMPARED_KINDS, MARK_GONE};

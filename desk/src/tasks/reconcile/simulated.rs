@@ -8,7 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use super::lists::sought_of;
-use super::places::{Finder, Marks, Sought};
+use super::marks::Marks;
+use super::places::{Finder, Sought};
 use super::searches::{COMPARE, Due, Dues, MOVED, Undone, to_search};
 use super::simulated_places::{NOW_MS, Protection, World};
 use super::simulated_shop::{BOOKS, Kind, PAYMENTS, Payment};
@@ -279,6 +280,24 @@ fn what_stripe_tells_of_is_found_in_thousands_of_shards_wherever_runs_are_broken
         waited.extend(world.waited.take());
     }
     assert!(waited.iter().any(|why| why.contains("is down")), "{waited:?}");
+}
+
+#[test]
+fn d1_is_not_asked_for_what_is_found_in_its_shard_and_was_never_in_d1() {
+    let world = World::new(1, Protection::Real);
+    let names = (0..5).map(|owner| format!("keys:{owner}")).collect();
+    let asked = |numbers: std::ops::Range<u64>| {
+        let payments = numbers.map(Payment::number).filter(|payment| payment.kind == Kind::Plain);
+        let sought: Vec<Sought> = payments.map(|payment| sought_of(&payment.entry())).collect();
+        let mut finder = Finder::new(&world, &world);
+        finder.open(Some(BOOKS), &names).unwrap();
+        let before = world.d1_asked.get();
+        let found = block(finder.find(&sought)).unwrap();
+        assert_eq!((found.placed.len(), found.left.len()), (sought.len(), 0));
+        world.d1_asked.get() - before
+    };
+    assert_eq!(asked(30..PAYMENTS), 0);
+    assert_eq!(asked(20..PAYMENTS), 1, "of some nobody knows whether they are moved already");
 }
 
 /// The seeds in which something is found, played first; one that shows nothing any more is only useless.

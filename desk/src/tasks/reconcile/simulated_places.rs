@@ -59,6 +59,8 @@ pub(super) struct World {
     pub(super) waited: RefCell<BTreeSet<String>>,
     /// The most requests that a run has made.
     pub(super) requests: Cell<u32>,
+    /// How often D1 was asked for payments.
+    pub(super) d1_asked: Cell<u32>,
     /// How much later it is than at the beginning, in ms.
     pub(super) later_ms: Cell<u64>,
     /// How often Stripe was asked about what it says nothing usable about.
@@ -104,6 +106,7 @@ impl World {
             errors: RefCell::default(),
             waited: RefCell::default(),
             requests: Cell::new(0),
+            d1_asked: Cell::new(0),
             later_ms: Cell::new(0),
             unanswered: RefCell::default(),
             protection,
@@ -205,6 +208,7 @@ impl Places for &World {
 
     async fn rows<T: DeserializeOwned>(&self, statement: Statement) -> worker::Result<Vec<T>> {
         turn().await;
+        self.d1_asked.set(self.d1_asked.get() + u32::from(statement.sql.contains("FROM payments ")));
         let rows = json_rows(&self.d1, &statement);
         Ok(rows.into_iter().map(|row| serde_json::from_value(row).unwrap()).collect())
     }
