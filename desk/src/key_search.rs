@@ -5,11 +5,16 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 use worker::Result;
 
-use super::queries::{LOOKED_THROUGH, Where, page_of_all};
+use super::queries::{PAGE, Where, looked_through, page_of_all};
 use crate::tasks::counts::late_or_flagged;
 use messages::snapshot::key_status_sql;
 use runtime::lists::Listed;
 use runtime::places::ReadModel;
+
+/// How many of the newest payments of an account are looked through for keys in a state.
+const PAYMENTS_LOOKED_THROUGH: usize = 1_000;
+/// How many of the newest keys that are in no payment’s row, in all places together.
+const KEYS_LOOKED_THROUGH: usize = 1_000;
 
 /// A key, in the list.
 #[derive(Clone, Debug, Deserialize)]
@@ -84,10 +89,20 @@ pub(super) async fn keys(
             }
             format!("(SELECT *, object AS place FROM keys WHERE {open})")
         }
-        (None, Some((place, hash, owner))) => format!(
-            "(SELECT * FROM key_list WHERE {place} UNION SELECT *, object FROM keys WHERE {hash}
-              UNION SELECT * FROM (SELECT * FROM key_list ORDER BY created_at_ms DESC LIMIT {LOOKED_THROUGH}) WHERE {owner})"
-        ),
+        (None, Some((place, hash, owner))) => {
+            // Those of an account are found with its payments, which have an index; what has none among the newest.
+            let payments =
+                if state.is_empty() { PAGE * number.saturating_add(1) + 1 } else { PAYMENTS_LOOKED_THROUGH };
+            let newest = format!(
+                "SELECT payment_id, object FROM payments WHERE {owner} ORDER BY created_at_ms DESC, payment_id DESC LIMIT {payments}"
+            );
+            format!(
+                "(SELECT * FROM key_list WHERE {place} UNION SELECT *, object FROM keys WHERE {hash}
+              UNION SELECT * FROM key_list WHERE +{owner} AND place IN (SELECT payment_id FROM ({newest}) UNION ALL SELECT object FROM ({newest}))
+              UNION SELECT *, object FROM (SELECT * FROM keys ORDER BY created_at_ms DESC LIMIT {}) WHERE {owner})",
+                looked_through(model, KEYS_LOOKED_THROUGH).await?
+            )
+        }
         (None, None) => "key_list".to_owned(),
     };
     let select = format!(

@@ -19,8 +19,13 @@ use runtime::places::{self, ReadModel};
 
 /// How many entries a page has.
 pub(super) const PAGE: usize = 50;
-/// How many of the newest keys or audit records are looked through for what has no index.
-pub(super) const LOOKED_THROUGH: usize = 10_000;
+/// How many of the newest audit records are looked through for a name, in all places together.
+const RECORDS_LOOKED_THROUGH: usize = 10_000;
+
+/// Of so many that are looked through for what has no index: how many in each place. Where there are many places it is no less than a fiftieth.
+pub(super) async fn looked_through(model: &ReadModel, most: usize) -> Result<usize> {
+    Ok((most / model.number_listed().await?.max(1)).max(most / 50))
+}
 
 /// The newest run of a task.
 #[derive(Clone, Debug, Deserialize)]
@@ -345,7 +350,8 @@ pub(super) async fn effects(model: &ReadModel, search: &str, number: usize) -> R
         None => {
             let name = conditions.place(search);
             conditions.and(&format!("{name} IN (subject, action, actor, data ->> '$.operator')"));
-            format!("(SELECT * FROM audit_trail ORDER BY at_ms DESC LIMIT {LOOKED_THROUGH})")
+            let most = looked_through(model, RECORDS_LOOKED_THROUGH).await?;
+            format!("(SELECT * FROM audit_trail ORDER BY at_ms DESC LIMIT {most})")
         }
     };
     // With all that it is ordered by: so SQLite merges the halves of the view in the order of their indexes.

@@ -7,6 +7,12 @@ use crate::db::{Db, Statement};
 use crate::places::ReadModel;
 
 impl ReadModel {
+    /// How many places are asked for a list, at most.
+    pub async fn number_listed(&self) -> Result<usize> {
+        let shards = self.directory().await?.shards.names.len();
+        Ok(shards.saturating_add(1).min(self.list_shards_max()?.max(1)))
+    }
+
     /// Gives to `add` what each of these statements has found in each of the newest places, of which as many are asked as for a list: with its number
     /// among the statements, place by place. Each statement gives one row with one text, which is JSON.
     pub async fn add_up<T: DeserializeOwned>(
