@@ -41,6 +41,7 @@ mod detail_tables;
 mod handle;
 mod history;
 mod kept_counts;
+mod kept_sums;
 mod key_search;
 mod lists;
 mod login;

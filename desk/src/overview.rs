@@ -26,6 +26,8 @@ use web::reply;
 
 /// How many currencies have a plot of their own; the tile has them all.
 const CURRENCIES_MAX: usize = 3;
+/// What a person is told where a place has more to count than one page counts.
+const NOT_SUMMED: &str = "Some of this time is not summed yet, and is missing in the plots: the next runs of the scheduled tasks do so.";
 
 pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, model, now_ms) = (&desk.app.env, &desk.app.model, desk.request.now_ms);
@@ -39,10 +41,13 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         gate::stopped_since(env, window.start_ms),
     )
     .map_err(unreadable)?;
-    let Plots { ended, latency, job_lag } = plots;
+    let Plots { ended, latency, job_lag, are_whole } = plots;
     let saved: i64 = reading.counters.of(Family::ChargesSaved).map(|(_, _, number)| number).sum();
     let waiting = desk.waiting(Scope::All).await?;
-    let chrome = desk.chrome("/admin").await?;
+    let mut chrome = desk.chrome("/admin").await?;
+    if !are_whole {
+        chrome.missing.get_or_insert_with(|| NOT_SUMMED.to_owned());
+    }
     let Counts { dead, breaks, open, in_doubt, late_or_flagged, ending, .. } = waiting.counts;
     let as_of = waiting
         .as_of_ms()

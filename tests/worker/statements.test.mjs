@@ -41,6 +41,9 @@ const SMALL = {
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',
   reconcile_rounds: 'one row for each set of books',
+  plot_summed: 'one row',
+  plot_changes:
+    'minutes in which something has changed since they were summed, until the next run: those of eight days at most',
   payment_searches:
     'payments of Stripe’s lists that are not found yet: they are gone once they are found, or told of as unknown',
   report_searches:
@@ -58,16 +61,6 @@ const SMALL = {
 
 /** What no rule below knows of, each with what bounds it. */
 const EXCEPTIONS = [
-  {
-    statement: 'AS bucket',
-    step: '(created_at_ms>?)',
-    bound: 'the plots of the overview: what was made in the last 7 days at most',
-  },
-  {
-    statement: 'FROM job_list WHERE state',
-    step: 'jobs_by_time (updated_at_ms>?)',
-    bound: 'the plot of jobs: the last 7 days at most',
-  },
   {
     statement: 'LIMIT ?2)',
     step: '_by_time (updated_at_ms<?)',

@@ -38,6 +38,9 @@ mod place_alarms;
 mod place_runs;
 mod place_stores;
 mod placed;
+mod plots;
+#[cfg(test)]
+mod plots_simulated;
 pub mod provider_ledger;
 mod purge;
 mod reconcile;
@@ -92,6 +95,7 @@ pub async fn run(env: &Env, is_now: bool) {
     record_run(env, "answers", bank_acks::import_waiting(env)).await;
     if !is_apart {
         record_run(env, "history", history::leave(env)).await;
+        record_run(env, "plots", plots::sum(env)).await;
         record_run(env, "forget", purge::purge(env)).await;
     }
     // Where the settings are wrong every request says so.

@@ -1,7 +1,7 @@
 //! What the scheduled tasks are called, in the table of their runs and on the desk.
 
 /// All of them, in their order.
-pub(crate) const TASKS: [&str; 10] = [
+pub(crate) const TASKS: [&str; 11] = [
     "inbox",
     "places",
     "sweep",
@@ -11,6 +11,7 @@ pub(crate) const TASKS: [&str; 10] = [
     "settle",
     "answers",
     "history",
+    "plots",
     "forget",
 ];
 

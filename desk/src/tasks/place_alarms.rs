@@ -31,7 +31,7 @@ const TOLD_MAX: u32 = 10;
 const TURN: &str = "places";
 
 /// The tasks of places, as the table of runs has them where the cron does all of it.
-const TASKS: [&str; 4] = ["sweep", "settle", "history", "forget"];
+const TASKS: [&str; 5] = ["sweep", "settle", "history", "plots", "forget"];
 
 /// The shards that are not at rest and of which no run was heard since `?1`, those first that were heard of before the others: from the one behind
 /// `?2` on, which is called `?3`, at most `?4`.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use worker::{Env, Error, Result};
 
 use super::schedule::Ended;
-use super::{counts, history, purge, settlement_job, sweep};
+use super::{counts, history, plots, purge, settlement_job, sweep};
 use messages::placement::ShardName;
 use runtime::db::Db;
 use runtime::http_client::within;
@@ -56,6 +56,7 @@ pub(super) async fn run(env: &Env, shard: Option<&ShardName>) -> Result<Option<(
             }
         })
         .await;
+    played.play("plots", async { plots::sum_one(&db).await.map(Some) }).await;
     played.play("forget", async { purge::purge_one(env, &db).await.map(Some) }).await;
     if shard.is_some() {
         let counted = async { Ok(Some(json!(counts::of_place(&db, now_ms()).await?))) };
@@ -115,13 +116,14 @@ impl Played {
         self.result.insert(task.to_owned(), result);
     }
 
-    /// Whether there was nothing to settle, and nothing has left.
+    /// Whether there was nothing to settle, nothing has left, and all is summed.
     fn found_nothing(&self) -> bool {
         let settle = self.result.get("settle").and_then(Value::as_object);
-        let left = self.result.get("history").and_then(|history| history.get("left"));
+        let left =
+            |task| self.result.get(task).and_then(|of_task| of_task.get("left")).and_then(Value::as_u64);
         self.error.is_none()
             && settle.is_none_or(Map::is_empty)
-            && left.and_then(Value::as_u64).unwrap_or(0) == 0
+            && ["history", "plots"].iter().all(|task| left(*task).unwrap_or(0) == 0)
     }
 
     /// A place in which nothing goes well is asked more rarely; what goes wrong with one task of it holds up no other.
@@ -178,7 +180,11 @@ mod tests {
     fn a_place_is_quiet_only_where_nothing_was_done() {
         let nothing = [("sweep", Ok(json!({ "late": 0 }))), ("history", Ok(json!({ "left": 0 })))];
         assert!(played(&nothing).found_nothing());
-        for done in [("settle", Ok(json!({ "lines": 7 }))), ("history", Ok(json!({ "left": 1 })))] {
+        for done in [
+            ("settle", Ok(json!({ "lines": 7 }))),
+            ("history", Ok(json!({ "left": 1 }))),
+            ("plots", Ok(json!({ "minutes": 9, "left": 1 }))),
+        ] {
             assert!(!played(&[nothing[0].clone(), done.clone()]).found_nothing(), "{done:?}");
         }
         assert_eq!(played(&nothing).ends(true).unwrap().1, Ended::Quiet);

@@ -46,8 +46,8 @@ export function readModel(site) {
       await ended('places had their run', placeRuns, places.places);
       // What came of these the next one tells.
       await strike();
-      const { sweep, settle, history, forget } = await results();
-      return { ...told, sweep, settle, history, forget };
+      const { sweep, settle, history, plots, forget } = await results();
+      return { ...told, sweep, settle, history, plots, forget };
     },
     /** Waits until a payment has this status in the read model. */
     reaches: (id, status) =>

@@ -59,15 +59,21 @@ function entry() {
   const dir = ownFolder('shards');
   const file = join(dir, 'entry.mjs');
   const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
-  // The statements of shards are collected with those of D1.
-  const tells = folder
-    ? "for (const [sql] of JSON.parse(text).statements) console.log('read model: ' + JSON.stringify([sql, 0]));\n    "
-    : '';
+  // The statements of shards are collected with those of D1, each once: a runtime that writes more than is read of it stops.
+  const tells = folder ? 'tell(JSON.parse(text).statements);\n    ' : '';
   writeFileSync(
     file,
     `import { ReadModelShard as Newest } from ${path};
 export * from ${path};
 export { default } from ${path};
+const told = new Set();
+const tell = (statements) => {
+  for (const [sql] of statements) {
+    const about = sql.replace(/\\d{6,}/g, '0');
+    if (!told.has(about)) console.log('read model: ' + JSON.stringify([sql, 0]));
+    told.add(about);
+  }
+};
 export class ReadModelShard extends Newest {
   ask(text) {
     const down = this.ctx.storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'is_down'").toArray();
