@@ -214,7 +214,9 @@ impl Plan {
     pub(super) fn statements(&self) -> serde_json::Result<Vec<Statement>> {
         let mut statements = Vec::new();
         if self.is_stale {
+            // Nothing is summed then: what was noted meanwhile by another run's sums would be counted beside the rest.
             statements.extend(self.trims()?);
+            statements.push(Statement::new("DELETE FROM plot_changes", Vec::new()));
             statements.push(Statement::new("DELETE FROM plot_summed WHERE id = 1", Vec::new()));
         }
         let spans = self.spans();
