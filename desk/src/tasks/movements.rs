@@ -120,6 +120,18 @@ impl Movement {
         }
     }
 
+    /// Stripe's id of the payment whose money it brought.
+    pub fn charged(&self) -> Option<&str> {
+        match &self.source {
+            Source::Charge(sum) => sum.payment.as_deref(),
+            Source::Refund(_)
+            | Source::RefundFailure(_)
+            | Source::Dispute(_)
+            | Source::Unsaid
+            | Source::Other => None,
+        }
+    }
+
     /// Whether we have a record of it.
     pub fn matched(&self, known: &LocalRecords, refunds: &Refunds) -> Matched {
         let ours = |sum: &Sum| sum.payment.as_deref().and_then(|payment| known.by_provider_id(payment));

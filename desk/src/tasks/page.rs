@@ -35,6 +35,9 @@ pub struct Unread {
     pub why: String,
 }
 
+/// Of how many entries a list goes on without having read them.
+pub(super) const UNREAD_MAX: usize = 10;
+
 /// What of a page can be read.
 pub(super) struct Each<T> {
     pub(super) read: Vec<T>,
@@ -42,7 +45,8 @@ pub(super) struct Each<T> {
     pub(super) end: PageEnd,
 }
 
-/// Reads a page entry by entry: one that cannot be read holds up no other. Without its id nobody could ask for it: then the page cannot be read.
+/// Reads a page entry by entry: one that cannot be read holds up no other. Without its id nobody could ask for it: then the page cannot be read. So it is
+/// where more than a few cannot be: something is wrong with all then, and the list stays where it is.
 pub(super) fn each<T: DeserializeOwned>(body: &str) -> Result<Each<T>, String> {
     #[derive(Deserialize)]
     struct List {
@@ -63,6 +67,9 @@ pub(super) fn each<T: DeserializeOwned>(body: &str) -> Result<Each<T>, String> {
             Err(error) => unread.push(Unread { id: id.clone(), why: error.to_string() }),
         }
         last = Some((id, created));
+    }
+    if let Some(Unread { id, why }) = unread.get(UNREAD_MAX) {
+        return Err(format!("{} entries of a page cannot be read, as {id}: {why}", unread.len()));
     }
     let last = last.as_ref().map(|(id, created)| (id.as_str(), *created));
     Ok(Each { read, unread, end: PageEnd::new(last, list.has_more) })

@@ -189,5 +189,15 @@ mod tests {
             read_page(r#"{"has_more": false, "data": [{"amount": 1}]}"#).is_err(),
             "of one without an id nothing can be asked"
         );
+        let odd = |number: usize| {
+            let data: Vec<_> =
+                (0..number).map(|at| serde_json::json!({ "id": format!("pi_{at}"), "created": 1 })).collect();
+            read_page(&serde_json::json!({ "data": data, "has_more": false }).to_string())
+        };
+        assert_eq!(odd(10).unwrap().unread.len(), 10);
+        assert!(
+            odd(11).unwrap_err().starts_with("11 entries of a page cannot be read, as pi_10: "),
+            "not one, but all"
+        );
     }
 }

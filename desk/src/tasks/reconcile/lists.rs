@@ -15,7 +15,7 @@ use crate::tasks::compare::{Break, Comparison, Kind, compare};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{self, Matched, Movement, Sum};
 use crate::tasks::pace::{AT_ONCE, Width, may_go_on, may_read};
-use crate::tasks::page::{PageEnd, Unread};
+use crate::tasks::page::{PageEnd, UNREAD_MAX, Unread};
 use crate::tasks::provider_ledger::{self, RemoteRecord};
 use payments::providers::{HttpAnswer, Provider};
 
@@ -147,6 +147,7 @@ impl Reconciliation {
         let listed = same.into_iter().collect();
         self.write(&Findings { listed, known: Some(&known), ..Findings::default() }).await?;
         let Fetched { unanswered, .. } = self.fetch(ids, None).await?;
+        few(&unanswered)?;
         self.ask_again(&unanswered).await
     }
 
@@ -207,6 +208,7 @@ impl Reconciliation {
         }
         let Fetched { absent, unanswered, .. } =
             self.fetch(looks.iter().map(String::as_str).collect(), None).await?;
+        few(&unanswered)?;
         for (asked, why) in &unanswered {
             self.note_unanswered(asked, why);
         }
@@ -222,9 +224,7 @@ impl Reconciliation {
                 Matched::FetchPayment(_) | Matched::Recorded | Matched::Unrecorded => {}
             }
         }
-        let charges =
-            movements.iter().filter(|movement| matches!(movement.source, movements::Source::Charge(_)));
-        found.moved = charges.filter_map(|movement| movement.sum()?.payment.as_deref()).collect();
+        found.moved = movements.iter().filter_map(Movement::charged).collect();
         found.refunded = sources;
         found.known = Some(&known);
         self.write(&found).await
@@ -352,7 +352,7 @@ fn sought_of_changes(changes: &[Change]) -> Vec<Sought> {
 }
 
 /// What is done with a movement whose payment is looked for in all places.
-fn due_of(movement: &Movement, sum: &Sum) -> Option<Due> {
+pub(super) fn due_of(movement: &Movement, sum: &Sum) -> Option<Due> {
     let due = match movement.source {
         movements::Source::Charge(_) => MOVED,
         movements::Source::Refund(_) | movements::Source::RefundFailure(_) => &sum.id,
@@ -360,6 +360,19 @@ fn due_of(movement: &Movement, sum: &Sum) -> Option<Due> {
         movements::Source::Unsaid | movements::Source::Other => return None,
     };
     Some(Due::new(sum.payment.as_deref()?, due, sum.resource.as_deref()))
+}
+
+/// Of a few payments a list goes on without an answer. Of more something is wrong with all: then it stays where it is, and says so.
+fn few(unanswered: &BTreeMap<String, String>) -> Result<()> {
+    match unanswered.iter().nth(UNREAD_MAX) {
+        None => Ok(()),
+        Some((id, why)) => {
+            let number = unanswered.len();
+            Err(Error::RustError(format!(
+                "Stripe gave no usable answer about {number} payments, as of {id}: {why}"
+            )))
+        }
+    }
 }
 
 /// What came of a round.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use worker::Result;
 
-use super::lists::{Fetched, sought_of_sum};
+use super::lists::{Fetched, due_of, sought_of_sum};
 use super::periods::is_surely_in;
 use super::places::Sought;
 use super::session::{Findings, Reconciliation};
@@ -41,6 +41,8 @@ struct Old {
 pub(super) enum Looked {
     /// It was compared.
     Compared,
+    /// Our side of it was not found where it was looked for: nothing follows from that.
+    Unfound,
     /// Stripe gave no usable answer about it: why.
     Unanswered(String),
 }
@@ -81,7 +83,9 @@ impl Reconciliation {
             "provider = 'stripe' AND {HOLDS_MONEY} AND status != 'disputed' AND {} AND {UNBOOKED}
              AND (provider_payment IS NULL OR listed_payment IS NOT provider_payment)
              AND updated_at_ms BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM breaks
-                WHERE break_id = 'missing:stripe:' || coalesce(payments.provider_payment, payment_id) AND state != 'resolved' AND state != 'repaired')",
+                WHERE break_id IN ('missing:stripe:' || coalesce(payments.provider_payment, payment_id), 'unanswered:stripe:' || payments.provider_payment)
+                    AND state != 'resolved' AND state != 'repaired')
+             AND NOT EXISTS (SELECT 1 FROM payment_searches WHERE books = ?4 AND payment = payments.provider_payment AND due = 'again')",
             is_surely_in("?3")
         );
         let sql = format!(
@@ -89,7 +93,12 @@ impl Reconciliation {
             breaks::local_records_sql(&unlisted)
         );
         let until_ms = through_ms.min(self.quiet_since_ms);
-        let values = vec![since_ms.into(), until_ms.into(), serde_json::to_string(&self.books.spans)?.into()];
+        let values = vec![
+            since_ms.into(),
+            until_ms.into(),
+            serde_json::to_string(&self.books.spans)?.into(),
+            self.books.label.clone().unwrap_or_default().into(),
+        ];
         Ok(Statement::new(&sql, values))
     }
 
@@ -119,20 +128,23 @@ impl Reconciliation {
         Ok(vec![before_ms.into(), self.share_of(most).into(), label.into(), left.into()])
     }
 
-    /// Those of which D1 has no break that says that they are missing: a shard does not know which are.
+    /// Those of which D1 has no break that says that they are missing, or that Stripe says nothing usable about them, and of which Stripe is not asked
+    /// again later: a shard does not know which are.
     pub(super) async fn without_known(&mut self, mut rows: Vec<LocalRecord>) -> Result<Vec<LocalRecord>> {
         #[derive(Deserialize)]
         struct Known {
-            break_id: String,
+            id: String,
         }
-        let id = |row: &LocalRecord| {
-            format!("missing:stripe:{}", row.provider_payment.as_ref().unwrap_or(&row.resource))
-        };
+        let id = |row: &LocalRecord| row.provider_payment.clone().unwrap_or_else(|| row.resource.clone());
         let ids: Vec<String> = rows.iter().map(id).collect();
-        let sql = "SELECT break_id FROM breaks WHERE break_id IN (SELECT value FROM json_each(?1))
-            AND state != 'resolved' AND state != 'repaired'";
-        let known: Vec<Known> = self.rows(sql, vec![serde_json::to_string(&ids)?.into()]).await?;
-        let known: BTreeSet<String> = known.into_iter().map(|known| known.break_id).collect();
+        let sql = "SELECT asked.value AS id FROM json_each(?1) AS asked
+            WHERE EXISTS (SELECT 1 FROM breaks WHERE break_id IN ('missing:stripe:' || asked.value, 'unanswered:stripe:' || asked.value)
+                    AND state != 'resolved' AND state != 'repaired')
+                OR EXISTS (SELECT 1 FROM payment_searches WHERE books = ?2 AND payment = asked.value AND due = 'again')";
+        let books = self.books.label.clone().unwrap_or_default();
+        let known: Vec<Known> =
+            self.rows(sql, vec![serde_json::to_string(&ids)?.into(), books.into()]).await?;
+        let known: BTreeSet<String> = known.into_iter().map(|known| known.id).collect();
         rows.retain(|row| !known.contains(&id(row)));
         Ok(rows)
     }
@@ -153,6 +165,8 @@ impl Reconciliation {
                     self.close(&old.break_id).await?
                 }
                 Looked::Compared => {}
+                // It has its turn after others.
+                Looked::Unfound => self.has_had_its_turn(&old.break_id).await?,
                 Looked::Unanswered(why) => {
                     self.note_unanswered(&old.provider_payment, &why);
                     self.has_had_its_turn(&old.break_id).await?;
@@ -192,9 +206,8 @@ impl Reconciliation {
         };
         let known = self.local_records(&[sought]).await?;
         if known.is_left(&old.provider_payment) {
-            // It is not said to be gone before it is found, and has its turn after others.
-            self.has_had_its_turn(&old.break_id).await?;
-            return Ok(Looked::Compared);
+            // It is not said to be gone before it is found.
+            return Ok(Looked::Unfound);
         }
         let is_it = |found: &Break| found.provider_payment == old.provider_payment;
         let breaks = known.records.all().filter(|ours| must_exist(ours)).map(missing).filter(is_it).collect();
@@ -209,7 +222,7 @@ impl Reconciliation {
         self.run(sql, vec![break_id.into(), self.now_ms.into()]).await.map(drop)
     }
 
-    /// Closes the break of a movement if we have a record of it by now.
+    /// Marks what a movement is about, and closes its break if we have a record of it by now.
     pub(super) async fn recheck_movement(&mut self, id: &str, break_id: &str) -> Result<Looked> {
         let movement =
             match usable(self.get(&movements::movement_request(id)).await, movements::read_movement) {
@@ -220,8 +233,15 @@ impl Reconciliation {
         let source: Vec<&str> = movement.sum().map(|sum| sum.id.as_str()).into_iter().collect();
         let mut known = self.local_records(&sought).await?;
         self.local_refunds(&source, &mut known).await?;
+        let left = movement.sum().filter(|sum| sum.payment.as_deref().is_some_and(|id| known.is_left(id)));
         let is_unknown = match movement.matched(&known.records, &known.refunds) {
             Matched::Recorded => false,
+            // It is unknown once it was looked for in all places.
+            Matched::Unrecorded if left.is_some() => {
+                let searched = left.and_then(|sum| due_of(&movement, sum)).into_iter().collect();
+                self.write(&Findings { searched, ..Findings::default() }).await?;
+                return Ok(Looked::Unfound);
+            }
             Matched::FetchPayment(payment) => {
                 let mut fetched = self.fetch([payment.as_str()].into(), None).await?;
                 if let Some((_, why)) = fetched.unanswered.pop_first() {
@@ -234,10 +254,11 @@ impl Reconciliation {
                 Err(error) => return Ok(Looked::Unanswered(error.to_string())),
             },
         };
-        if is_unknown {
-            let breaks = vec![movement.unknown(&known.records)];
-            self.write(&Findings { breaks, ..Findings::default() }).await?;
-        } else {
+        let breaks = is_unknown.then(|| movement.unknown(&known.records)).into_iter().collect();
+        let refunded = source.into_iter().collect();
+        let moved = movement.charged().into_iter().collect();
+        self.write(&Findings { breaks, moved, refunded, known: Some(&known), ..Findings::default() }).await?;
+        if !is_unknown {
             self.close(break_id).await?;
         }
         Ok(Looked::Compared)
@@ -274,7 +295,7 @@ impl Reconciliation {
             ..Sought::default()
         };
         let known = self.local_records(&[sought]).await?;
-        let Some(ours) = known.records.all().next() else { return Ok(Looked::Compared) };
+        let Some(ours) = known.records.all().next() else { return Ok(Looked::Unfound) };
         let Some(found) = dispute.unknown(ours) else {
             self.close(break_id).await?;
             return Ok(Looked::Compared);

@@ -40,7 +40,7 @@ pub(super) const MOVED: &str = "moved";
 pub(super) struct Due {
     /// Stripe's id.
     pub(super) payment: String,
-    /// [`COMPARE`], [`AGAIN`], [`MOVED`], or Stripe's id of a refund, a movement or a dispute.
+    /// [`COMPARE`], [`AGAIN`], [`MOVED`], or Stripe's id of a refund, a movement or a dispute; of a movement that could not be read, the same as `payment`.
     pub(super) due: String,
     /// Our id, where Stripe has one.
     pub(super) resource: Option<String>,
@@ -181,7 +181,7 @@ impl<P: Places, O: Objects> Finder<P, O> {
     /// What Stripe has to be asked about again, whatever the shards have: where all is in D1, all that is looked for.
     pub(super) async fn asked_again(&mut self, books: &str, is_d1_alone: bool) -> Result<Vec<Due>, Halt> {
         let sql = "SELECT payment, due, resource, tries FROM payment_searches
-            WHERE books = ?1 AND after IS NULL AND next_at_ms <= ?2 AND (due = 'again' OR ?3 = 1) ORDER BY next_at_ms LIMIT ?4";
+            WHERE books = ?1 AND after IS NULL AND next_at_ms <= ?2 AND (due IN ('again', payment) OR ?3 = 1) ORDER BY next_at_ms LIMIT ?4";
         self.queries += 1;
         let values = vec![
             books.into(),
@@ -245,8 +245,8 @@ impl<P: Places, O: Objects> Finder<P, O> {
         if let Some(turn) = self.begun(books).await? {
             return Ok(Some(turn));
         }
-        let sql = "UPDATE payment_searches SET after = '' WHERE books = ?1 AND after IS NULL AND next_at_ms <= ?3 AND due != 'again' AND payment IN (
-                SELECT payment FROM payment_searches WHERE books = ?1 AND after IS NULL AND next_at_ms <= ?3 AND due != 'again'
+        let sql = "UPDATE payment_searches SET after = '' WHERE books = ?1 AND after IS NULL AND next_at_ms <= ?3 AND due NOT IN ('again', payment) AND payment IN (
+                SELECT payment FROM payment_searches WHERE books = ?1 AND after IS NULL AND next_at_ms <= ?3 AND due NOT IN ('again', payment)
                 ORDER BY since_ms LIMIT ?2)";
         self.queries += 1;
         let begins = Statement::new(sql, vec![books.into(), TURN_MAX.into(), self.places.now_ms().into()]);

@@ -99,6 +99,7 @@ impl Reconciliation {
                 unanswered.insert(id.to_owned(), why);
             }
         }
+        let mut ours = BTreeMap::new();
         for (id, payment) in dues.disputes {
             if Date::now().as_millis() >= until_ms {
                 left.insert(id.to_owned());
@@ -114,10 +115,11 @@ impl Reconciliation {
             let looked = self.recheck_dispute(id, &break_id, payment, resource.as_deref()).await?;
             if let Looked::Unanswered(why) = looked {
                 unanswered.insert(id.to_owned(), why);
+                ours.extend(resource.map(|resource| (id.to_owned(), resource)));
             }
         }
         let undone = Undone::of(all, &unanswered, &left);
-        self.tell_unanswered(all, &unanswered, &undone).await?;
+        self.tell_unanswered(all, &unanswered, &undone, &ours).await?;
         Ok(undone)
     }
 
@@ -125,23 +127,28 @@ impl Reconciliation {
     pub(super) async fn ask_again(&mut self, unanswered: &BTreeMap<String, String>) -> Result<(), Error> {
         let again = |payment: &String| Due::again(payment, AGAIN, None);
         let searched: Vec<Due> = unanswered.keys().map(again).collect();
-        self.tell_unanswered(&searched, unanswered, &Undone::default()).await?;
+        self.tell_unanswered(&searched, unanswered, &Undone::default(), &BTreeMap::new()).await?;
         self.write(&Findings { searched, ..Findings::default() }).await
     }
 
-    /// Says what Stripe has given no usable answer about: in the log, in the run's result, and as a break, once it is given up.
+    /// Says what Stripe has given no usable answer about: in the log, in the run's result, and as a break, once it is given up. `ours` are our ids of the
+    /// payments of disputes: by them they are compared, should Stripe say something after all.
     async fn tell_unanswered(
         &mut self,
         dues: &[Due],
         unanswered: &BTreeMap<String, String>,
         undone: &Undone,
+        ours: &BTreeMap<String, String>,
     ) -> Result<(), Error> {
         let of_these: BTreeSet<&str> = dues.iter().map(Due::asked).collect();
         for (asked, why) in unanswered.iter().filter(|(asked, _)| of_these.contains(asked.as_str())) {
             self.note_unanswered(asked, why);
         }
-        let breaks: Vec<Break> =
-            undone.given_up.iter().map(|(due, why)| Break::unanswered(due, why)).collect();
+        let given_up = |(due, why): &(Due, String)| {
+            let resource = due.resource.as_ref().or_else(|| ours.get(due.asked())).cloned();
+            Break { resource, ..Break::unanswered(due, why) }
+        };
+        let breaks: Vec<Break> = undone.given_up.iter().map(given_up).collect();
         if breaks.is_empty() {
             return Ok(());
         }

@@ -1,0 +1,88 @@
+// What Stripe gives no usable answer about at first: in the end it is compared and marked as if it had been answered at once.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, test } from 'node:test';
+
+import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { account, freshKey } from './support/account.mjs';
+import { startSite } from './support/harness.mjs';
+import { PAYMENT } from './support/payments.mjs';
+import { readModel } from './support/readmodel.mjs';
+import { until } from './support/until.mjs';
+
+const vars = { RECONCILE_QUIET_MS: '0', RECONCILE_WINDOW_MS: '1000' };
+const site = await startSite({ vars, secrets: { ADMIN_TOKEN } });
+const user = account(site);
+const model = readModel(site);
+after(() => site.close());
+afterEach(() => site.simulator.calm());
+
+async function paid() {
+  const { id, provider_payment: intent } = (await user.pay(PAYMENT, freshKey())).json();
+  await model.reaches(id, 'succeeded');
+  await model.tick();
+  return { id, intent };
+}
+
+/** As if a list had been read until tomorrow: it tells of nothing any more. */
+const isRead = (list) =>
+  model.run(
+    'UPDATE cursors SET through_ms = ?, until_ms = NULL, slices = NULL WHERE name = ?',
+    Date.now() + 86_400_000,
+    list,
+  );
+
+/** As if Stripe had been asked about something for days, and had given no usable answer. */
+const askedForDays = (payment, due) =>
+  model.run(
+    "INSERT INTO payment_searches (books, payment, due, since_ms, tries) VALUES ('', ?, ?, 0, 9)",
+    payment,
+    due,
+  );
+
+test('a dispute of which Stripe said nothing for days is compared as soon as it says something', async () => {
+  const { id, intent } = await paid();
+  await site.simulator.befallAtStripe(intent, 'disputes', { status: 'warning_needs_response' });
+  await model.tick();
+  const { dispute } = await until('it is known', () =>
+    model.first(
+      "SELECT shown ->> '$.dispute.id' AS dispute FROM payments WHERE payment_id = ? AND dispute IS NOT NULL",
+      id,
+    ),
+  );
+  // As if its news were lost, and the events had left the list: what is left is what is asked about.
+  await model.run("UPDATE payments SET shown = json_remove(shown, '$.dispute') WHERE payment_id = ?", id);
+  await model.run('DELETE FROM breaks WHERE resource = ?', id);
+  await isRead('stripe_events');
+  await askedForDays(intent, dispute);
+  const states = () =>
+    model.all("SELECT kind, state FROM breaks WHERE resource = ? AND kind != 'webhook' ORDER BY kind", id);
+  await site.simulator.fault('forbidden', { method: 'GET', path: `/v1/disputes/${dispute}`, count: 100 });
+  await model.tick();
+  assert.deepEqual(await states(), [{ kind: 'unanswered', state: 'open' }]);
+  await site.simulator.calm();
+  await model.tick();
+  assert.deepEqual(await states(), [
+    { kind: 'dispute', state: 'open' },
+    { kind: 'unanswered', state: 'resolved' },
+  ]);
+});
+
+test('a movement that could not be read in its list marks its payment once it can', async () => {
+  const { id, intent } = await paid();
+  await model.tick();
+  const mark = async () =>
+    (await model.first('SELECT moved_payment FROM payments WHERE payment_id = ?', id)).moved_payment;
+  assert.equal(await mark(), intent);
+  const { data } = await site.simulator.stripe(`charges?payment_intent=${intent}`);
+  const { balance_transaction: movement } = data[0];
+  // As if it had not been read: the list does not tell of it again.
+  await model.run('UPDATE payments SET moved_payment = NULL WHERE payment_id = ?', id);
+  await isRead('stripe_movements');
+  await model.tick();
+  assert.equal(await mark(), null, 'control: nothing else marks it');
+  await askedForDays(movement, movement);
+  await model.tick();
+  assert.equal(await mark(), intent);
+  assert.deepEqual(await model.all('SELECT * FROM payment_searches'), []);
+});
