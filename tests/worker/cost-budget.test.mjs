@@ -7,7 +7,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 
-import { PAYMENT, budgetFile, countAll, judge, neighbourhood, pay } from '../../bench/lib/counts.mjs';
+import {
+  Interrupted,
+  PAYMENT,
+  budgetFile,
+  countAll,
+  judge,
+  neighbourhood,
+  pay,
+} from '../../bench/lib/counts.mjs';
 
 const budget = JSON.parse(readFileSync(budgetFile, 'utf8'));
 
@@ -15,14 +23,20 @@ const dir = mkdtempSync(join(tmpdir(), 'paid-once-cost-'));
 after(() => rmSync(dir, { recursive: true, force: true }));
 
 test('no operation costs more than its budget', async (t) => {
-  const found = await countAll(join(dir, 'all'));
+  const found = await countAll(join(dir, 'all')).catch((error) => {
+    if (!(error instanceof Interrupted)) throw error;
+    // What always waits does so again.
+    t.diagnostic(`counted once more: ${error.message}`);
+    return countAll(join(dir, 'again'));
+  });
   for (const [operation, counts] of Object.entries(found))
     t.diagnostic(`${operation}: ${JSON.stringify(counts)}`);
   assert.deepEqual(judge(found, budget), []);
 });
 
-test('a payment that runs one more statement, and writes a row by it, is told', async () => {
+test('a payment that runs one more statement, and writes a row by it, is told', async (t) => {
   const { start, stop } = await neighbourhood(join(dir, 'dearer'));
+  t.after(stop);
   const dearer = `(Class) => class extends Class {
     ask(question) {
       this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS more (n); INSERT INTO more VALUES (1)');
@@ -31,8 +45,6 @@ test('a payment that runs one more statement, and writes a row by it, is told', 
   }`;
   const site = await start('site', { REPLAY_CACHE_MS: '0' }, { dearer });
   const payment = await site.meter(() => pay(site, PAYMENT));
-  await site.stop();
-  await stop();
   const told = judge({ ...budget, payment }, budget);
   for (const what of ['rows written in objects', 'SQL statements in objects'])
     assert.equal(told.filter((line) => line.startsWith(`payment, ${what}: `)).length, 1, told.join('\n'));
