@@ -26,8 +26,6 @@ const services = {
 const PAID_AT_START = 2;
 /** Nothing that is counted takes so long, on whatever machine. */
 const STUCK_MS = 60_000;
-/** After so long without any change a message is done: a batch ends with what waits beside it, which may be the isolate's timer to send counts. */
-const HELD_MS = 2_000;
 /** How often in turn nothing is found to be under way. */
 const ALIKE = 3;
 /** What an operation brings with it comes within an hour. */
@@ -36,12 +34,6 @@ const HOUR_MS = 3_600_000;
 const JOBS_WITHIN_MS = 5_000;
 const RETENTION_MS = 12_000;
 export const PAYMENT = { amount: 2500, currency: 'usd', receipt_email: 'jenny@example.com' };
-
-/**
- * Something waits for time to pass, as after a connection between two processes that broke: what is counted then is another operation, with another
- * try in it.
- */
-export class Interrupted extends Error {}
 
 /** The counts of each operation. */
 export async function countAll(dir, { onOperation = () => {} } = {}) {
@@ -167,12 +159,13 @@ function metered(runtime, beside, withinMs) {
       const all = await told();
       const now = JSON.stringify(all);
       if (now !== last) since = performance.now();
-      const isHeld = all.queue.open <= all.own.timers && performance.now() - since > HELD_MS;
-      const isStill = all.own.under_way === 0 && (all.queue.open === 0 || isHeld);
+      const { own, queue } = all;
+      // What is received is under way until its handler ends. Its batch ends later: the isolate's timer to send counts may belong to it.
+      const isStill = own.under_way === 0 && queue.waiting === 0 && queue.deliveries === own.received;
       alike = isStill && now === last ? alike + 1 : 0;
       last = now;
       if (!isStill && performance.now() - since > STUCK_MS)
-        throw new Interrupted(`Something waits for a timer, and these stand still: ${now}`);
+        throw new Error(`Something waits for a timer, and these stand still: ${now}`);
     }
     const { timers } = JSON.parse(last).own;
     if (timers > sends) throw new Error(`${timers} timers are left, and ${sends} are to send counts`);

@@ -208,7 +208,7 @@ async function bundle(contents) {
 const plainEntry = () => `export * from './src/entry.mjs'; export { default } from './src/entry.mjs';`;
 
 /**
- * Ours, counted: `GET /_bench/counts` gives the counts. `POST /_bench/ring?within_ms=…` rings the next alarm, `POST /_bench/pass` ends the timers that run,
+ * Ours, counted: `GET /_bench/counts` gives the counts, and how many messages of the queue were received. `POST /_bench/ring?within_ms=…` rings the next alarm, `POST /_bench/pass` ends the timers that run,
  * and `POST /_bench/evict` takes the objects out of memory. Nothing else does: the runtime's own time for it is by the machine's clock. `dearer`
  * is the text of a function that makes a class of another that does more.
  */
@@ -219,8 +219,9 @@ const countedEntry = (objects, dearer) => `
   import { counted, counts, evict, pass, ring, watched } from './bench/counted/watch.mjs';
   import Site, * as entry from './src/entry.mjs';
   const BINDINGS = ${JSON.stringify(Object.fromEntries(objects.map(({ name, class_name }) => [class_name, name])))};
+  let received = 0;
   const asked = {
-    '/_bench/counts': () => counts(),
+    '/_bench/counts': () => ({ ...counts(), received }),
     '/_bench/ring': (objectOf, { searchParams }) => ring(Number(searchParams.get('within_ms')), objectOf),
     '/_bench/pass': () => pass(),
     '/_bench/evict': (objectOf) => evict(objectOf),
@@ -236,6 +237,7 @@ const countedEntry = (objects, dearer) => `
       return Response.json((await ask(objectOf, url, this)) ?? null);
     }
     queue(batch) {
+      received += batch.messages.length;
       return watched(() => super.queue(batch));
     }
   }

@@ -1,5 +1,6 @@
 // What Queues is between a producer and its consumer: messages are given on in batches, as wrangler.toml has it, and again when the
-// consumer says so. They are kept in memory. `GET /stats` says how many came, and how many are still to be done.
+// consumer says so. They are kept in memory. `GET /stats` says how many came, how often they were delivered, how many wait for that, and how many are still
+// to be done: a batch ends with all that its handler has left behind, later than the handler.
 import { DurableObject } from 'cloudflare:workers';
 
 export default {
@@ -9,7 +10,7 @@ export default {
 export class Broker extends DurableObject {
   #waiting = [];
   #timer;
-  #stats = { messages: 0, deliveries: 0, open: 0 };
+  #stats = { messages: 0, deliveries: 0, waiting: 0, open: 0 };
 
   async fetch(request) {
     const { pathname } = new URL(request.url);
@@ -37,6 +38,11 @@ export class Broker extends DurableObject {
           ? { body: new TextDecoder().decode(bytes) }
           : { serializedBody: bytes };
     const message = { id: crypto.randomUUID(), timestamp: new Date(), attempts: 0, ...content };
+    this.#wait(message, delaySecs);
+  }
+
+  #wait(message, delaySecs) {
+    this.#stats.waiting += 1;
     this.#waitFor(message, delaySecs);
   }
 
@@ -57,6 +63,7 @@ export class Broker extends DurableObject {
 
   async #deliver(batch) {
     this.#stats.deliveries += batch.length;
+    this.#stats.waiting -= batch.length;
     const messages = batch.map((message) => ({ ...message, attempts: (message.attempts += 1) }));
     let result;
     try {
@@ -70,7 +77,7 @@ export class Broker extends DurableObject {
       (result.retryMessages ?? []).map(({ msgId, delaySeconds }) => [msgId, delaySeconds]),
     );
     for (const message of batch) {
-      if (retryAll || again.has(message.id)) this.#waitFor(message, again.get(message.id) ?? 1);
+      if (retryAll || again.has(message.id)) this.#wait(message, again.get(message.id) ?? 1);
       else this.#stats.open -= 1;
     }
   }
