@@ -215,7 +215,7 @@ impl Plan {
         let mut statements = Vec::new();
         if self.is_stale {
             // Nothing is summed then: what was noted meanwhile by another run's sums would be counted beside the rest.
-            statements.extend(self.trims()?);
+            statements.push(self.trim()?);
             statements.push(Statement::new("DELETE FROM plot_changes", Vec::new()));
             statements.push(Statement::new("DELETE FROM plot_summed WHERE id = 1", Vec::new()));
         }
@@ -244,18 +244,16 @@ impl Plan {
             }
         }
         if !self.is_stale && self.from_ms < self.oldest_ms {
-            statements.extend(self.trims()?);
+            statements.push(self.trim()?);
+            statements.push(Statement::new(TRIM_CHANGES, vec![self.oldest_ms.into()]));
             statements.push(Statement::new(TRIM_SUMMED, vec![self.oldest_ms.into()]));
         }
         Ok(statements)
     }
 
-    fn trims(&self) -> serde_json::Result<[Statement; 2]> {
+    fn trim(&self) -> serde_json::Result<Statement> {
         let slices = serde_json::to_string(&SLICES_MS)?;
-        Ok([
-            Statement::new(TRIM, vec![slices.into(), self.oldest_ms.into()]),
-            Statement::new(TRIM_CHANGES, vec![self.oldest_ms.into()]),
-        ])
+        Ok(Statement::new(TRIM, vec![slices.into(), self.oldest_ms.into()]))
     }
 }
 
