@@ -14,7 +14,7 @@ const host = '127.0.0.1';
 /** What hangs is ended. A slow or busy machine takes minutes, and says meanwhile what it does. */
 const readyWithinMs = 600_000;
 const lookEveryMs = 1_000;
-/** How long wrangler has to start a runtime that died. */
+/** How long wrangler has to start a runtime that died; where a start takes long, twice as long as that. */
 const backWithinMs = 6_000;
 /** What dies more often will not be mended by starting it again. */
 const startsInAMinute = 5;
@@ -67,6 +67,7 @@ export async function serve({ onReady, ...options }) {
 async function death(server, { port, readyPath, isReady }) {
   let gone = null;
   server.ended.then((result) => (gone = result));
+  const withinMs = Math.max(backWithinMs, 2 * server.startedInMs);
   let known = runtimes(server);
   for (;;) {
     await new Promise((next) => setTimeout(next, lookEveryMs));
@@ -79,7 +80,7 @@ async function death(server, { port, readyPath, isReady }) {
     }
     say(`\nworkerd is gone (process ${dead.join(', ')}): killed, crashed, or replaced by wrangler.`);
     const url = `http://${host}:${port}${readyPath}`;
-    if (!(await answers(url, { isReady, isGone: () => gone, withinMs: backWithinMs }))) {
+    if (!(await answers(url, { isReady, isGone: () => gone, withinMs }))) {
       if (gone) continue;
       return 'It does not answer any more.';
     }
@@ -135,6 +136,7 @@ async function launch({
   shows = () => true,
 }) {
   const shown = step(`starting ${name}`);
+  const beganAtMs = Date.now();
 
   const early = []; // wrangler's banners: worth reading only if something is wrong
   let print = (line) => early.push(line);
@@ -172,7 +174,7 @@ async function launch({
   const isNews = (line) => /warn|error/i.test(line) && !/Processing \S+ configuration/.test(line);
   early.filter(isNews).forEach((line) => say(plain(line)));
   print = (line) => line.trim() && shows(line) && say(plain(line));
-  return { server };
+  return { server: Object.assign(server, { startedInMs: Date.now() - beganAtMs }) };
 }
 
 /** The demo's secrets: this machine's own, kept so that forms and logins of before a restart stay valid. Gives them. */
