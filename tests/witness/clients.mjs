@@ -8,7 +8,7 @@ import { USER } from '../worker/support/account.mjs';
 import { meaning } from './journal.mjs';
 
 export const OWNER = { authorization: `Bearer ${USER}` };
-/** Nobody asks this often, unless something is wrong. */
+/** Nobody asks this often in one life of the process, unless something is wrong. */
 const TRIES_MAX = 300;
 
 /** All clients of one load, their acts, and what they counted. */
@@ -69,10 +69,13 @@ export class Clients {
   /** Does what an act asks for, with so many `copies` at once, to its end. An abandoned one is tried once, and given up `afterMs`. */
   async toTheEnd(act, { copies = 1 } = {}) {
     this.acts.push(Object.assign(act, { owner: act.owner ?? OWNER, answers: [], refused: null }));
-    for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
+    let kills;
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       this.over.throwIfAborted();
       await this.#load.worker.up();
-      if (tries > 1) this.counts.retries += 1;
+      if (tries > 0) this.counts.retries += 1;
+      if (kills !== this.#load.kills) tries = 0;
+      kills = this.#load.kills;
       const all = await Promise.all(Array.from({ length: copies }, () => this.attempt(act)));
       act.answers.push(...all.filter(({ end }) => end).map(({ end }) => end));
       if (act.answers.length === 0) act.refused = all.find(({ refused }) => refused)?.refused ?? null;
