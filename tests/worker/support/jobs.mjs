@@ -9,17 +9,17 @@ async function openJobs(site, resource) {
   const staged = await site.objects.jobs(resource);
   if (!staged?.length) return [];
   const object = objectId(resource);
-  const over = await site.rows(
-    "SELECT job_id FROM job_list WHERE object = ? AND state IN ('done', 'dead', 'purged')",
+  // At once: each question has its price.
+  const [{ version, over }] = await site.rows(
+    `SELECT
+       (SELECT coalesce(max(version), 0) FROM key_list WHERE object = ?1) AS version,
+       (SELECT json_group_array(job_id) FROM job_list
+        WHERE object = ?1 AND state IN ('done', 'dead', 'purged')) AS over`,
     object,
   );
-  const [{ version }] = await site.rows(
-    'SELECT coalesce(max(version), 0) AS version FROM key_list WHERE object = ?',
-    object,
-  );
+  const ended = JSON.parse(over);
   const isOver = ({ job_id }) =>
-    over.some((job) => job.job_id === job_id) ||
-    Number(/_project_(\d+)$/.exec(job_id)?.[1] ?? Infinity) <= version;
+    ended.includes(job_id) || Number(/_project_(\d+)$/.exec(job_id)?.[1] ?? Infinity) <= version;
   return staged.filter((job) => !isOver(job));
 }
 

@@ -10,6 +10,6 @@ export async function until(what, condition, { withinMs = 240_000, everyMs = 15 
     if (found) return found;
     const waitedMs = Date.now() - since;
     if (waitedMs > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await pause(Math.max(everyMs, Math.min(waitedMs / 8, 250)));
+    await pause(Math.max(everyMs, Math.min(waitedMs / 4, 500)));
   }
 }
