@@ -223,6 +223,11 @@ describe('an API', () => {
 });
 
 describe('a dataset that nobody reads', () => {
+  after(async () => {
+    await site.deploy(workers());
+    await settled();
+  });
+
   test('is told, instead of counts that stand still', async () => {
     const { ANALYTICS_ACCOUNT_ID: _, ...vars } = reading(api).vars;
     const without = analyticsWorkers({ vars, secrets: { ADMIN_TOKEN } });
@@ -244,10 +249,10 @@ describe('a dataset that nobody reads', () => {
     assert.equal((await user.pay(PAYMENT, freshKey())).status, 201);
     assert.equal((await ask('/metrics')).status, 200);
     assert.equal(points().length, written);
-    const numbers = (rows) => rows.filter(({ family }) => family.startsWith('paid_once_'));
+    // Not all: what was asked for before may be written late, on a machine that is slow.
+    const numbers = (rows) =>
+      rows.filter(({ labels }) => labels.includes('/payments') || labels.includes('charged'));
     assert.deepEqual(numbers(await stored()), numbers(before), 'and no object has it instead');
-    await site.deploy(workers());
-    await settled();
   });
 });
 
