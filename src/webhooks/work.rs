@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use worker::{Date, Delay, Env, Result};
 
 use super::{Event, Ingested};
-use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
+use messages::inbox::{
+    Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, TELLERS, TELLERS_MAX, TURN, Teller,
+    Turns, stored,
+};
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
 use runtime::client;
@@ -55,8 +58,7 @@ async fn claim_and_work(env: &Env, keys: &[String]) -> Result<Vec<String>> {
 /// Works on what is due.
 pub(crate) async fn work_due(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
-    let values = vec![Date::now().as_millis().into(), DUE_MAX.into()];
-    let claimed: Vec<Claimed> = db.rows(CLAIM_DUE, values).await?;
+    let claimed = claim_due(&db, Date::now().as_millis()).await?;
     let due = claimed.len();
     let ends = work(env, &db, claimed).await;
     let count = |is: fn(&Next) -> bool| ends.iter().filter(|(_, end)| end.as_ref().is_ok_and(is)).count();
@@ -66,6 +68,23 @@ pub(crate) async fn work_due(env: &Env) -> Result<Value> {
     Ok(
         json!({ "due": due, "done": done, "waiting": waiting, "dead": dead, "failed": due - done - waiting - dead }),
     )
+}
+
+/// Begins a try of what is due, by turns.
+async fn claim_due(db: &Db, now_ms: u64) -> Result<Vec<Claimed>> {
+    let tellers: Vec<Teller> = db.rows(TELLERS, vec![now_ms.into(), TELLERS_MAX.into()]).await?;
+    let turns = Turns::of(&tellers);
+    let mut statements = Vec::new();
+    statements.extend(turns.last.map(|last| Statement::new(TURN, vec![last.into()])));
+    let Some(due) = turns.due else {
+        if !statements.is_empty() {
+            db.batch(statements).await?;
+        }
+        return Ok(Vec::new());
+    };
+    statements.push(Statement::new(CLAIM_DUE, vec![now_ms.into(), DUE_MAX.into(), due.into()]));
+    let (_, claimed) = db.batch_rows(statements).await?;
+    Ok(claimed)
 }
 
 /// Works on each, those of one object in the order in which they happened. None waits for those of another.

@@ -37,6 +37,7 @@ const SMALL = {
   answers_unfinished: 'acknowledgements of the bank of which lines wait',
   compared_account: 'one row',
   own_key_periods: 'one row for each time that a key of an account’s own was set that was not the one before',
+  inbox_turn: 'one row',
   cursors: 'one row for each list of an account at a provider',
   login_attempts: 'addresses that failed to log in, for an hour',
   operator_sessions: 'those who are logged in',

@@ -184,6 +184,11 @@ test('what broke off after the answer is taken up by the clock', async () => {
   assert.equal(await statusOf(id), 'succeeded');
 });
 
+test('a run of the clock that finds nothing does nothing', async () => {
+  const { inbox } = await tick();
+  assert.deepEqual(inbox, { due: 0, done: 0, waiting: 0, dead: 0, failed: 0 });
+});
+
 test('one that can never be placed holds up no other, and comes to a person who can requeue it', async () => {
   const poison = await unknown();
   const { id, item } = await captured();

@@ -5,7 +5,7 @@
 //! breaks whoever works on it is behind all others already. After bounded time it is a dead letter, for a person.
 //!
 //! Merchant accounts have their turns: whatever one of them tells of payments that are not ours, it holds up no other, and nothing of its own that
-//! names a payment of ours.
+//! names a payment of ours. Where more of them wait than have a turn in one run, the next run goes on behind the last one ([`TELLERS`]).
 //!
 //! Duplicates have the same `eventCode` and `pspReference`, and the latest `eventDate` counts: a capture that is made again
 //! after it has failed differs from the first one by its date alone. The date is not signed, so it decides nothing else:
@@ -30,6 +30,8 @@ const FOREIGN_TRIES: u32 = 4;
 const HISTORY_MAX: usize = 20;
 /// How many events one run of the clock works on: an invocation has 1000 calls.
 pub const DUE_MAX: u32 = 200;
+/// How many accounts of which something waits one run of the clock looks at: of more, the next run goes on behind them.
+pub const TELLERS_MAX: u32 = 500;
 
 /// Writes down the events of one request, all or none: `?1` is [`stored`], `?2` the time. A duplicate that is not later than
 /// what is there changes nothing.
@@ -50,20 +52,45 @@ pub const CLAIM: &str = "UPDATE inbox SET attempts = attempts + 1, updated_at_ms
      WHERE state = 'waiting' AND event_key IN (SELECT value FROM json_each(?1))
      RETURNING event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms";
 
-/// Begins a try of what is due at `?1`, at most `?2` of them. Each merchant account has its turn, with what names one of our objects and with what does
-/// not: first what has waited longest there, then what is next. So however much of one is due, others' wait for no more than one of each before.
-pub const CLAIM_DUE: &str = "WITH RECURSIVE tellers (account) AS (
+/// Whose turn it is at `?1`: at most `?2` of the accounts of which something waits, from the one behind the last turn on and around, each with whether
+/// something is due of it that names one of our objects, and that names none. It reads two entries of the index for each.
+pub const TELLERS: &str = "WITH RECURSIVE turn (account) AS (SELECT coalesce((SELECT account FROM inbox_turn WHERE id = 1), '~')),
+     behind (account) AS (
+        SELECT (SELECT min(i.account) FROM inbox i WHERE i.state = 'waiting' AND i.account > (SELECT account FROM turn))
+        UNION ALL SELECT (SELECT min(i.account) FROM inbox i WHERE i.state = 'waiting' AND i.account > behind.account)
+        FROM behind WHERE behind.account IS NOT NULL),
+     before (account) AS (
         SELECT min(account) FROM inbox WHERE state = 'waiting'
-        UNION ALL SELECT (SELECT min(i.account) FROM inbox i WHERE i.state = 'waiting' AND i.account > tellers.account)
-        FROM tellers WHERE tellers.account IS NOT NULL)
+        UNION ALL SELECT (SELECT min(i.account) FROM inbox i WHERE i.state = 'waiting' AND i.account > before.account)
+        FROM before WHERE before.account < (SELECT account FROM turn))
+     SELECT tellers.account,
+        EXISTS (SELECT 1 FROM inbox i WHERE i.state = 'waiting' AND i.account = tellers.account AND (i.object IS NULL) = 0
+            AND i.next_at_ms <= ?1) AS named,
+        EXISTS (SELECT 1 FROM inbox i WHERE i.state = 'waiting' AND i.account = tellers.account AND (i.object IS NULL) = 1
+            AND i.next_at_ms <= ?1) AS unnamed
+     FROM (SELECT account FROM behind WHERE account IS NOT NULL
+        UNION ALL SELECT account FROM before WHERE account <= (SELECT account FROM turn)) AS tellers LIMIT ?2";
+
+/// Remembers whose turn was the last one: `?1`.
+pub const TURN: &str = "INSERT INTO inbox_turn (id, account) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET account = excluded.account";
+
+/// Begins a try of what is due at `?1`, at most `?2` of them, of those whose turn it is (`?3`, [`Turns::of`]): of each first what has waited longest
+/// there, then what is next. So however much of one is due, others' wait for no more than one of each before. What it reads is bounded by what it takes
+/// and by the turns, however much waits: each that is taken brings the next one of its account into the queue.
+pub const CLAIM_DUE: &str = "WITH RECURSIVE due (id, account, is_unnamed, turn, next_at_ms) AS (
+        SELECT w.rowid, w.account, turns.value ->> 1, 1, w.next_at_ms FROM json_each(?3) AS turns CROSS JOIN inbox w ON w.rowid = (
+            SELECT i.rowid FROM inbox i WHERE i.state = 'waiting' AND i.account = turns.value ->> 0
+                AND (i.object IS NULL) = turns.value ->> 1 AND i.next_at_ms <= ?1 ORDER BY i.next_at_ms, i.rowid LIMIT 1)
+        UNION ALL
+        SELECT w.rowid, due.account, due.is_unnamed, due.turn + 1, w.next_at_ms FROM due CROSS JOIN inbox w ON w.rowid = coalesce(
+            (SELECT i.rowid FROM inbox i WHERE i.state = 'waiting' AND i.account = due.account AND (i.object IS NULL) = due.is_unnamed
+                AND i.next_at_ms = due.next_at_ms AND i.rowid > due.id ORDER BY i.rowid LIMIT 1),
+            (SELECT i.rowid FROM inbox i WHERE i.state = 'waiting' AND i.account = due.account AND (i.object IS NULL) = due.is_unnamed
+                AND i.next_at_ms > due.next_at_ms AND i.next_at_ms <= ?1 ORDER BY i.next_at_ms, i.rowid LIMIT 1))
+        ORDER BY 4, 5 LIMIT ?2)
      UPDATE inbox SET attempts = attempts + 1, updated_at_ms = ?1,
         next_at_ms = ?1 + min(21600000, 30000 << min(attempts, 20))
-     WHERE event_key IN (SELECT due.event_key FROM (
-            SELECT i.event_key, i.next_at_ms, row_number() OVER (PARTITION BY i.account, i.object IS NULL ORDER BY i.next_at_ms) AS turn
-            FROM tellers CROSS JOIN json_each('[0, 1]') AS is_unnamed CROSS JOIN inbox i ON i.event_key IN (
-                SELECT w.event_key FROM inbox w WHERE w.state = 'waiting' AND w.account = tellers.account
-                    AND (w.object IS NULL) = is_unnamed.value AND w.next_at_ms <= ?1 ORDER BY w.next_at_ms LIMIT ?2)) AS due
-        ORDER BY due.turn, due.next_at_ms LIMIT ?2)
+     WHERE rowid IN (SELECT id FROM due)
      RETURNING event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms";
 
 /// Writes down how a try of `?1` ended: the state `?3`, the outcome `?4`, the history `?5`, at `?6`. What has come meanwhile
@@ -131,6 +158,50 @@ impl Entry {
             told_at_ms,
             first_until_ms: now_ms.saturating_add(FIRST_TRY_MS),
         })
+    }
+}
+
+/// An account of which something waits: a row of [`TELLERS`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Teller {
+    account: String,
+    /// 1 if something is due of it that names one of our objects.
+    named: u8,
+    /// And that names none.
+    unnamed: u8,
+}
+
+/// Who has a turn in a run of the clock.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// What [`CLAIM_DUE`] takes. `None` if nothing is due of them.
+    pub due: Option<String>,
+    /// Whose turn was the last one, where more may wait behind it: for [`TURN`].
+    pub last: Option<String>,
+}
+
+impl Turns {
+    /// Of these, in their order: as many as fill a run, or all.
+    pub fn of(tellers: &[Teller]) -> Self {
+        let most = usize::try_from(DUE_MAX).unwrap_or(usize::MAX);
+        let mut due = Vec::new();
+        let mut looked_at = 0;
+        for teller in tellers {
+            if due.len() >= most {
+                break;
+            }
+            looked_at += 1;
+            for (is_due, is_unnamed) in [(teller.named, 0), (teller.unnamed, 1)] {
+                due.extend((is_due == 1).then(|| json!([teller.account, is_unnamed])));
+            }
+        }
+        let is_all =
+            looked_at == tellers.len() && tellers.len() < usize::try_from(TELLERS_MAX).unwrap_or(usize::MAX);
+        let last = tellers.get(..looked_at).and_then(<[_]>::last).filter(|_| !is_all);
+        Self {
+            due: (!due.is_empty()).then(|| json!(due).to_string()),
+            last: last.map(|last| last.account.clone()),
+        }
     }
 }
 

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use messages::inbox::{Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, stored};
+use messages::inbox::{
+    Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, TELLERS, TELLERS_MAX, TURN, Teller,
+    Turns, stored,
+};
 use once::id::ObjectId;
 use once_object::storage::{SqlValue, Storage};
 use paid_once::webhooks::adyen;
@@ -63,8 +66,12 @@ impl Inbox {
             let database = Sqlite::new();
             let tables = include_str!("../../../migrations/0007_webhook_inbox.sql");
             database.connection.execute_batch(tables).expect("the tables of the inbox");
-            let later = include_str!("../../../migrations/0038_turns.sql");
-            for statement in later.split(';').filter(|statement| statement.contains("inbox")) {
+            let later = [
+                include_str!("../../../migrations/0038_turns.sql"),
+                include_str!("../../../migrations/0039_turns_that_are_kept.sql"),
+            ];
+            let of_all = later.into_iter().flat_map(|all| all.split(';'));
+            for statement in of_all.filter(|statement| statement.contains("inbox")) {
                 database.connection.execute_batch(statement).expect("what has come to them");
             }
             database
@@ -76,6 +83,19 @@ impl Inbox {
         let mut claimed: Vec<Claimed> = self.database().query(sql, bindings).expect("what is claimed");
         claimed.sort_by_key(|claimed| claimed.told_at_ms);
         claimed
+    }
+
+    /// As a run of the clock does it: at most `most` of what is due, by turns.
+    fn claim_due(&mut self, now_ms: u64, most: u32) -> Vec<Claimed> {
+        let bindings = vec![integer(now_ms), integer(TELLERS_MAX.into())];
+        let tellers: Vec<Teller> = self.database().query(TELLERS, bindings).expect("whose turn it is");
+        let turns = Turns::of(&tellers);
+        if let Some(last) = turns.last {
+            self.database().exec(TURN, vec![text(&last)]).expect("whose turn was the last one");
+        }
+        let due =
+            |due: String| self.claim(CLAIM_DUE, vec![integer(now_ms), integer(most.into()), text(&due)]);
+        turns.due.map(due).unwrap_or_default()
     }
 
     /// When something is due.
@@ -181,8 +201,7 @@ impl World {
         if self.off == Some(Off::OwnPlaces) {
             self.work_in_order();
         } else {
-            let bindings = vec![integer(self.now_ms), integer(DUE_MAX.into())];
-            for claimed in self.inbox.claim(CLAIM_DUE, bindings) {
+            for claimed in self.inbox.claim_due(self.now_ms, DUE_MAX) {
                 self.work(&claimed);
             }
         }
@@ -240,9 +259,9 @@ impl World {
     }
 }
 
-/// What is due of each account, by the statement that takes it.
+/// What is due of each account, by what takes it.
 #[cfg(test)]
-fn claimed_by(sql: &str) -> Vec<(String, bool)> {
+fn claimed_by(claim: impl Fn(&mut Inbox) -> Vec<Claimed>) -> Vec<(String, bool)> {
     let mut inbox = Inbox::new();
     let ours = PaymentId::in_object(ObjectId::from_bytes([0xAB; 32])).to_string();
     let told = [
@@ -265,7 +284,7 @@ fn claimed_by(sql: &str) -> Vec<(String, bool)> {
             inbox.database().exec(STORE, bindings).expect("what is stored");
         }
     }
-    let claimed = inbox.claim(sql, vec![integer(10 * MINUTE), integer(20)]);
+    let claimed = claim(&mut inbox);
     assert_eq!(claimed.len(), 20);
     let account = |claimed: &Claimed| {
         let of = claimed.event_key.split(":adyen:").next().filter(|of| *of != claimed.event_key);
@@ -276,7 +295,7 @@ fn claimed_by(sql: &str) -> Vec<(String, bool)> {
 
 #[test]
 fn a_merchant_account_that_tells_of_much_that_is_not_ours_holds_up_no_other() {
-    let claimed = claimed_by(CLAIM_DUE);
+    let claimed = claimed_by(|inbox| inbox.claim_due(10 * MINUTE, 20));
     let of = |account: &str, is_named| {
         claimed.iter().filter(|one| **one == (account.to_owned(), is_named)).count()
     };
@@ -290,5 +309,87 @@ fn a_merchant_account_that_tells_of_much_that_is_not_ours_holds_up_no_other() {
 fn control_by_the_time_alone_it_has_all_turns() {
     let by_time = "SELECT event_key, kind, object, provider_payment, event, event_id, told_at_ms, attempts, history, received_at_ms
         FROM inbox WHERE state = 'waiting' AND next_at_ms <= ?1 ORDER BY next_at_ms LIMIT ?2";
-    assert!(claimed_by(by_time).iter().all(|(account, is_named)| account == "keys:busy:Busy" && !is_named));
+    let claim = |inbox: &mut Inbox| inbox.claim(by_time, vec![integer(10 * MINUTE), integer(20)]);
+    assert!(claimed_by(claim).iter().all(|(account, is_named)| account == "keys:busy:Busy" && !is_named));
+}
+
+/// An inbox in which so many accounts have so many events each that are due, half of them of objects of ours.
+#[cfg(test)]
+fn crowded(accounts: u32, events: u32) -> Inbox {
+    let mut inbox = Inbox::new();
+    let sql = "WITH RECURSIVE accounts (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM accounts WHERE n < ?1),
+            events (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM events WHERE n < ?2)
+         INSERT INTO inbox (event_key, provider, kind, account, object, event_id, told_at_ms, state, attempts, history, next_at_ms,
+            received_at_ms, updated_at_ms)
+         SELECT printf('keys:%05d:adyen:%d', accounts.n, events.n), 'adyen', 'REFUND', printf('keys:%05d', accounts.n),
+            iif(events.n % 2, 'ab', NULL), events.n, events.n, 'waiting', 0, '[]', 1, 1, 1 FROM accounts, events";
+    inbox.database().exec(sql, vec![integer(accounts.into()), integer(events.into())]).expect("a crowd");
+    inbox
+}
+
+/// How many steps SQLite took for a statement: they grow with the rows that it reads.
+#[cfg(test)]
+fn steps(inbox: &mut Inbox, sql: &str, values: &[&dyn rusqlite::ToSql]) -> i32 {
+    let database = inbox.database();
+    let mut statement = database.connection.prepare(sql).expect("a statement");
+    let mut rows = statement.query(values).expect("its rows");
+    while rows.next().expect("a row").is_some() {}
+    drop(rows);
+    statement.get_status(rusqlite::StatementStatus::VmStep)
+}
+
+/// How many steps the turns and the claim of a run take, and what is claimed.
+#[cfg(test)]
+fn steps_of_a_run(accounts: u32, events: u32) -> (i32, i32, usize) {
+    let mut inbox = crowded(accounts, events);
+    let looked = steps(&mut inbox, TELLERS, &[&10, &TELLERS_MAX]);
+    let tellers = inbox.database().query(TELLERS, vec![integer(10), integer(TELLERS_MAX.into())]);
+    let due = Turns::of(&tellers.expect("whose turn it is")).due.expect("something is due");
+    let claimed = steps(&mut inbox, CLAIM_DUE, &[&10, &DUE_MAX, &due]);
+    let sql = "SELECT attempts FROM inbox WHERE attempts > 0";
+    let tried: Vec<Value> = inbox.database().query(sql, Vec::new()).expect("what was claimed");
+    (looked, claimed, tried.len())
+}
+
+#[test]
+fn a_run_reads_as_much_as_it_takes_however_much_waits_of_however_many() {
+    let (few_looked, few_claimed, few) = steps_of_a_run(600, 4);
+    for (accounts, events) in [(600, 100), (6_000, 10), (1, 20_000)] {
+        let (looked, claimed, taken) = steps_of_a_run(accounts, events);
+        assert_eq!((few, taken), (200, 200), "{accounts} × {events}");
+        assert!(looked <= few_looked * 11 / 10, "{accounts} × {events}: {looked}, not {few_looked}");
+        assert!(claimed <= few_claimed * 11 / 10, "{accounts} × {events}: {claimed}, not {few_claimed}");
+    }
+}
+
+#[test]
+fn control_by_the_first_of_each_account_it_reads_what_waits_of_all() {
+    let numbered = "SELECT event_key FROM (
+            SELECT event_key, row_number() OVER (PARTITION BY account, object IS NULL ORDER BY next_at_ms) AS turn FROM inbox
+            WHERE state = 'waiting' AND next_at_ms <= ?1) ORDER BY turn LIMIT ?2";
+    let [few, many] = [4, 100].map(|events| steps(&mut crowded(600, events), numbered, &[&10, &DUE_MAX]));
+    assert!(many > few * 10, "{many}, not {few}");
+}
+
+#[test]
+fn each_of_many_accounts_has_its_turn_before_one_has_its_second() {
+    let mut inbox = crowded(1_250, 4);
+    let mut turns: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    // A run takes one named event and one that is not of each: 200 of 100 accounts.
+    for run in 0..13 {
+        for claimed in inbox.claim_due(10 + u64::from(run), DUE_MAX) {
+            let account = claimed.event_key.split(":adyen:").next().unwrap_or_default();
+            turns.entry(account.to_owned()).or_default().push(run);
+        }
+    }
+    assert_eq!(turns.len(), 1_250, "all have had one");
+    let again = turns.values().filter(|runs| runs.len() > 2).count();
+    assert_eq!(again, 50, "the last run begins the next round");
+    // What waits of those that are in front is in nobody's way: nothing is due of them.
+    let sql = "UPDATE inbox SET next_at_ms = 1000000 WHERE account < 'keys:01240'";
+    inbox.database().exec(sql, Vec::new()).expect("they wait");
+    let sql = "UPDATE inbox SET next_at_ms = 1 WHERE account >= 'keys:01240'";
+    inbox.database().exec(sql, Vec::new()).expect("they are due");
+    let claimed: Vec<usize> = (0..3).map(|run| inbox.claim_due(2_000 + run, DUE_MAX).len()).collect();
+    assert_eq!(claimed, [0, 0, 44], "500 accounts in each run");
 }
