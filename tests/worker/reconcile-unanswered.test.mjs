@@ -86,3 +86,50 @@ test('a movement that could not be read in its list marks its payment once it ca
   assert.equal(await mark(), intent);
   assert.deepEqual(await model.all('SELECT * FROM payment_searches'), []);
 });
+
+test('what was looked for in books that nobody reads any more is forgotten, and nothing else is', async () => {
+  const DAY_MS = 86_400_000;
+  const days = (number) => Date.now() - number * DAY_MS;
+  /** Payments that are looked for in some books since then, whose lists were read until they ended, if they have. */
+  const looksFor = async (books, sinceDays, endedDays, payments = 1) => {
+    await model.run(
+      `WITH RECURSIVE each (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < ?3)
+       INSERT INTO payment_searches (books, payment, due, since_ms, next_at_ms) SELECT ?1, 'pi_of_old_books_' || n, 'again', ?2, ?4 FROM each`,
+      books,
+      days(sinceDays),
+      payments,
+      Date.now() + DAY_MS,
+    );
+    for (const list of ['stripe_events', 'stripe_payments'])
+      await model.run(
+        'INSERT INTO cursors (name, through_ms, ended_at_ms) VALUES (?, 1, ?)',
+        `${list}:${books}`,
+        endedDays && days(endedDays),
+      );
+  };
+  await looksFor('acct_ended', 31, 31, 10_001);
+  await looksFor('acct_ended_lately', 31, 29);
+  await looksFor('acct_ended_and_young', 29, 31);
+  await looksFor('acct_read', 90, null);
+  await looksFor('keys:shop of acct_1 (test)', 90, 60);
+  const left = async () =>
+    (
+      await model.all('SELECT books, count(*) AS number FROM payment_searches GROUP BY books ORDER BY books')
+    ).map(({ books, number }) => [books, number]);
+  const stay = [
+    ['acct_ended_and_young', 1],
+    ['acct_ended_lately', 1],
+    ['acct_read', 1],
+  ];
+  await model.tick();
+  const after = (await left()).filter(([books]) => !stay.some(([other]) => other === books));
+  assert.equal(
+    after.reduce((sum, [, number]) => sum + number, 0),
+    2,
+    'one run forgets 10,000',
+  );
+  await model.tick();
+  assert.deepEqual(await left(), stay);
+  await model.run("DELETE FROM payment_searches WHERE books != ''");
+  await model.run("DELETE FROM cursors WHERE name GLOB '*:*'");
+});

@@ -24,6 +24,8 @@ const OVER_KEPT_MS: u64 = 30 * 86_400_000;
 const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
 /// How long it is shown what the gate has passed on, in ms; what nobody knows the end of stays until an operator has said it.
 const GATE_KEPT_MS: u64 = 90 * 86_400_000;
+/// How long it is remembered what was looked for in books that nobody reads any more, in ms: their key may be entered again.
+const SEARCHES_KEPT_MS: u64 = 30 * 86_400_000;
 /// How long a movement that came late waits for a settlement file, in ms, where there is no bucket for one.
 const LATE_KEPT_MS: u64 = 70 * 86_400_000;
 /// How many of each one run deletes.
@@ -125,6 +127,13 @@ impl Kept {
              (SELECT key_hash FROM gate_operations WHERE began_at_ms < ?1 AND state != 'unknown' LIMIT ?2)
              AND began_at_ms < ?1 AND state != 'unknown'";
         let gate = db.run(sql, vec![self.since_ms(GATE_KEPT_MS).into(), OVER_MAX.into()]).await?;
+        let sql = "DELETE FROM payment_searches WHERE (books, payment, due) IN (
+                SELECT books, payment, due FROM payment_searches WHERE since_ms < ?1 AND books != '' AND NOT EXISTS (
+                    SELECT 1 FROM cursors c INDEXED BY sqlite_autoindex_cursors_1
+                    WHERE c.name IN ('stripe_events:' || books, 'stripe_movements:' || books, 'stripe_payments:' || books)
+                        AND (c.ended_at_ms IS NULL OR c.ended_at_ms >= ?1))
+                LIMIT ?2)";
+        let searches = db.run(sql, vec![self.since_ms(SEARCHES_KEPT_MS).into(), OVER_MAX.into()]).await?;
         let sql = "DELETE FROM runs WHERE task IN (SELECT value FROM json_each(?2)) AND at_ms < ?1";
         let runs_since_ms = self.since_ms(RUNS_KEPT_MS);
         let runs = db.run(sql, vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()]).await?;
@@ -135,7 +144,7 @@ impl Kept {
         ] {
             db.run(sql, vec![runs_since_ms.into()]).await?;
         }
-        for (name, number) in [("events", events), ("gate", gate), ("runs", runs)] {
+        for (name, number) in [("events", events), ("gate", gate), ("searches", searches), ("runs", runs)] {
             result.insert(name.to_owned(), number.into());
         }
         Ok(())
