@@ -87,6 +87,50 @@ test('a movement that could not be read in its list marks its payment once it ca
   assert.deepEqual(await model.all('SELECT * FROM payment_searches'), []);
 });
 
+test('a payment that is in no list, and about which Stripe says nothing usable, fails no run: it is asked for again', async () => {
+  const [odd, plain] = [await paid(), await paid()];
+  await model.tick();
+  // As if the list had left both out.
+  await isRead('stripe_payments');
+  const intents = [odd.intent, plain.intent];
+  for (const intent of intents)
+    await model.run(
+      'UPDATE payments SET listed_payment = NULL, moved_payment = provider_payment WHERE provider_payment = ?',
+      intent,
+    );
+  const listed = async () =>
+    (
+      await model.all(
+        'SELECT listed_payment FROM payments WHERE provider_payment IN (?, ?) AND listed_payment IS NOT NULL',
+        ...intents,
+      )
+    ).map(({ listed_payment: intent }) => intent);
+  const broken = () =>
+    model.all("SELECT kind FROM breaks WHERE provider_payment = ? AND state = 'open'", odd.intent);
+  assert.deepEqual(await listed(), [], 'control: nothing else marks them');
+  await site.simulator.fault('forbidden', {
+    method: 'GET',
+    path: `/v1/payment_intents/${odd.intent}`,
+    count: 100,
+  });
+  const { reconcile } = await model.tick();
+  assert.equal(reconcile.error, undefined);
+  assert.deepEqual(await listed(), [plain.intent], 'it holds up no other');
+  assert.deepEqual(await broken(), [], 'it is not missing: Stripe has not said so');
+  const waits = () => model.all('SELECT payment, due, tries FROM payment_searches');
+  assert.deepEqual(await waits(), [{ payment: odd.intent, due: 'again', tries: 1 }]);
+  // Until its pause is over nobody asks for it.
+  assert.equal((await model.tick()).reconcile.error, undefined);
+  assert.deepEqual(await waits(), [{ payment: odd.intent, due: 'again', tries: 1 }]);
+  await model.run('UPDATE payment_searches SET next_at_ms = 0');
+  await model.tick();
+  assert.deepEqual(await waits(), [{ payment: odd.intent, due: 'again', tries: 2 }]);
+  await site.simulator.calm();
+  await model.run('UPDATE payment_searches SET next_at_ms = 0');
+  await model.tick();
+  assert.deepEqual([(await listed()).sort(), await waits()], [intents.sort(), []]);
+});
+
 test('what was looked for in books that nobody reads any more is forgotten, and nothing else is', async () => {
   const DAY_MS = 86_400_000;
   const days = (number) => Date.now() - number * DAY_MS;
