@@ -13,7 +13,7 @@ import { startWithAccountsCache } from './support/accounts-cache.mjs';
 import { demoWorkers, productionWorkers, SIGNING_KEY, startSite } from './support/harness.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import { until } from './support/until.mjs';
-import { PAYMENT, assertProblem, client, paid } from './support/payments.mjs';
+import { AUTHORISATION, PAYMENT, assertProblem, client, paid } from './support/payments.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const CONFIGURED_TOKEN = 'the-token-of-an-account-that-is-configured';
@@ -517,4 +517,29 @@ test('whoever makes tokens up does not get to the registry', async () => {
   } finally {
     await closed.close();
   }
+});
+
+test('receipts of an account whose settings this release cannot read wait, and go out once it can', async () => {
+  const shop = await made({ shop: { name: 'Ada’s shop' } });
+  const { id, provider_payment: intent } = await paid(shop.client, {
+    ...AUTHORISATION,
+    receipt_email: 'ada@example.com',
+  });
+  const set = (sql) => site.rows(`UPDATE accounts SET settings = ${sql} WHERE id = ?`, shop.id);
+  await set("json_set(settings, '$.pays_only_on_weekdays', json('true'))");
+  // Somebody gives the reservation up at Stripe: the object is told, whoever may ask for payments.
+  await site.simulator.webhooks('on');
+  await site.simulator.stripe(`payment_intents/${intent}/cancel`, { method: 'POST' });
+  await site.simulator.flush();
+  const job = () =>
+    site.rows('SELECT state, attempts, history FROM job_list WHERE job_id = ?', `${id}_void_1_receipt`);
+  const emails = async () => (await site.simulator.emails(id)).length;
+  const { state, history } = await until('it was tried', async () => (await job())[0]);
+  assert.equal(state, 'tried');
+  assert.match(history, new RegExp(`the settings of ${shop.id} cannot be read`));
+  assert.equal(await emails(), 0);
+  await set("json_remove(settings, '$.pays_only_on_weekdays')");
+  await until('it is sent', async () => (await job())[0].state === 'done');
+  assert.equal(await emails(), 1);
+  await site.simulator.webhooks('off');
 });
