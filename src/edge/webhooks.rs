@@ -80,7 +80,7 @@ async fn from_stripe_signed(app: &App, read: &stripe::Read, is_ours: bool) -> Re
     let object = match (read.object, &read.payment) {
         _ if !is_ours => None,
         (Some(object), _) => Some(object),
-        (None, Some(payment)) => work::by_payment(&app.env, payment).await.map_err(again)?,
+        (None, Some(payment)) => work::by_payment(&app.env, &read.event, payment).await.map_err(again)?,
         (None, None) => None,
     };
     let outcome = deliver(app, &read.event, object).await?;

@@ -4,6 +4,7 @@
 //! is only the news that there is something to ask; where it cannot (Adyen) its content counts.
 
 pub(crate) mod announcements;
+pub(crate) mod lookup;
 pub(crate) mod work;
 
 pub use payments::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};

@@ -4,27 +4,34 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Date, Delay, Env, Result};
 
+use super::lookup::{self, Asked, Whose};
 use super::{Event, Ingested};
 use messages::inbox::{
-    Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, Next, STORE, TELLERS, TELLERS_MAX, TURN, Teller,
-    Turns, stored,
+    Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, GO_ON, Next, STORE, TELLERS, TELLERS_MAX, TURN,
+    Teller, Turns, stored,
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
+use payments::providers::Provider;
 use runtime::client;
 use runtime::db::{Db, Statement};
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::places::ReadModel;
 
 /// How long an object may take: it waits for nobody.
 const OBJECT_TAKES: Duration = Duration::from_secs(10);
 /// The pauses before the tries that follow the answer, in ms: a call that is on its way soon ends. The clock makes the others.
 const PAUSES_MS: [u64; 3] = [0, 2_000, 6_000];
+
+/// How many shards are asked for payments that are named by their provider's ids alone: by what follows an answer, or comes before one, and by a run of the
+/// clock. An invocation has 10,000 requests.
+const SHARDS_AT_ONCE: usize = 96;
+const SHARDS_DUE: usize = 2_000;
+/// How long it is believed that a payment of which Stripe tells is in no place, in ms: the reconciliation sees what comes later.
+const NOBODYS_MS: u64 = 3_600_000;
 
 /// Writes down what has come. Afterwards it can be acknowledged.
 pub(crate) async fn store(env: &Env, entries: &[Entry], now_ms: u64) -> Result<()> {
@@ -50,7 +57,7 @@ async fn claim_and_work(env: &Env, keys: &[String]) -> Result<Vec<String>> {
     let db = Db::of(env)?;
     let values = vec![serde_json::to_string(keys)?.into(), Date::now().as_millis().into()];
     let claimed: Vec<Claimed> = db.rows(CLAIM, values).await?;
-    let ends = work(env, &db, claimed).await;
+    let ends = work(env, &db, claimed, SHARDS_AT_ONCE).await;
     let is_left = |(_, end): &(String, Result<Next>)| matches!(end, Ok(Next::Again(_)));
     Ok(ends.into_iter().filter(is_left).map(|(key, _)| key).collect())
 }
@@ -60,7 +67,7 @@ pub(crate) async fn work_due(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
     let claimed = claim_due(&db, Date::now().as_millis()).await?;
     let due = claimed.len();
-    let ends = work(env, &db, claimed).await;
+    let ends = work(env, &db, claimed, SHARDS_DUE).await;
     let count = |is: fn(&Next) -> bool| ends.iter().filter(|(_, end)| end.as_ref().is_ok_and(is)).count();
     let (done, waiting) =
         (count(|end| matches!(end, Next::Done(_))), count(|end| matches!(end, Next::Again(_))));
@@ -87,9 +94,11 @@ async fn claim_due(db: &Db, now_ms: u64) -> Result<Vec<Claimed>> {
     Ok(claimed)
 }
 
-/// Works on each, those of one object in the order in which they happened. None waits for those of another.
-async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>) -> Vec<(String, Result<Next>)> {
+/// Works on each, those of one object in the order in which they happened. None waits for those of another. For those that name none of ours at most so
+/// many shards are asked.
+async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>, shards: usize) -> Vec<(String, Result<Next>)> {
     claimed.sort_by_key(|claimed| claimed.told_at_ms);
+    let whose = &whose(env, &claimed, shards).await.map_err(|error| error.to_string());
     let mut by_object: BTreeMap<Option<String>, Vec<Claimed>> = BTreeMap::new();
     for one in claimed {
         by_object.entry(one.object.clone().or_else(|| one.provider_payment.clone())).or_default().push(one);
@@ -97,7 +106,7 @@ async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>) -> Vec<(String, Res
     let groups = by_object.into_values().map(|group| async move {
         let mut ends = Vec::new();
         for one in group {
-            let end = end(env, db, &one).await;
+            let end = end(env, db, whose, &one).await;
             if let Err(error) = &end {
                 log("error", &[("event", "inbox_failed".into()), ("error", error.to_string().into())]);
             }
@@ -108,10 +117,37 @@ async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>) -> Vec<(String, Res
     join_all(groups).await.into_iter().flatten().collect()
 }
 
+/// What is known of the payments that are named by their provider's ids alone, by these ids.
+type Known = std::result::Result<BTreeMap<String, Whose>, String>;
+
+async fn whose(env: &Env, claimed: &[Claimed], shards: usize) -> Result<BTreeMap<String, Whose>> {
+    let events: Vec<(&Claimed, &str, Event)> = claimed
+        .iter()
+        .filter(|one| one.object.is_none())
+        .filter_map(|one| {
+            let event = serde_json::from_str(one.event.as_deref()?).ok()?;
+            Some((one, one.provider_payment.as_deref()?, event))
+        })
+        .collect();
+    let asked: Vec<Asked<'_>> = events
+        .iter()
+        .map(|(one, payment, event)| Asked {
+            payment,
+            account: event.account.as_deref(),
+            from_ms: one.looked_for_from_ms(),
+            // What a payment of ours tells of itself has our reference: Adyen gives back what it was made with. Of others' there is no end.
+            is_in_shards: event.news.told().is_none_or(|told| told.id != told.payment),
+        })
+        .collect();
+    lookup::find(env, Provider::Adyen, &asked, shards).await
+}
+
 /// One try, and what is written down of it.
-async fn end(env: &Env, db: &Db, claimed: &Claimed) -> Result<Next> {
-    let attempt = attempt(env, claimed).await.unwrap_or_else(|error| Attempt::Failed(error.to_string()));
+async fn end(env: &Env, db: &Db, whose: &Known, claimed: &Claimed) -> Result<Next> {
+    let attempt =
+        attempt(env, whose, claimed).await.unwrap_or_else(|error| Attempt::Failed(error.to_string()));
     let now_ms = Date::now().as_millis();
+    let is_searching = attempt == Attempt::Searching;
     let next = claimed.next(attempt, now_ms);
     let values = vec![
         claimed.event_key.as_str().into(),
@@ -122,6 +158,10 @@ async fn end(env: &Env, db: &Db, claimed: &Claimed) -> Result<Next> {
         now_ms.into(),
     ];
     let mut statements = vec![Statement::new(END, values)];
+    if is_searching {
+        let values = vec![claimed.event_key.as_str().into(), now_ms.into(), claimed.event_id.as_str().into()];
+        statements.push(Statement::new(GO_ON, values));
+    }
     let break_id = format!("inbox:{}", claimed.event_key);
     match &next {
         Next::Done(_) if claimed.has_failed() => {
@@ -170,13 +210,15 @@ async fn written(db: &Db, statements: Vec<Statement>, claimed: &Claimed, next: N
     Ok(next)
 }
 
-async fn attempt(env: &Env, claimed: &Claimed) -> Result<Attempt> {
+async fn attempt(env: &Env, whose: &Known, claimed: &Claimed) -> Result<Attempt> {
     let event: Event = serde_json::from_str(claimed.event.as_deref().unwrap_or_default())?;
     let object = match (claimed.object.as_deref().and_then(ObjectId::from_hex), &claimed.provider_payment) {
         (Some(object), _) => object,
-        (None, Some(payment)) => match by_payment(env, payment).await? {
-            Some(object) => object,
-            None => return Ok(Attempt::UnknownPayment),
+        (None, Some(payment)) => match whose.as_ref().map(|whose| whose.get(payment)) {
+            Ok(Some(Whose::Object(object))) => *object,
+            Ok(Some(Whose::Left)) => return Ok(Attempt::Searching),
+            Ok(Some(Whose::Silent(why))) | Err(why) => return Ok(Attempt::Failed(why.clone())),
+            Ok(Some(Whose::Nobodys) | None) => return Ok(Attempt::UnknownPayment),
         },
         (None, None) => return Ok(Attempt::UnknownPayment),
     };
@@ -203,16 +245,24 @@ pub(crate) fn is_ours(env: &Env, object: ObjectId) -> Result<bool> {
     Ok(namespace.id_from_string(&object.to_hex()).and_then(|id| id.get_stub()).is_ok())
 }
 
-/// The object of a payment that was not made by a call of ours alone: by the provider's id of it.
-pub(crate) async fn by_payment(env: &Env, payment: &str) -> Result<Option<ObjectId>> {
-    #[derive(Deserialize)]
-    struct Row {
-        object: String,
+/// The object of a payment of which Stripe tells by its own id alone, where that is found at once. What is not is for the reconciliation, which reads
+/// Stripe's own list of events and looks in all places, some in each run.
+pub(crate) async fn by_payment(env: &Env, event: &Event, payment: &str) -> Result<Option<ObjectId>> {
+    let asked = Asked {
+        payment,
+        account: event.account.as_deref(),
+        from_ms: Date::now().as_millis().saturating_sub(NOBODYS_MS),
+        is_in_shards: true,
+    };
+    match lookup::find(env, Provider::Stripe, &[asked], SHARDS_AT_ONCE).await?.remove(payment) {
+        Some(Whose::Object(object)) => Ok(Some(object)),
+        Some(Whose::Silent(why)) => Err(worker::Error::RustError(why)),
+        Some(Whose::Left) => {
+            note(event, "not found at once: for the reconciliation");
+            Ok(None)
+        }
+        Some(Whose::Nobodys) | None => Ok(None),
     }
-    let sql = "SELECT object FROM payments WHERE provider_payment = ?1 LIMIT 1";
-    // It may stand in a shard that did not answer: that is an error, and then it is looked for again.
-    let found: Option<Row> = ReadModel::of(env).first(sql, vec![payment.into()]).await?;
-    Ok(found.and_then(|row| ObjectId::from_hex(&row.object)))
 }
 
 /// Takes an event to its object, and what a person must see of it to the desk.

@@ -69,6 +69,11 @@ const EXCEPTIONS = [
   },
   {
     statement: 'LIMIT ?2)',
+    step: 'payment_lookups_by_time (at_ms<?)',
+    bound: 'the same of payments that were looked for',
+  },
+  {
+    statement: 'LIMIT ?2)',
     step: '_by_time (began_at_ms<?)',
     bound: 'the same of what the gate has passed on',
   },

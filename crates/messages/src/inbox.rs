@@ -26,6 +26,8 @@ const TRIED_MAX_MS: u64 = 7 * 86_400_000;
 const TOLD_AFTER_MS: u64 = 86_400_000;
 /// After how many tries a payment that the read model does not know is somebody else's.
 const FOREIGN_TRIES: u32 = 4;
+/// How long after an event has come its payment may be new to the read model, in ms: after [`FOREIGN_TRIES`] it is looked for once more.
+const NEW_MS: u64 = 60_000;
 /// How many lines of an event's history are kept.
 const HISTORY_MAX: usize = 20;
 /// How many events one run of the clock works on: an invocation has 1000 calls.
@@ -98,6 +100,9 @@ pub const CLAIM_DUE: &str = "WITH RECURSIVE due (id, account, is_unnamed, turn, 
 pub const END: &str = "UPDATE inbox SET state = ?3, outcome = ?4, history = ?5, updated_at_ms = ?6,
         event = CASE ?3 WHEN 'done' THEN NULL ELSE event END
      WHERE event_key = ?1 AND event_id = ?2 AND state = 'waiting'";
+
+/// A try of `?1` was not over: the next one, at `?2`, goes on with it. What has come meanwhile under the same key (`?3` is not its id) waits as before.
+pub const GO_ON: &str = "UPDATE inbox SET next_at_ms = ?2, attempts = attempts - 1 WHERE event_key = ?1 AND event_id = ?3 AND state = 'waiting' AND attempts > 0";
 
 /// Gives dead events (`?1`, a JSON list of keys) all their time again, from `?2` on.
 pub const REQUEUE: &str =
@@ -246,6 +251,8 @@ pub enum Attempt {
     UnknownResource,
     /// Our reference is not in it, and the read model has no such payment.
     UnknownPayment,
+    /// The same, and there are shards of it that were not asked yet.
+    Searching,
     /// It could not be worked on.
     Failed(String),
 }
@@ -288,6 +295,7 @@ impl Claimed {
             Attempt::Over(outcome) => return Next::Done(outcome),
             Attempt::UnknownPayment if self.attempts >= FOREIGN_TRIES => return Next::Done("not ours"),
             Attempt::UnknownPayment => ("no payment of ours is known by this reference".to_owned(), u64::MAX),
+            Attempt::Searching => ("its payment is looked for in all shards".to_owned(), TRIED_MAX_MS),
             Attempt::Busy => ("the call that it is about is on its way".to_owned(), TRIED_MAX_MS),
             Attempt::UnknownResource => {
                 ("nothing is known of the payment that it names".to_owned(), TOLD_AFTER_MS)
@@ -295,6 +303,12 @@ impl Claimed {
             Attempt::Failed(error) => (error, TRIED_MAX_MS),
         };
         if age_ms >= most_ms { Next::Dead(error) } else { Next::Again(error) }
+    }
+
+    /// A round of all places says that nobody's payment it is if it has begun then or later, in ms since the epoch.
+    pub const fn looked_for_from_ms(&self) -> u64 {
+        let new_ms = if self.attempts >= FOREIGN_TRIES { NEW_MS } else { 0 };
+        self.received_at_ms.saturating_add(new_ms)
     }
 
     /// The history, with the end of this try.

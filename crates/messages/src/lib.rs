@@ -7,6 +7,7 @@ pub mod gate;
 pub mod inbox;
 pub mod inspection;
 pub mod job;
+pub mod lookup;
 pub mod message;
 pub mod operations;
 pub mod placement;

@@ -26,6 +26,8 @@ const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
 const GATE_KEPT_MS: u64 = 90 * 86_400_000;
 /// How long it is remembered what was looked for in books that nobody reads any more, in ms: their key may be entered again.
 const SEARCHES_KEPT_MS: u64 = 30 * 86_400_000;
+/// How long it is remembered whose payments are of which a provider has told by its own ids alone, in ms; later they are looked for anew.
+const LOOKUPS_KEPT_MS: u64 = 90 * 86_400_000;
 /// How long a movement that came late waits for a settlement file, in ms, where there is no bucket for one.
 const LATE_KEPT_MS: u64 = 70 * 86_400_000;
 /// How many of each one run deletes.
@@ -134,6 +136,9 @@ impl Kept {
                         AND (c.ended_at_ms IS NULL OR c.ended_at_ms >= ?1))
                 LIMIT ?2)";
         let searches = db.run(sql, vec![self.since_ms(SEARCHES_KEPT_MS).into(), OVER_MAX.into()]).await?;
+        let sql = "DELETE FROM payment_lookups WHERE (provider, payment) IN (
+                SELECT provider, payment FROM payment_lookups WHERE at_ms < ?1 LIMIT ?2)";
+        let lookups = db.run(sql, vec![self.since_ms(LOOKUPS_KEPT_MS).into(), OVER_MAX.into()]).await?;
         let sql = "DELETE FROM runs WHERE task IN (SELECT value FROM json_each(?2)) AND at_ms < ?1";
         let runs_since_ms = self.since_ms(RUNS_KEPT_MS);
         let runs = db.run(sql, vec![runs_since_ms.into(), serde_json::to_string(&TASKS)?.into()]).await?;
@@ -144,7 +149,14 @@ impl Kept {
         ] {
             db.run(sql, vec![runs_since_ms.into()]).await?;
         }
-        for (name, number) in [("events", events), ("gate", gate), ("searches", searches), ("runs", runs)] {
+        let numbers = [
+            ("events", events),
+            ("gate", gate),
+            ("searches", searches),
+            ("lookups", lookups),
+            ("runs", runs),
+        ];
+        for (name, number) in numbers {
             result.insert(name.to_owned(), number.into());
         }
         Ok(())
