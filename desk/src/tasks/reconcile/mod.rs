@@ -86,7 +86,10 @@ pub(super) async fn reconcile(env: &Env, is_now: bool) -> Result<Value> {
     let books = run.next_books(most, &configured).await?;
     let result = match has_objects {
         true => run.keep_alarms(books, is_now).await,
-        false => run.compare_all(&books, settings.stripe).await,
+        false => {
+            let books = run.still_used(books, &configured).await?;
+            run.compare_all(&books, settings.stripe).await
+        }
     };
     result.map(Value::Object)
 }

@@ -32,6 +32,28 @@ const FORGET: &str = "DELETE FROM reconcile_rounds WHERE name IN (?1, ?2)";
 struct Found {}
 
 impl Reconciliation {
+    /// Those of these books that have anything to compare, where the cron compares them and not all places are asked which these are. The others end.
+    /// Each has its share of the shards that one run asks.
+    pub(super) async fn still_used(
+        &mut self,
+        books: Vec<Option<String>>,
+        configured: &[String],
+    ) -> Result<Vec<Option<String>>> {
+        if !self.model.are_too_many().await? {
+            return Ok(books);
+        }
+        self.share = u32::try_from(books.len()).unwrap_or(u32::MAX).max(1);
+        let mut used = Vec::new();
+        for account in books {
+            self.account.clone_from(&account);
+            match self.is_used(configured).await? {
+                true => used.push(account),
+                false => self.end_books().await?,
+            }
+        }
+        Ok(used)
+    }
+
     /// Whether there is anything to compare in the books of the current account: payments were made there, or it is configured.
     pub(super) async fn is_used(&mut self, configured: &[String]) -> Result<bool> {
         let Some(name) = self.account.clone() else { return Ok(true) };
