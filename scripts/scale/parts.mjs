@@ -39,8 +39,8 @@ export const ROUND_STATEMENTS = 6;
 const ROUND_SHARDS = 1_000;
 /** After how long money that has not moved is late: a round of all shards takes no longer. */
 const ROUND_MAX_MIN = 1_440;
-/** Statements of D1 for entries that are looked for together in shards: as desk/tests/reconcile_day.rs plays it. */
-const BATCH_STATEMENTS = 12;
+/** Statements of D1 for entries that are looked for together in shards, at most: as desk/tests/reconcile_day.rs plays it. tests/worker/reconcile-rounds.test.mjs counts them. */
+export const BATCH_STATEMENTS = 12;
 /** In how many batches a run looks for the entries of a shop with so many payments a second. */
 const batches = (paymentsPerSecond) =>
   Math.ceil((paymentsPerSecond * ENTRIES * READ_AGAIN * RUN_S) / LOOKED_FOR) +
