@@ -15,12 +15,12 @@ use worker::{Delay, Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBui
 
 use super::backoff::backoff_s;
 use super::hand_on::{self, Next};
-use super::ledger::{FailedAs, Frozen, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger};
+use super::ledger::{FailedAs, Frozen, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger, Reads};
 use super::outcome::{Done, Failure};
 use super::send_receipt;
 use super::unasked::may_send;
 use crate::config::Config;
-use crate::readmodel::project::project;
+use crate::readmodel::project::{Writes, project};
 use messages::job::{Apart, Job};
 use messages::queue::Queue;
 use messages::snapshot::Snapshot;
@@ -83,10 +83,11 @@ pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
             return;
         }
     };
+    let together = &Batch::default();
     let work = batch.iter().map(|message| async move {
         // A message that is not text is not ours: nothing can be done with it.
         let Ok(message) = message else { return };
-        handle(&message, env, config, is_dead).await;
+        handle(&message, env, config, (is_dead, together)).await;
     });
     join_all(work).await;
 }
@@ -95,7 +96,7 @@ fn delay(seconds: u32) -> worker::QueueRetryOptions {
     QueueRetryOptionsBuilder::new().with_delay_seconds(seconds).build()
 }
 
-async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: bool) {
+async fn handle(message: &Message<String>, env: &Env, config: &Config, (is_dead, together): (bool, &Batch)) {
     let jobs = match Job::read(message.body()) {
         Ok(jobs) => jobs,
         Err(error) => {
@@ -105,13 +106,13 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, is_dead: 
             return;
         }
     };
-    let known = within(LEDGER_ANSWERS, "the ledger", KnownJobs::read(env, &jobs)).await;
+    let known = within(LEDGER_ANSWERS, "the ledger", KnownJobs::read(env, &jobs, &together.reads)).await;
     let ends = match &known {
-        Ok(known) => Work { env, config, known, is_dead }.on_all(&jobs).await,
+        Ok(known) => Work { env, config, known, is_dead, together }.on_all(&jobs).await,
         Err(error) => {
             let known = &KnownJobs::none(env);
             let unasked = async |job| match known {
-                Ok(known) => Work { env, config, known, is_dead }.unasked(job, error).await,
+                Ok(known) => Work { env, config, known, is_dead, together }.unasked(job, error).await,
                 Err(error) => unfinished(job, error),
             };
             let unasked = &unasked;
@@ -142,6 +143,14 @@ struct Work<'a> {
     config: &'a Config,
     known: &'a KnownJobs,
     is_dead: bool,
+    together: &'a Batch,
+}
+
+/// What the messages of a batch ask of the read model together.
+#[derive(Default)]
+struct Batch {
+    reads: Reads,
+    writes: Writes,
 }
 
 /// How far a job has come.
@@ -301,7 +310,7 @@ impl Work<'_> {
             let ledger = Ledger::new(job, self.known)?;
             let outcome = if self.is_dead { Err(given_up()) } else { snapshot_of(job) };
             let outcome = match outcome {
-                Ok(snapshot) => project(self.env, &snapshot, done)
+                Ok(snapshot) => project(self.env, &snapshot, done, &self.together.writes)
                     .await
                     .map_err(|error| Failure::Retryable(error.to_string())),
                 Err(failure) => Err(failure),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use worker::{Env, Error, Result};
 
 use crate::readmodel::home::home_of as home_of_object;
+use crate::readmodel::together::Together;
 use messages::job::{Job, OF_OBJECT};
 use once::id::ObjectId;
 use payments::engine::{ObjectState, StagedJob};
@@ -81,14 +82,14 @@ pub(super) type Frozen = Rc<OnceCell<String>>;
 /// The rows that some jobs have, by their ids, and where the rows of each stand.
 pub(super) struct KnownJobs {
     /// By place: a row in a shard goes before one in D1, from where it is moved.
-    rows: Vec<Vec<KnownJob>>,
+    rows: Vec<Rc<[KnownJob]>>,
     homes: Vec<(String, Home)>,
     /// Stands for the place of all jobs where it was not asked for: nothing is written there.
     unasked: Option<Home>,
 }
 
 #[derive(Debug, Deserialize)]
-struct KnownJob {
+pub(super) struct KnownJob {
     job_id: String,
     #[serde(flatten)]
     row: JobRow,
@@ -101,21 +102,26 @@ impl KnownJobs {
         Ok(Self { rows: Vec::new(), homes: Vec::new(), unasked })
     }
 
-    /// Reads them, in one statement for each place: those of one object stand in one.
-    pub(super) async fn read(env: &Env, jobs: &[Job]) -> Result<Self> {
-        let ids: Vec<&str> = jobs.iter().map(|job| job.job_id.as_str()).collect();
-        let payments: Vec<Option<String>> = jobs.iter().map(payment_of).collect();
-        let values: Vec<db::Value> =
-            vec![serde_json::to_string(&ids)?.into(), serde_json::to_string(&payments)?.into()];
+    /// Reads them, in one statement for each place: those of one object stand in one, and what is asked `together` is read at once.
+    pub(super) async fn read(env: &Env, jobs: &[Job], together: &Reads) -> Result<Self> {
         let mut homes = Vec::new();
         for job in jobs {
             homes.push((job.job_id.clone(), home_of(env, jobs, job).await?));
         }
         let each = homes.iter().flat_map(|(_, home)| home.each());
         let places: BTreeMap<_, &Db> = each.map(|db| ((db.name().is_none(), db.name()), db)).collect();
+        let asked = jobs.iter().map(|job| Asked { job_id: job.job_id.clone(), payment: payment_of(job) });
+        let asked: Vec<Asked> = asked.collect();
         let mut rows = Vec::new();
         for db in places.into_values() {
-            rows.push(db.rows(KNOWN, values.clone()).await?);
+            let (db, name) = (db.clone(), db.name());
+            let read = together.ask(name, asked.clone(), async move |all| {
+                let known = read_known(&db, &all.concat()).await;
+                let known = known.map(Rc::from).map_err(|error| error.to_string());
+                vec![known; all.len()]
+            });
+            let unanswered = || Error::RustError("jobs that were not read".to_owned());
+            rows.push(read.await.ok_or_else(unanswered)?.map_err(Error::RustError)?);
         }
         Ok(Self { rows, homes, unasked: None })
     }
@@ -134,6 +140,23 @@ impl KnownJobs {
             apart.or_else(|| rows().next()).map(|known| known.row.clone())
         })
     }
+}
+
+/// What is known of jobs, asked for together: of all that one batch of the queue brings.
+pub(super) type Reads = Together<Vec<Asked>, std::result::Result<Rc<[KnownJob]>, String>>;
+
+/// A job of which the row is read.
+#[derive(Clone)]
+pub(super) struct Asked {
+    job_id: String,
+    payment: Option<String>,
+}
+
+async fn read_known(db: &Db, asked: &[Asked]) -> Result<Vec<KnownJob>> {
+    let ids: Vec<&str> = asked.iter().map(|one| one.job_id.as_str()).collect();
+    let payments: Vec<Option<&str>> = asked.iter().map(|one| one.payment.as_deref()).collect();
+    let values = vec![serde_json::to_string(&ids)?.into(), serde_json::to_string(&payments)?.into()];
+    db.rows(KNOWN, values).await
 }
 
 /// Where the rows of a job stand. What is staged beside a projection is about its payment.

@@ -8,3 +8,4 @@ pub mod home;
 pub mod list;
 pub mod payments;
 pub mod project;
+pub(crate) mod together;

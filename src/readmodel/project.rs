@@ -1,17 +1,27 @@
 //! Writes a snapshot into the read model, where no newer one is.
 
+use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use worker::{Env, Result};
+use worker::{Env, Error, Result};
 
+use super::together::Together;
 use messages::job::JobPayment;
 use messages::snapshot::{AuditRow, KeyRow, PaymentRow, Snapshot};
-use runtime::db::{self, Statement};
+use runtime::db::{self, Db, Statement};
 use runtime::places;
+
+/// What is written into the read model together: one transaction of a place, for all that one batch of the queue brings at once.
+pub(crate) type Writes = Together<Vec<Statement>, std::result::Result<Vec<usize>, String>>;
 
 /// All of a snapshot, or nothing. The rows go as one JSON text a table: a batch has few statements, however many rows. Gives whether the
 /// payment's row is this one: then it says that these jobs are done, too.
-pub async fn project(env: &Env, snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> Result<bool> {
+pub(crate) async fn project(
+    env: &Env,
+    snapshot: &Snapshot,
+    done_jobs: &Map<String, Value>,
+    together: &Writes,
+) -> Result<bool> {
     let statements = statements(snapshot, done_jobs)?;
     if statements.is_empty() {
         return Ok(false);
@@ -19,8 +29,26 @@ pub async fn project(env: &Env, snapshot: &Snapshot, done_jobs: &Map<String, Val
     let payments = statements.iter().position(|one| one.sql.starts_with("INSERT INTO payments"));
     let about = JobPayment::of_snapshot(snapshot);
     let db = places::home(env, about.as_ref(), &snapshot.object).await?.db;
-    let changed = db.batch_changes(statements).await?;
+    let name = db.name().map(str::to_owned);
+    let written = together.ask(name.as_deref(), statements, async move |all| write(&db, all).await).await;
+    let changed = written.unwrap_or_else(|| Err("not written".to_owned())).map_err(Error::RustError)?;
     Ok(payments.and_then(|position| changed.get(position).copied()).is_some_and(|rows| rows > 0))
+}
+
+/// Writes snapshots at once; where that cannot be each by itself, so that none keeps another one out. Gives how many rows the statements of each
+/// have changed.
+async fn write(db: &Db, snapshots: Vec<Vec<Statement>>) -> Vec<std::result::Result<Vec<usize>, String>> {
+    if snapshots.len() > 1
+        && let Ok(changed) = db.batch_changes(snapshots.concat()).await
+    {
+        let mut changed = changed.into_iter();
+        let own = |one: &Vec<Statement>| Ok(changed.by_ref().take(one.len()).collect());
+        return snapshots.iter().map(own).collect();
+    }
+    let apart = snapshots
+        .into_iter()
+        .map(|one| async move { db.batch_changes(one).await.map_err(|error| error.to_string()) });
+    join_all(apart).await
 }
 
 fn statements(snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> serde_json::Result<Vec<Statement>> {

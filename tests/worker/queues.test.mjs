@@ -249,6 +249,84 @@ describe('jobs and their queues', { concurrency: true }, () => {
     }
   });
 
+  describe('the snapshots of one batch', { concurrency: false }, () => {
+    let site;
+    let payments;
+    before(async () => {
+      site = await startWithQueues(DEMO);
+      const user = client(site);
+      payments = await many(3, () => paid(user));
+      for (const { id } of payments) await jobsOver(site, id);
+    });
+    after(() => site.close());
+
+    const rowsOf = () =>
+      site.rows(
+        'SELECT * FROM payments WHERE payment_id IN (SELECT value FROM json_each(?)) ORDER BY payment_id',
+        JSON.stringify(payments.map(({ id }) => id)),
+      );
+    /** Newer snapshots of all three, in which so much is captured, in one batch. Gives their jobs, and how often the read model was written to until then. */
+    async function told(captured_minor) {
+      const jobs = (await rowsOf()).map(({ version, updated_at_ms: _, ...payment }) => ({
+        version: 1,
+        job_id: `${payment.object}_told_${captured_minor}`,
+        kind: 'project',
+        object: payment.object,
+        staged_at_ms: Date.now(),
+        payload: {
+          object: payment.object,
+          version: version + 1,
+          at_ms: Date.now(),
+          owner: payment.owner,
+          payment: { ...payment, captured_minor },
+          refunds: [],
+          keys: [],
+          audit: [],
+        },
+      }));
+      const from = site.logs().length;
+      const { JOBS } = await site.worker.getEnv();
+      await JOBS.sendBatch(jobs.map((job) => ({ body: JSON.stringify(job), contentType: 'text' })));
+      const ids = jobs.map(({ job_id }) => job_id);
+      const lines = () =>
+        site
+          .logs()
+          .slice(from)
+          .map(({ message }) => message);
+      await until('all were worked on', () =>
+        ids.every((id) => lines().some((line) => /job_(over|failed)/.test(line) && line.includes(id))),
+      );
+      const batches = lines().filter((line) => line.startsWith('batch: ') && line.includes(ids[0]));
+      assert.ok(
+        ids.every((id) => batches[0].includes(id)),
+        'they came in one batch',
+      );
+      return { ids, writes: lines().filter((line) => line === 'read model: batch').length };
+    }
+    const captured = async () => (await rowsOf()).map(({ captured_minor }) => captured_minor);
+
+    test('are written at once', async () => {
+      assert.equal((await told(1)).writes, 1);
+      assert.deepEqual(await captured(), [1, 1, 1]);
+    });
+
+    test('are written all but one that is not taken, and that one is told of', async () => {
+      const [, { object }] = await rowsOf();
+      await site.rows(
+        `CREATE TRIGGER not_this_one BEFORE UPDATE ON payments WHEN new.object = '${object}'
+         BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
+      );
+      const { ids, writes } = await told(2);
+      assert.equal(writes, 1 + ids.length, 'together, and then each by itself');
+      assert.deepEqual(await captured(), [2, 1, 2]);
+      const { history } = await becomes(site, ids[1], 'tried');
+      assert.match(JSON.parse(history)[0].error, /not this one/);
+      await site.rows('DROP TRIGGER not_this_one');
+      await becomes(site, ids[1], 'done');
+      assert.deepEqual(await captured(), [2, 2, 2]);
+    });
+  });
+
   describe('an email that goes on by itself', { concurrency: false }, () => {
     let site;
     let id;

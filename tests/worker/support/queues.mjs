@@ -1,4 +1,5 @@
-// The demo with other queues than wrangler.toml has, and with an entry that tells of each batch and can hold up the read model.
+// The demo with other queues than wrangler.toml has, and with an entry that tells of each batch and of what is asked of the read model, and can
+// hold that up.
 
 import { startChanged } from './changed.mjs';
 
@@ -51,6 +52,7 @@ for (const [kind, names] of [[database, ['batch']], [statement, ['all', 'run', '
     const method = kind[name];
     kind[name] = async function (...options) {
       await held();
+      console.log('read model: ' + name);
       return method.apply(this, options);
     };
   }
