@@ -54,7 +54,7 @@ fn staged(job_id: &str) -> StagedJob {
 }
 
 /// After how long it is looked whether a job is over.
-const LOOK_MS: u64 = 30_000;
+const LOOK_MS: u64 = 9_000;
 
 /// Those that leave now.
 fn leaving(state: &ObjectState, known: &Handed, now_ms: u64) -> Vec<StagedJob> {

@@ -10,8 +10,9 @@ const PROVIDER_KEEPS_MS: u64 = 24 * 3_600_000;
 /// What the clocks of two incarnations differ by at most, in ms.
 const CLOCKS_DIFFER_MS: u64 = 600_000;
 
-/// After how long it is looked whether a job is over, in ms, unless it is configured otherwise.
-pub(crate) const OUTBOX_MS: u64 = 30_000;
+/// After how long it is looked whether a job is over, in ms, unless it is configured otherwise. An object that nobody asks leaves memory after
+/// 10 s: whoever looks before that has it there still.
+pub(crate) const OUTBOX_MS: u64 = 9_000;
 
 /// The configured times. All in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
