@@ -17,7 +17,7 @@ export const bindgen = () => inTools('bin', 'paid-once-bindgen');
 /** Of what it is made of: another one may write other files for the same Worker. */
 export function bindgenDigest() {
   const hash = createHash('sha256');
-  for (const file of ['Cargo.toml', 'Cargo.lock', 'src/main.rs'])
+  for (const file of ['Cargo.toml', 'Cargo.lock', 'src/main.rs', 'src/pack.rs'])
     hash.update(readFileSync(join(crate, file)));
   return hash.digest('hex');
 }

@@ -86,6 +86,9 @@ export const suites = () => [
       kind: 'node',
     },
   ),
+  check('check: what is packed', ['node', '--test-reporter=spec', 'scripts/setup/pack.test.mjs'], {
+    kind: 'node',
+  }),
   check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
     kind: 'node',
   }),
