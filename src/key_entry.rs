@@ -251,7 +251,7 @@ async fn checked(
 /// The merchant account at Adyen of an account of the registry.
 fn merchant_of(registered: &AccountRow) -> Result<AdyenAccount, Stop> {
     let settings = registered.settings.as_deref().unwrap_or_default();
-    let Ok(account) = serde_json::from_str::<Account>(settings) else {
+    let Ok(account) = json_text::from_str::<Account>(settings) else {
         return refused("The account’s settings are of a newer release, which alone can read them.");
     };
     account.adyen_account.map_or_else(
@@ -319,7 +319,7 @@ fn named(answer: &HttpAnswer) -> Option<String> {
     struct Named {
         id: String,
     }
-    let named: Named = serde_json::from_str(&answer.body).ok()?;
+    let named: Named = json_text::from_str(&answer.body).ok()?;
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     (named.id.starts_with("acct_") && named.id.bytes().all(is_plain)).then_some(named.id)
 }

@@ -32,6 +32,7 @@ export const workspaces = workers.filter(({ dir, workspace }) => dir === workspa
 /** The crates beside the Workers: what they are made of, and what writes their documents as pages. */
 export const libraries = [
   'guide',
+  'json',
   'messages',
   'once',
   'once-object',

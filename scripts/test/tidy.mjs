@@ -52,6 +52,7 @@ const config = {
     },
     { name: 'once-testing', dir: 'crates/once-testing', old: { items: everywhere, modules: [] } },
     { name: 'guide', dir: 'crates/guide', old: { items: everywhere, modules: [] } },
+    { name: 'json', dir: 'crates/json', old: { items: everywhere, modules: [] } },
     { name: 'web', dir: 'crates/web', old: { items: everywhere, modules: [] } },
     { name: 'messages', dir: 'crates/messages', old: { items: everywhere, modules: [] } },
     { name: 'runtime', dir: 'crates/runtime', old: { items: everywhere, modules: [] } },

@@ -28,7 +28,7 @@ pub(super) fn read(
 ) -> Result<BTreeMap<String, Rc<Account>>, String> {
     let accounts: BTreeMap<String, Account> = match configured {
         // The error's own text quotes what it found, and that is a secret.
-        Some(json) => serde_json::from_str(&json).map_err(|error| {
+        Some(json) => json_text::from_str(&json).map_err(|error| {
             format!(
                 "API_ACCOUNTS is not valid (line {}, column {}): it is a JSON object of account id to \
                  {{\"token_sha256\", \"payment_method\", \"customer\"?}}.",

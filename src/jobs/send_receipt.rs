@@ -81,7 +81,7 @@ struct Answer {
 }
 
 fn read(status: u16, body: &str) -> Result<Done, Failure> {
-    let answer: Answer = serde_json::from_str(body).unwrap_or_default();
+    let answer: Answer = json_text::from_str(body).unwrap_or_default();
     match (status, answer.name.as_str()) {
         (200..300, _) => Ok(Done::Recorded(answer.id)),
         (409, "invalid_idempotent_request") => {

@@ -80,7 +80,7 @@ impl MetricsObject {
     fn rows(&self, sql: &str, values: Vec<SqlStorageValue>) -> Result<Vec<Row>> {
         let stored: Vec<Stored> = self.sql.exec(sql, values)?.to_array()?;
         let row =
-            |row: Stored| Ok(Row(row.family, serde_json::from_str(&row.labels)?, row.sample, row.number));
+            |row: Stored| Ok(Row(row.family, json_text::from_str(&row.labels)?, row.sample, row.number));
         stored.into_iter().map(row).collect()
     }
 }

@@ -73,7 +73,7 @@ impl DurableObject for KeyObject {
 impl Parts {
     async fn answer(&self, question: &str) -> Result<String> {
         let drive = self.drive.as_ref().map_err(|bug| Error::RustError(bug.0.clone()))?;
-        let envelope: Envelope<ObjectRequest> = serde_json::from_str(question)?;
+        let envelope: Envelope<ObjectRequest> = json_text::from_str(question)?;
         if envelope.version > VERSION {
             return Err(Error::RustError("another version of the message is spoken here".to_owned()));
         }
@@ -151,7 +151,7 @@ impl Parts {
 
     fn recall(&self, question: &str, request: RequestId) -> Result<Option<String>> {
         let Ok(drive) = &self.drive else { return Ok(None) };
-        let asked: Recall = serde_json::from_str(question)?;
+        let asked: Recall = json_text::from_str(question)?;
         if asked.version > VERSION {
             return Ok(None);
         }

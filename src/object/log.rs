@@ -50,7 +50,7 @@ fn newest_audit<S: Storage>(
         data: Value,
     }
     let Some(facts) = store.newest_facts()? else { return Ok(Some(Vec::new())) };
-    let Ok(Newest { audit }) = serde_json::from_str(&facts) else { return Ok(None) };
+    let Ok(Newest { audit }) = json_text::from_str(&facts) else { return Ok(None) };
     // They are numbered one after the other.
     if audit.first().is_none_or(|oldest| oldest.audit_id > audit_id.saturating_add(1)) {
         return Ok(None);

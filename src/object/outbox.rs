@@ -49,7 +49,7 @@ impl PaymentsHost {
         }
         for row in rows {
             let over: Vec<String> =
-                serde_json::from_str(&row.jobs).map_err(|error| failed(error.to_string()))?;
+                json_text::from_str(&row.jobs).map_err(|error| failed(error.to_string()))?;
             heard.over.extend(over);
             heard.version = heard.version.max(row.version);
             heard.audit_through = heard.audit_through.max(row.audit_through);

@@ -176,7 +176,7 @@ pub(crate) async fn resealed_through(env: &Env) -> Result<Option<Place>> {
     }
     let sql = "SELECT after FROM cursors WHERE name = ?1";
     let cursor: Option<Cursor> = Db::of(env)?.first(sql, vec![RESEALED.into()]).await?;
-    Ok(cursor.and_then(|cursor| cursor.after).and_then(|after| serde_json::from_str(&after).ok()))
+    Ok(cursor.and_then(|cursor| cursor.after).and_then(|after| json_text::from_str(&after).ok()))
 }
 
 /// Keeps where a run has ended.

@@ -211,7 +211,7 @@ async fn written(db: &Db, statements: Vec<Statement>, claimed: &Claimed, next: N
 }
 
 async fn attempt(env: &Env, whose: &Known, claimed: &Claimed) -> Result<Attempt> {
-    let event: Event = serde_json::from_str(claimed.event.as_deref().unwrap_or_default())?;
+    let event: Event = json_text::from_str(claimed.event.as_deref().unwrap_or_default())?;
     let object = match (claimed.object.as_deref().and_then(ObjectId::from_hex), &claimed.provider_payment) {
         (Some(object), _) => object,
         (None, Some(payment)) => match whose.as_ref().map(|whose| whose.get(payment)) {

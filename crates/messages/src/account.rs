@@ -249,7 +249,7 @@ impl AccountRow {
     pub fn active(&self) -> Result<Option<Account>, serde_json::Error> {
         match (&self.settings, self.state.as_deref()) {
             (Some(settings), Some("active")) => {
-                serde_json::from_str(settings).map(|account: Account| Some(account.named(&self.id)))
+                json_text::from_str(settings).map(|account: Account| Some(account.named(&self.id)))
             }
             _ => Ok(None),
         }
@@ -376,7 +376,7 @@ mod tests {
         let own = row(r#"{"payment_method":"pm_1","own_stripe_keys":true}"#).active().unwrap().unwrap();
         assert_eq!(own.at_stripe(), Some("keys:shop-a"));
         let unnamed: Account =
-            serde_json::from_str(r#"{"payment_method":"pm_1","own_stripe_keys":true}"#).unwrap();
+            json_text::from_str(r#"{"payment_method":"pm_1","own_stripe_keys":true}"#).unwrap();
         assert_eq!(unnamed.at_stripe(), Some("keys:"), "and not that of STRIPE_SECRET_KEY");
         let connected =
             row(r#"{"payment_method":"pm_1","stripe_account":"acct_1"}"#).active().unwrap().unwrap();
@@ -401,7 +401,7 @@ mod tests {
             r#","own_adyen_keys":true,"adyen_account":{"merchant_account":"Shop_A","live_prefix":"17-A"}"#;
         assert_eq!(at(live).as_deref(), Some("keys:shop-a/Shop_A/17-A"));
         assert_eq!(at(r#","adyen_account":{"merchant_account":"Shop_A"}"#), None, "it is not used yet");
-        let unnamed: Account = serde_json::from_str(&settings(own)).unwrap();
+        let unnamed: Account = json_text::from_str(&settings(own)).unwrap();
         assert_eq!(unnamed.at_adyen().as_deref(), Some("keys:/Shop_A"), "and not ADYEN_MERCHANT_ACCOUNT");
         assert_eq!(unnamed.at_stripe(), None);
     }
@@ -429,14 +429,14 @@ mod tests {
             assert!(check(name, prefix).is_err(), "{name} {prefix:?}");
         }
         let alone: Account =
-            serde_json::from_str(r#"{"payment_method":"pm_1","own_adyen_keys":true}"#).unwrap();
+            json_text::from_str(r#"{"payment_method":"pm_1","own_adyen_keys":true}"#).unwrap();
         assert!(alone.check().unwrap_err().contains("no adyen_account"));
     }
 
     #[test]
     fn keys_of_its_own_and_a_connected_account_do_not_go_together() {
         let settings = r#"{"payment_method":"pm_1","own_stripe_keys":true,"stripe_account":"acct_1"}"#;
-        let account: Account = serde_json::from_str(settings).unwrap();
+        let account: Account = json_text::from_str(settings).unwrap();
         assert!(account.check().unwrap_err().contains("Leave one of them out"));
     }
 }

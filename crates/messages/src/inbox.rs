@@ -313,7 +313,7 @@ impl Claimed {
 
     /// The history, with the end of this try.
     pub fn history_with(&self, next: &Next, now_ms: u64) -> String {
-        let mut lines: Vec<Value> = serde_json::from_str(&self.history).unwrap_or_default();
+        let mut lines: Vec<Value> = json_text::from_str(&self.history).unwrap_or_default();
         if !matches!(next, Next::Done(_)) {
             lines.push(json!({ "at_ms": now_ms, "error": next.what() }));
         }
@@ -384,7 +384,7 @@ mod tests {
         for at_ms in 0..30 {
             one.history = one.history_with(&Next::Again("busy".to_owned()), at_ms);
         }
-        let lines: Vec<Value> = serde_json::from_str(&one.history).unwrap();
+        let lines: Vec<Value> = json_text::from_str(&one.history).unwrap();
         assert_eq!((lines.len(), lines.last().unwrap()["at_ms"].as_u64()), (HISTORY_MAX, Some(29)));
         assert!(one.has_failed());
         assert_eq!(one.history_with(&Next::Done("known"), 31), one.history);

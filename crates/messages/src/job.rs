@@ -122,9 +122,9 @@ impl Job {
         let unreadable = |error: serde_json::Error| {
             format!("not a job ({:?} at {}:{})", error.classify(), error.line(), error.column())
         };
-        let message: Several = serde_json::from_str(text).map_err(unreadable)?;
+        let message: Several = json_text::from_str(text).map_err(unreadable)?;
         match (message.version, message.jobs) {
-            (VERSION, None) => Ok(vec![serde_json::from_str(text).map_err(unreadable)?]),
+            (VERSION, None) => Ok(vec![json_text::from_str(text).map_err(unreadable)?]),
             (SEVERAL, Some(jobs)) if jobs.iter().all(|job| job.version == VERSION) => Ok(jobs),
             (other, _) => Err(format!("a job of version {other}")),
         }

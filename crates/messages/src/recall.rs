@@ -60,7 +60,7 @@ impl Recalled {
     /// From its text. `None` if it is something else.
     pub fn of_text(text: &str) -> Option<Self> {
         let (head, body) = text.split_once('\n')?;
-        let head: RecalledHead = serde_json::from_str(head).ok()?;
+        let head: RecalledHead = json_text::from_str(head).ok()?;
         (head.version <= VERSION).then(|| Self { head, body: body.to_owned() })
     }
 }

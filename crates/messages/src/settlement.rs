@@ -57,7 +57,7 @@ pub struct Report {
 impl Report {
     /// How many lines of which kinds were read.
     pub fn counted(&self) -> Counts {
-        serde_json::from_str(&self.counts).unwrap_or_default()
+        json_text::from_str(&self.counts).unwrap_or_default()
     }
 
     /// Its progress, in words.

@@ -126,7 +126,7 @@ impl Canonical {
 
     fn by_field(&self) -> BTreeMap<String, Vec<String>> {
         let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        match serde_json::from_str(&self.0) {
+        match json_text::from_str(&self.0) {
             Ok(Value::Object(members)) => {
                 for (name, value) in members {
                     fields.entry(name).or_default().push(value.to_string());

@@ -50,7 +50,7 @@ pub fn from_text<F: Domain>(object: ObjectId, text: &str) -> Result<(ObjectState
 
 /// From JSON. The error quotes no value.
 pub fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
-    serde_json::from_str(text).map_err(|error| {
+    json_text::from_str(text).map_err(|error| {
         let (kind, line, column) = (error.classify(), error.line(), error.column());
         Bug(format!("a row that cannot be read: {kind:?} error at {line}:{column}"))
     })

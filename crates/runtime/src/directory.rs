@@ -154,7 +154,7 @@ pub async fn fresh(env: &Env) -> Result<Rc<Directory>> {
     let sql = format!("SELECT {LAYOUTS}, (SELECT json_group_array(name) FROM ({NEWEST} LIMIT ?1)) AS shards");
     let row: Option<Read> = Db::of(env)?.first(&sql, vec![number(READ_MAX + 1)]).await?;
     let row = row.unwrap_or_default();
-    let names: Vec<String> = serde_json::from_str(row.shards.as_deref().unwrap_or("[]"))?;
+    let names: Vec<String> = json_text::from_str(row.shards.as_deref().unwrap_or("[]"))?;
     let layouts = row.layouts()?;
     let shards = Shards::of(&names, READ_MAX, &layouts, &Wanted::ALL);
     Ok(Rc::new(Directory { layouts, shards }))
@@ -211,7 +211,7 @@ struct Read {
 
 impl Read {
     fn layouts(&self) -> Result<Vec<Layout>> {
-        Ok(serde_json::from_str(self.layouts.as_deref().unwrap_or("[]"))?)
+        Ok(json_text::from_str(self.layouts.as_deref().unwrap_or("[]"))?)
     }
 }
 

@@ -38,7 +38,7 @@ pub fn read(incoming: &web_sys::Request) -> worker::Result<Request> {
         host: url.host.to_owned(),
         path: url.path.to_owned(),
         query: url.query.to_owned(),
-        headers: serde_json::from_str(&String::from(headers))?,
+        headers: json_text::from_str(&String::from(headers))?,
         body: Vec::new(),
         trace: None,
     })

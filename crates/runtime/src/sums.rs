@@ -31,7 +31,7 @@ impl ReadModel {
         let asked = self.each(places, async |db: Db| {
             for (number, rows) in db.rows_of_each(statements.to_vec()).await?.into_iter().enumerate() {
                 for Found { found } in rows.rows::<Found>()? {
-                    add(number, serde_json::from_str(&found)?);
+                    add(number, json_text::from_str(&found)?);
                 }
             }
             Ok(())

@@ -93,7 +93,7 @@ pub fn foreign_fields(t: &Messages, errors: &[FieldError], inputs: &[&str]) -> O
 
 /// The entries of a form as they were sent, from the stored canonical text.
 pub fn kept(canonical: &Canonical) -> Option<Parameters> {
-    serde_json::from_str::<Vec<(String, String)>>(&canonical.0).ok().map(Parameters::Form)
+    json_text::from_str::<Vec<(String, String)>>(&canonical.0).ok().map(Parameters::Form)
 }
 
 #[cfg(test)]

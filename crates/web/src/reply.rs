@@ -220,7 +220,7 @@ pub fn echoing(mut answer: Answer, key: &str) -> Answer {
 pub fn with_error(mut answer: Answer) -> Answer {
     let is_problem = |(name, value): &(String, String)| name == "content-type" && value == PROBLEM_TYPE;
     if answer.headers.iter().any(is_problem)
-        && let Ok(Value::Object(problem)) = serde_json::from_slice(&answer.body)
+        && let Ok(Value::Object(problem)) = json_text::from_slice(&answer.body)
         && let Some(title) = problem.get("title")
     {
         add(&mut answer.body, "error", title.clone());
@@ -230,7 +230,7 @@ pub fn with_error(mut answer: Answer) -> Answer {
 
 /// Adds a member to a JSON object.
 fn add(body: &mut Vec<u8>, name: &str, value: impl Into<Value>) {
-    if let Ok(Value::Object(mut members)) = serde_json::from_slice(body) {
+    if let Ok(Value::Object(mut members)) = json_text::from_slice(body) {
         members.insert(name.to_owned(), value.into());
         *body = Value::Object(members).to_string().into_bytes();
     }

@@ -87,7 +87,7 @@ impl Order {
             .verify(Purpose::OrderLink, &[payload.as_bytes()], &signature)
             .ok_or(TokenError::Forged)?;
         let json = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| TokenError::Malformed)?;
-        let wire: Wire = serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)?;
+        let wire: Wire = json_text::from_slice(&json).map_err(|_| TokenError::Malformed)?;
         let Wire(
             VERSION | WITHOUT_REVISION,
             id,

@@ -121,7 +121,7 @@ pub(super) fn example(kind: Kind) -> Value {
         Kind::OperationRefused => problem.detail = "The charge is disputed.".to_owned(),
         _ => {}
     }
-    let mut value: Value = serde_json::from_slice(&problem.to_json(REQUEST_ID)).unwrap_or_default();
+    let mut value: Value = json_text::from_slice(&problem.to_json(REQUEST_ID)).unwrap_or_default();
     // These two are the flows' own: stored with what they are about.
     if let Value::Object(members) = &mut value {
         match kind {

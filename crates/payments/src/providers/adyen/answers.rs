@@ -170,7 +170,7 @@ fn unconfirmed(answer: &HttpAnswer, id: String, reason: &str) -> Outcome {
 }
 
 pub(super) fn parse<'a, T: Deserialize<'a>>(answer: &'a HttpAnswer) -> Option<T> {
-    serde_json::from_str(&answer.body).ok()
+    json_text::from_str(&answer.body).ok()
 }
 
 /// The meaning of a payment's result code; an error says why it has none that a program should believe.
@@ -223,7 +223,7 @@ fn is_partial(result: &ProviderResult) -> bool {
 /// asked for: a person must look at anything else.
 pub(super) fn asked(call: &ProviderCall, answered: Option<&AmountBody>) -> Result<Asked, &'static str> {
     let asked: Asked =
-        serde_json::from_str(&call.request.body).map_err(|_| "nothing is left to compare the answer with")?;
+        json_text::from_str(&call.request.body).map_err(|_| "nothing is left to compare the answer with")?;
     if answered.is_some_and(|amount| *amount != asked.amount) {
         return Err("the provider took another amount");
     }

@@ -56,5 +56,5 @@ struct Body {
 
 /// What to search for in the Customer Area.
 pub fn reference(call: &ProviderCall) -> Option<String> {
-    serde_json::from_str::<Body>(&call.request.body).ok().map(|body| body.reference)
+    json_text::from_str::<Body>(&call.request.body).ok().map(|body| body.reference)
 }

@@ -30,7 +30,7 @@ struct TechnicalCancel {
 /// only received; a notification with the payment's own reference tells how it ended.
 /// <https://docs.adyen.com/online-payments/cancel>
 pub fn close(call: &ProviderCall) -> Option<FrozenRequest> {
-    let named: Named = serde_json::from_str(&call.request.body).ok()?;
+    let named: Named = json_text::from_str(&call.request.body).ok()?;
     let account = call.request.account.as_deref();
     match &call.evidence.provider_id {
         Some(id) if call.evidence.closing.is_some() => {

@@ -87,7 +87,7 @@ fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
 
 /// The things that a body tells of. `None` if it is no notification.
 pub fn items(body: &[u8]) -> Option<Vec<Item>> {
-    let body: Body = serde_json::from_slice(body).ok()?;
+    let body: Body = json_text::from_slice(body).ok()?;
     Some(body.items.into_iter().map(|wrapped| wrapped.item).collect())
 }
 

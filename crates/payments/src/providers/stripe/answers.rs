@@ -27,7 +27,7 @@ pub(super) fn asked(call: &ProviderCall) -> Asked {
 /// else. A 5xx of Stripe's own is *indeterminate*: once it is stored under the key it is all that the key will ever say, and
 /// the work may be completed hours later.
 pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
-    let is_stripes = answer.replayed || serde_json::from_str::<ErrorEnvelope>(&answer.body).is_ok();
+    let is_stripes = answer.replayed || json_text::from_str::<ErrorEnvelope>(&answer.body).is_ok();
     match answer.status {
         200..=299 => match read_success(call, &answer.body) {
             Ok(Meaning::Is(result)) => Outcome::Definitive(reply(answer, result)),
@@ -83,19 +83,19 @@ pub(super) struct Named {
 /// The error is of a body that is nothing of Stripe's.
 pub(super) fn read_success(call: &ProviderCall, body: &str) -> Result<Meaning, serde_json::Error> {
     let read = match call.kind {
-        CallKind::Refund => serde_json::from_str(body).map(|refund| read_refund(call, refund)),
+        CallKind::Refund => json_text::from_str(body).map(|refund| read_refund(call, refund)),
         CallKind::CreateCustomer | CallKind::UpdateCustomer => {
-            serde_json::from_str(body).map(|customer| read_customer(call, customer))
+            json_text::from_str(body).map(|customer| read_customer(call, customer))
         }
-        _ => serde_json::from_str(body).map(|intent| read_intent(call, intent)),
+        _ => json_text::from_str(body).map(|intent| read_intent(call, intent)),
     };
     read.or_else(|_| {
-        Ok(disbelieved(&serde_json::from_str::<Named>(body)?.id, "the answer lacks what it should say"))
+        Ok(disbelieved(&json_text::from_str::<Named>(body)?.id, "the answer lacks what it should say"))
     })
 }
 
 fn classify_refusal(answer: &HttpAnswer) -> Outcome {
-    let Ok(ErrorEnvelope { error }) = serde_json::from_str::<ErrorEnvelope>(&answer.body) else {
+    let Ok(ErrorEnvelope { error }) = json_text::from_str::<ErrorEnvelope>(&answer.body) else {
         return unknown(answer, answer.replayed, "a refusal that cannot be read");
     };
     match error.kind.as_str() {

@@ -74,7 +74,7 @@ pub fn read(call: &ProviderCall, id: &str, answer: &HttpAnswer) -> Result<Provid
         404 => return Err(format!("Stripe has no {id} in this account")),
         status => return Err(format!("Stripe could not be asked for {id}: it answered {status}")),
     }
-    let named: Named = serde_json::from_str(&answer.body)
+    let named: Named = json_text::from_str(&answer.body)
         .map_err(|_| format!("Stripe’s answer about {id} cannot be read"))?;
     is_its(call, id, &named)?;
     match call.kind {

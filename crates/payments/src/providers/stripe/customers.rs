@@ -55,7 +55,7 @@ pub(super) fn email_of(request: &FrozenRequest) -> String {
 
 /// Whether a change was executed, from the customer as it is now.
 pub(super) fn read_changed(call: &ProviderCall, answer: &HttpAnswer) -> Option<LookUp> {
-    let customer: CustomerObject = serde_json::from_str(&answer.body).ok()?;
+    let customer: CustomerObject = json_text::from_str(&answer.body).ok()?;
     if customer.deleted {
         let (code, message) = ("resource_missing".to_owned(), "The customer was deleted.".to_owned());
         let result = ProviderResult::Rejected { payment: None, code, message, found: None };

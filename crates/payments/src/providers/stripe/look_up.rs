@@ -124,7 +124,7 @@ pub fn read_identity(call: &ProviderCall, answer: &HttpAnswer) -> Identity {
 
 /// Whether this payment was seen; without one, of which account the key is.
 pub(super) fn read_proof(known: Option<&str>, answer: &HttpAnswer) -> Identity {
-    let named = serde_json::from_str::<Named>(&answer.body).ok().and_then(|named| plain_id(&named.id));
+    let named = json_text::from_str::<Named>(&answer.body).ok().and_then(|named| plain_id(&named.id));
     match (answer.status, known, named) {
         (200, None, Some(id)) => Identity::Account(id),
         (200, Some(known), Some(id)) if known == id => Identity::SeesIt,
@@ -135,7 +135,7 @@ pub(super) fn read_proof(known: Option<&str>, answer: &HttpAnswer) -> Identity {
 }
 
 fn is_missing(answer: &HttpAnswer) -> bool {
-    let error = serde_json::from_str::<ErrorEnvelope>(&answer.body).ok().map(|envelope| envelope.error);
+    let error = json_text::from_str::<ErrorEnvelope>(&answer.body).ok().map(|envelope| envelope.error);
     error.and_then(|error| error.code).as_deref() == Some("resource_missing")
 }
 
@@ -199,8 +199,8 @@ fn seen(answer: &HttpAnswer, meaning: Meaning) -> LookUp {
 /// Whether what was left open is canceled: the answer shows the payment, also where it can't be canceled any more.
 fn read_closed(call: &ProviderCall, closing: &ProviderReply, answer: &HttpAnswer) -> LookUp {
     let intent = match answer.status {
-        200 => serde_json::from_str::<PaymentIntent>(&answer.body).ok(),
-        400..=499 => serde_json::from_str::<ErrorEnvelope>(&answer.body)
+        200 => json_text::from_str::<PaymentIntent>(&answer.body).ok(),
+        400..=499 => json_text::from_str::<ErrorEnvelope>(&answer.body)
             .ok()
             .and_then(|envelope| envelope.error.payment_intent.map(|intent| *intent)),
         _ => None,
@@ -227,7 +227,7 @@ fn read_list<T: DeserializeOwned>(
     is_ours: impl Fn(&T) -> bool,
     read: impl FnOnce(T) -> Meaning,
 ) -> LookUp {
-    let Ok(page) = serde_json::from_str::<List<T>>(&answer.body) else {
+    let Ok(page) = json_text::from_str::<List<T>>(&answer.body) else {
         return inconclusive(answer, false, "a list that cannot be read");
     };
     let last = page.data.last().map(|entry| id(entry).clone());
@@ -244,7 +244,7 @@ fn read_list<T: DeserializeOwned>(
 /// Whether a capture or a void was executed, from the payment as it is now. A payment is captured once, so one that was
 /// captured or canceled otherwise was not by this call, and never will be.
 pub(super) fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
-    let Ok(intent) = serde_json::from_str::<PaymentIntent>(&answer.body) else {
+    let Ok(intent) = json_text::from_str::<PaymentIntent>(&answer.body) else {
         return inconclusive(answer, false, "a payment that cannot be read");
     };
     let now = found(&intent);

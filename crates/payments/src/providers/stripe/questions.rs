@@ -41,18 +41,18 @@ pub fn read_truth(question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
     }
     let truth = match question {
         StatusQuery::Home { .. } => None,
-        StatusQuery::Payment { .. } => serde_json::from_str::<PaymentIntent>(&answer.body)
+        StatusQuery::Payment { .. } => json_text::from_str::<PaymentIntent>(&answer.body)
             .ok()
             .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)))),
         StatusQuery::Disputes { .. } => {
-            serde_json::from_str::<List<DisputeObject>>(&answer.body).ok().and_then(disputes)
+            json_text::from_str::<List<DisputeObject>>(&answer.body).ok().and_then(disputes)
         }
-        StatusQuery::Refund { .. } => serde_json::from_str::<RefundObject>(&answer.body)
+        StatusQuery::Refund { .. } => json_text::from_str::<RefundObject>(&answer.body)
             .ok()
             .and_then(|refund| refund_state(&refund))
             .map(StatusReply::Refund),
         StatusQuery::Refunds { .. } => {
-            serde_json::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
+            json_text::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
         }
     };
     truth.unwrap_or(StatusReply::NoAnswer)

@@ -138,7 +138,7 @@ struct Metadata {
 
 /// Reads a body whose signature is right. `None` if it is no event.
 pub fn read(body: &[u8]) -> Option<Read> {
-    let Body { id, kind, data, account, livemode } = serde_json::from_slice(body).ok()?;
+    let Body { id, kind, data, account, livemode } = json_text::from_slice(body).ok()?;
     let object = data.object;
     let metadata = object.metadata.unwrap_or_default();
     let provider_key = metadata.idempotency_key;
