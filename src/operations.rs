@@ -11,6 +11,7 @@ use messages::settlement::REPORT_MAX_BYTES;
 use payments::payment::own_keys::account_of;
 use payments::providers::adyen::report::is_adyens;
 use runtime::http_client::{OutboundRequest, download};
+use serde::de::DeserializeOwned;
 use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
@@ -31,14 +32,18 @@ pub(crate) async fn answer(mut request: Request, env: Env) -> Result<Response> {
         LAB_PATH => Response::from_json(&config.lab),
         SETTINGS_PATH => Response::from_json(&settings(&config)),
         CREDENTIAL_PATH => {
-            Response::from_json(&key_entry::change(&env, &config, &request.json().await?).await)
+            Response::from_json(&key_entry::change(&env, &config, &asked(&mut request).await?).await)
         }
         RESEAL_PATH => Response::from_json(&key_entry::reseal(&env, &config).await?),
-        READ_PATH => Response::from_json(&read(&env, &config, &request.json().await?).await),
-        REPORT_PATH => report(&env, &config, request.json().await?).await,
+        READ_PATH => Response::from_json(&read(&env, &config, &asked(&mut request).await?).await),
+        REPORT_PATH => report(&env, &config, asked(&mut request).await?).await,
         INBOX_PATH => Response::from_json(&work::work_due(&env).await?),
         _ => Response::error("", 404),
     }
+}
+
+async fn asked<T: DeserializeOwned>(request: &mut Request) -> Result<T> {
+    Ok(json_text::from_str(&request.text().await?)?)
 }
 
 fn settings(config: &Config) -> PaymentsSettings {

@@ -33,7 +33,6 @@ use runtime::now_ms;
 use runtime::queue;
 use runtime::random;
 use runtime::trace;
-use serde::Deserialize as _;
 use web::trace::{Kind, Span};
 
 /// The delay after a failure that could not be recorded, in seconds.
@@ -385,7 +384,7 @@ fn given_up() -> Failure {
 }
 
 fn snapshot_of(job: &Job) -> Result<Snapshot, Failure> {
-    Snapshot::deserialize(&job.payload).map_err(|_| Failure::Permanent("not a snapshot".to_owned()))
+    json_text::from_str(&job.payload.to_string()).map_err(|_| Failure::Permanent("not a snapshot".to_owned()))
 }
 
 fn is_done(job: &Job, outcome: &str) -> Disposition {

@@ -29,8 +29,8 @@ pub(super) async fn run(
     ledger: &Ledger<'_>,
     trace: Option<TraceContext>,
 ) -> Result<Done, Failure> {
-    let receipt =
-        Receipt::deserialize(&job.payload).map_err(|_| Failure::Permanent("not a receipt".to_owned()))?;
+    let receipt: Receipt = json_text::from_str(&job.payload.to_string())
+        .map_err(|_| Failure::Permanent("not a receipt".to_owned()))?;
     let Some(email) = &config.email else {
         return match ledger.begin(None).await? {
             Some(_) => Ok(Done::Recorded("not sent: RESEND_API_KEY is not set".to_owned())),

@@ -49,13 +49,13 @@ impl DurableObject for MetricsObject {
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         match request.method() {
             Method::Post => {
-                let rows: Vec<Row> = request.json().await?;
+                let rows: Vec<Row> = json_text::from_str(&request.text().await?)?;
                 self.sql.exec(TABLE, None)?;
                 self.add(&rows)?;
                 Response::ok("")
             }
             Method::Put => {
-                let fold: Fold = request.json().await?;
+                let fold: Fold = json_text::from_str(&request.text().await?)?;
                 self.sql.exec(TABLE, None)?;
                 // Nothing is awaited between the look and the write, so no other reader comes between them.
                 let stored = self.rows(FOLDED, vec![READ_TO.into(), SAMPLE_INTERVAL.into()])?;

@@ -33,6 +33,9 @@ extern "C" {
     #[wasm_bindgen(method, catch)]
     fn exec(this: &RawSql, sql: &str) -> Result<Cursor, JsValue>;
 
+    #[wasm_bindgen(method, catch, variadic, js_name = exec)]
+    fn exec_with(this: &RawSql, sql: &str, bindings: &js_sys::Array) -> Result<Cursor, JsValue>;
+
     type Cursor;
 
     #[wasm_bindgen(method, catch, js_name = toArray)]
@@ -51,6 +54,15 @@ extern "C" {
 
     #[wasm_bindgen(catch, js_namespace = crypto, js_name = randomUUID)]
     fn make_uuid() -> Result<String, JsValue>;
+}
+
+// JSON has no bytes: a blob is an array of numbers.
+#[wasm_bindgen(
+    inline_js = "export const rows_as_json = (rows) => JSON.stringify(rows, (_, value) => (value instanceof ArrayBuffer ? [...new Uint8Array(value)] : value));"
+)]
+extern "C" {
+    #[wasm_bindgen(catch)]
+    fn rows_as_json(rows: &js_sys::Array) -> Result<String, JsValue>;
 }
 
 /// A UUID of version 4: the name of a new incarnation, or the id of a request.
@@ -98,9 +110,13 @@ pub fn object_id(state: &State) -> Result<ObjectId, Bug> {
 
 impl Storage for Runtime {
     fn query<T: DeserializeOwned>(&self, sql: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug> {
-        let cursor = self.sql.exec(sql, bound(bindings)).map_err(|error| Bug(format!("{sql}: {error}")))?;
+        let bindings = bound(bindings).into_iter().map(JsValue::from).collect();
+        let cursor = self.raw_sql.exec_with(sql, &bindings);
+        let cursor = cursor.map_err(|error| Bug(format!("{sql}: {error:?}")))?;
+        let text = cursor.to_array().and_then(|rows| rows_as_json(&rows));
         // The text of the error may quote a value.
-        cursor.to_array().map_err(|_| Bug(format!("{sql}: rows that cannot be read")))
+        let rows = text.ok().and_then(|text| json_text::from_str(&text).ok());
+        rows.ok_or_else(|| Bug(format!("{sql}: rows that cannot be read")))
     }
 
     /// With a tenth of the calls into JavaScript that `query` makes.

@@ -33,7 +33,7 @@ impl PaymentIntent {
     /// The charge, where it is not only named.
     pub(super) fn charge(&self) -> ChargeObject {
         let charge = self.latest_charge.as_ref().filter(|charge| charge.is_object());
-        charge.and_then(|charge| ChargeObject::deserialize(charge).ok()).unwrap_or_default()
+        charge.and_then(|charge| json_text::from_str(&charge.to_string()).ok()).unwrap_or_default()
     }
 
     pub(super) fn capture_before_ms(&self) -> Option<u64> {
