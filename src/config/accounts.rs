@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use messages::account::{Account, AdyenWallet, Shop, is_token_hash};
@@ -17,7 +16,7 @@ pub(super) const DEMO_USER: &str = "user@example.com";
 
 /// What stands for a token, wherever it is kept.
 pub(crate) fn token_hash(token: &str) -> String {
-    HEXLOWER.encode(&Sha256::digest(token.as_bytes()))
+    base16ct::lower::encode_string(&Sha256::digest(token.as_bytes()))
 }
 
 /// Those of `API_ACCOUNTS`, and the demo's own. The error is one sentence that says what to set.

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding as _};
 
 pub(crate) use accounts::token_hash;
 use accounts::{ANONYMOUS, DEMO_USER};
@@ -442,7 +442,7 @@ fn words(setting: Option<String>) -> Vec<String> {
 }
 
 fn adyen_hmac_keys(setting: Option<String>) -> Result<Vec<Vec<u8>>, String> {
-    let decode = |hex: String| data_encoding::HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).map_err(drop);
+    let decode = |hex: String| base16ct::mixed::decode_vec(hex).map_err(drop);
     words(setting).into_iter().map(decode).collect::<Result<_, _>>().map_err(|()| {
         "ADYEN_HMAC_KEY must be hexadecimal digits, as Adyen's Customer Area shows them.".to_owned()
     })
@@ -487,7 +487,7 @@ fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, 
 pub(crate) fn is_basic_auth(authorization: &str, expected: &str) -> bool {
     let credentials = authorization.trim().split_once(' ').unwrap_or_default();
     let is_basic = credentials.0.eq_ignore_ascii_case("basic");
-    is_basic && is_same_secret(credentials.1.trim(), &BASE64.encode(expected.as_bytes()))
+    is_basic && is_same_secret(credentials.1.trim(), &Base64::encode_string(expected.as_bytes()))
 }
 
 /// Whether a key of Stripe's moves real money.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use data_encoding::{BASE64, HEXLOWER};
+use base64ct::{Base64, Encoding as _};
 use messages::credentials::CredentialKind;
 use once::id::digest;
 use runtime::aes_gcm;
@@ -46,9 +46,9 @@ impl CredentialsKeys {
         };
         let mut keys = Vec::new();
         for word in setting.unwrap_or_default().split_whitespace() {
-            let bytes = BASE64.decode(word.as_bytes()).map_err(|_| wrong())?;
+            let bytes = Base64::decode_vec(word).map_err(|_| wrong())?;
             let bytes: [u8; 32] = bytes.try_into().map_err(|_| wrong())?;
-            let mut name = HEXLOWER.encode(&digest(&[b"credentials key", &bytes]));
+            let mut name = base16ct::lower::encode_string(&digest(&[b"credentials key", &bytes]));
             name.truncate(8);
             keys.push(Key { name, bytes });
         }
@@ -81,12 +81,12 @@ impl CredentialsKeys {
         let no_key = || worker::Error::RustError("CREDENTIALS_KEY is not set".to_owned());
         let key = self.0.first().ok_or_else(no_key)?;
         let sealed = aes_gcm::seal(&key.bytes, value.as_bytes(), &place(account, kind)).await?;
-        Ok(Sealed { text: BASE64.encode(&sealed), with: key.name.clone() })
+        Ok(Sealed { text: Base64::encode_string(&sealed), with: key.name.clone() })
     }
 
     /// Opens it, if it was sealed for this account and kind with one of the keys.
     pub(crate) async fn open(&self, account: &str, kind: CredentialKind, sealed: &str) -> Option<String> {
-        let bytes = BASE64.decode(sealed.as_bytes()).ok()?;
+        let bytes = Base64::decode_vec(sealed).ok()?;
         for key in self.0.iter() {
             if let Some(value) = aes_gcm::open(&key.bytes, &bytes, &place(account, kind)).await {
                 return String::from_utf8(value).ok();
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn one_key_or_two_are_read_and_never_shown() {
-        let (one, other) = (BASE64.encode(&[1; 32]), BASE64.encode(&[2; 32]));
+        let (one, other) = (Base64::encode_string(&[1; 32]), Base64::encode_string(&[2; 32]));
         assert!(CredentialsKeys::read(None).unwrap().is_empty());
         let keys = read(&format!("{one}\n{other}")).unwrap();
         let (new, old) = keys.replaced().unwrap();
@@ -120,7 +120,7 @@ mod tests {
         let turned = read(&format!("{other} {one}")).unwrap();
         assert_eq!(turned.replaced(), Some((old, new)), "the first seals");
         assert_eq!(format!("{keys:?}"), "CredentialsKeys(2)");
-        for wrong in [&one[..40], "a key", &BASE64.encode(&[1; 31]), &format!("{one} {one} {one}")] {
+        for wrong in [&one[..40], "a key", &Base64::encode_string(&[1; 31]), &format!("{one} {one} {one}")] {
             assert!(read(wrong).unwrap_err().contains("openssl"), "{wrong}");
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! A key is good for one payment and one way on: after a later try that leads somewhere else, it leads nowhere.
 
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 
 use once::id::{ObjectId, digest};
 use payments::payment::id::PaymentId;
@@ -50,13 +50,13 @@ impl ReturnKey {
         let mut bytes = Vec::with_capacity(KEY_LEN);
         bytes.extend(self.leads_to);
         bytes.extend(signing_keys.sign(Purpose::ReturnAddress, &[&bytes, payment.object().as_bytes()]));
-        BASE64URL_NOPAD.encode(&bytes)
+        Base64UrlUnpadded::encode_string(&bytes)
     }
 
     /// Opens a key: signature (in constant time) and payment. Whether the payment still leads there is for the caller to
     /// compare, with [`leading_to`](Self::leading_to).
     pub fn open(text: &str, payment: PaymentId, signing_keys: &SigningKeys) -> Result<Self, TokenError> {
-        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| TokenError::Malformed)?;
+        let bytes = Base64UrlUnpadded::decode_vec(text).map_err(|_| TokenError::Malformed)?;
         let (signed, signature) = bytes.split_at_checked(LEADS_LEN).ok_or(TokenError::Malformed)?;
         // It starts nothing: a key whose time is over is good enough.
         signing_keys

@@ -1,7 +1,5 @@
 //! What is different at Adyen: a key is of a merchant account, which is named in the account's settings, and of an endpoint.
 
-use data_encoding::HEXLOWER_PERMISSIVE;
-
 use super::known::OwnKeys;
 use crate::config::{Config, is_basic_auth};
 use messages::credentials::{CredentialKind, Mode};
@@ -54,7 +52,7 @@ impl OwnKeys {
     /// With which Adyen signs what it tells of this account. Those that cannot be opened are left out.
     pub(crate) async fn hmac_keys(&self) -> Vec<Vec<u8>> {
         let keys = self.opened(CredentialKind::AdyenHmacKey).await;
-        keys.iter().filter_map(|key| HEXLOWER_PERMISSIVE.decode(key.as_bytes()).ok()).collect()
+        keys.iter().filter_map(|key| base16ct::mixed::decode_vec(key).ok()).collect()
     }
 
     /// Whether an `Authorization` header is that of its webhook; none is where none is set.

@@ -1,4 +1,4 @@
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use paid_once::edge::checkout::Order;
 use paid_once::edge::checkout::cart::Line;
 use serde_json::json;
@@ -57,8 +57,7 @@ fn a_picture_sells_nothing_and_a_link_without_one_is_as_before() {
     assert_eq!(plain.content(), pictured.content());
     let payload = |order: &Order| {
         let link = order.seal(&keys(&["k"])).unwrap();
-        String::from_utf8(BASE64URL_NOPAD.decode(link.split_once('.').unwrap().0.as_bytes()).unwrap())
-            .unwrap()
+        String::from_utf8(Base64UrlUnpadded::decode_vec(link.split_once('.').unwrap().0).unwrap()).unwrap()
     };
     assert!(payload(&plain).contains(r#"["Mug",1450,1]"#), "a release before this one reads it");
     assert!(payload(&pictured).contains(r#"["Mug",1450,1,"https://cdn.shop.example/mug.png"]"#));

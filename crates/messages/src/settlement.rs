@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -88,7 +87,7 @@ pub fn name(given: &str) -> String {
 
 /// As the log of operators names the import of these bytes.
 pub fn action(bytes: &[u8]) -> String {
-    let hash: String = HEXLOWER.encode(&Sha256::digest(bytes)).chars().take(16).collect();
+    let hash: String = base16ct::lower::encode_string(&Sha256::digest(bytes)).chars().take(16).collect();
     format!("import report {hash}")
 }
 

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -172,6 +171,6 @@ impl Fingerprint {
     /// ```
     pub fn of(method: &str, path: &str, parameters: &Canonical) -> Self {
         let hash = digest(&[b"v1", method.as_bytes(), path.as_bytes(), parameters.0.as_bytes()]);
-        Self(format!("v1:{}", HEXLOWER.encode(&hash)))
+        Self(format!("v1:{}", base16ct::lower::encode_string(&hash)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -30,7 +30,7 @@ impl ObjectId {
 
     /// From 64 hexadecimal digits; `None` for anything else.
     pub fn from_hex(hex: &str) -> Option<Self> {
-        let bytes = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok()?;
+        let bytes = base16ct::mixed::decode_vec(hex).ok()?;
         Some(Self(bytes.try_into().ok()?))
     }
 
@@ -41,18 +41,18 @@ impl ObjectId {
 
     /// As 64 lower-case hexadecimal digits.
     pub fn to_hex(self) -> String {
-        HEXLOWER.encode(&self.0)
+        base16ct::lower::encode_string(&self.0)
     }
 
     /// From 43 characters of base64url; `None` for anything else.
     pub fn from_base64url(text: &str) -> Option<Self> {
-        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        let bytes = Base64UrlUnpadded::decode_vec(text).ok()?;
         Some(Self(bytes.try_into().ok()?))
     }
 
     /// As 43 characters of base64url, as public ids have it.
     pub fn to_base64url(self) -> String {
-        BASE64URL_NOPAD.encode(&self.0)
+        Base64UrlUnpadded::encode_string(&self.0)
     }
 
     /// The 32 bytes.
@@ -94,7 +94,7 @@ impl Owner {
     /// The owner that a session cookie stands for.
     pub fn session(cookie: &str) -> Self {
         let hash = digest(&[b"session", cookie.as_bytes()]);
-        Self::Session(HEXLOWER.encode(hash.get(..16).unwrap_or_default()))
+        Self::Session(base16ct::lower::encode_string(hash.get(..16).unwrap_or_default()))
     }
 
     /// As it is stored: `account:…` or `session:…`.

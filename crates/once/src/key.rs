@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -135,7 +134,11 @@ impl IdempotencyKey {
 
     /// What is stored and logged in the key's place; scoped by owner, so that equal keys of two accounts differ.
     pub fn hash(&self, owner: &Owner) -> KeyHash {
-        KeyHash(HEXLOWER.encode(&digest(&[b"key", owner.to_text().as_bytes(), self.0.as_bytes()])))
+        KeyHash(base16ct::lower::encode_string(&digest(&[
+            b"key",
+            owner.to_text().as_bytes(),
+            self.0.as_bytes(),
+        ])))
     }
 }
 

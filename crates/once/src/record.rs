@@ -124,16 +124,16 @@ mod legible {
 }
 
 mod base64_bytes {
-    use data_encoding::BASE64;
+    use base64ct::{Base64, Encoding as _};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64.encode(bytes))
+        serializer.serialize_str(&Base64::encode_string(bytes))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        BASE64.decode(text.as_bytes()).map_err(D::Error::custom)
+        Base64::decode_vec(&text).map_err(D::Error::custom)
     }
 }
 

@@ -1,7 +1,7 @@
 //! As much of Structured Fields ([RFC 8941](https://www.rfc-editor.org/rfc/rfc8941)) as an idempotency key needs: an Item whose
 //! value is a String.
 
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding as _};
 
 /// Reads an Item whose value is a String, with its parameters (section 4.2.3). Gives the String, unescaped and of whatever
 /// characters, and what follows; `None` if there is no such Item. What the parameters say is checked, and dropped.
@@ -66,7 +66,7 @@ fn number(text: &str) -> Option<&str> {
 /// Section 4.2.7.
 fn byte_sequence(text: &str) -> Option<&str> {
     let (base64, rest) = text.strip_prefix(':')?.split_once(':')?;
-    BASE64.decode(base64.as_bytes()).ok().map(|_| rest)
+    Base64::decode_vec(base64).ok().map(|_| rest)
 }
 
 /// Section 4.2.6: what HTTP calls a token, and `:` and `/`.

@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use data_encoding::HEXLOWER;
-
 /// A trace, a span in it, and whether the trace is recorded. Both ids are random, and never all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
@@ -55,12 +53,12 @@ impl TraceContext {
 
     /// The trace's id, as it is written.
     pub fn trace_id_hex(&self) -> String {
-        HEXLOWER.encode(&self.trace_id)
+        base16ct::lower::encode_string(&self.trace_id)
     }
 
     /// The span's id, as it is written.
     pub fn span_id_hex(&self) -> String {
-        HEXLOWER.encode(&self.span_id)
+        base16ct::lower::encode_string(&self.span_id)
     }
 
     /// The span's id.
@@ -75,7 +73,7 @@ impl TraceContext {
 }
 
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
+    base16ct::lower::decode_vec(text).ok()?.try_into().ok()
 }
 
 /// A `traceparent`.

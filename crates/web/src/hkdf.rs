@@ -30,14 +30,13 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; HASH_LEN] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use data_encoding::HEXLOWER;
 
     fn check(secret: &[u8], salt: &[u8], info: &[u8], prk: &str, okm: &str) {
         let key = extract(salt, secret);
-        assert_eq!(HEXLOWER.encode(&key), prk);
+        assert_eq!(base16ct::lower::encode_string(&key), prk);
         let mut out = vec![0; okm.len() / 2];
         expand(&key, info, &mut out);
-        assert_eq!(HEXLOWER.encode(&out), okm);
+        assert_eq!(base16ct::lower::encode_string(&out), okm);
     }
 
     /// Appendix A, test cases 1 to 3.

@@ -7,7 +7,7 @@
 //! It is 104 characters long and so a valid `Idempotency-Key`. Random by nature: the object id is a fresh unique id.
 //! Unforgeable without the signing key, and useless in another session.
 
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use uuid::Uuid;
 
 use crate::signing::{Purpose, SIGNATURE_LEN, SigningKeys};
@@ -50,7 +50,7 @@ impl FormToken {
         bytes.extend(self.expires_at_ms.to_be_bytes());
         bytes.extend(self.object.as_bytes());
         bytes.extend(signing_keys.sign(purpose, &[&bytes, owner.to_text().as_bytes()]));
-        BASE64URL_NOPAD.encode(&bytes)
+        Base64UrlUnpadded::encode_string(&bytes)
     }
 
     /// Opens a token: version, signature (in constant time), session, purpose. Whether it has expired is for the
@@ -61,7 +61,7 @@ impl FormToken {
         owner: &Owner,
         signing_keys: &SigningKeys,
     ) -> Result<Self, TokenError> {
-        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| TokenError::Malformed)?;
+        let bytes = Base64UrlUnpadded::decode_vec(text).map_err(|_| TokenError::Malformed)?;
         let (signed, signature) = bytes.split_at_checked(SIGNED_LEN).ok_or(TokenError::Malformed)?;
         let genuine = signing_keys
             .verify(purpose, &[signed, owner.to_text().as_bytes()], signature)

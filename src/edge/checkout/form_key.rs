@@ -7,7 +7,7 @@
 //! 82 characters, a valid `Idempotency-Key`. A second form of the same order has another key: both meet in the order's
 //! object, which is paid once.
 
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use uuid::Uuid;
 
 use super::order_token::link_hash;
@@ -47,12 +47,12 @@ impl FormKey {
         bytes.extend(
             signing_keys.sign(Purpose::OrderForm, &[&bytes, place.object.as_bytes(), &link_hash(place.link)]),
         );
-        BASE64URL_NOPAD.encode(&bytes)
+        Base64UrlUnpadded::encode_string(&bytes)
     }
 
     /// Opens a key: version, signature (in constant time), order, link. Whether it has expired is for the caller to say.
     pub fn open(text: &str, place: Place<'_>, signing_keys: &SigningKeys) -> Result<Self, TokenError> {
-        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| TokenError::Malformed)?;
+        let bytes = Base64UrlUnpadded::decode_vec(text).map_err(|_| TokenError::Malformed)?;
         let (signed, signature) = bytes.split_at_checked(SIGNED_LEN).ok_or(TokenError::Malformed)?;
         let genuine = signing_keys
             .verify(Purpose::OrderForm, &[signed, place.object.as_bytes(), &link_hash(place.link)], signature)

@@ -8,7 +8,7 @@
 //! A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
 //! order and see its receipt; logs name the route alone.
 
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use serde::{Deserialize, Serialize};
 
 use super::Order;
@@ -69,9 +69,9 @@ impl Order {
             self.revision,
             self.locale,
         );
-        let payload = BASE64URL_NOPAD.encode(&serde_json::to_vec(&wire).ok()?);
+        let payload = Base64UrlUnpadded::encode_string(&serde_json::to_vec(&wire).ok()?);
         let signature = signing_keys.sign(Purpose::OrderLink, &[payload.as_bytes()]);
-        let link = format!("{payload}.{}", BASE64URL_NOPAD.encode(&signature));
+        let link = format!("{payload}.{}", Base64UrlUnpadded::encode_string(&signature));
         (link.len() <= LINK_MAX_LEN).then_some(link)
     }
 
@@ -82,11 +82,11 @@ impl Order {
             return Err(TokenError::Malformed);
         }
         let (payload, signature) = link.split_once('.').ok_or(TokenError::Malformed)?;
-        let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).map_err(|_| TokenError::Malformed)?;
+        let signature = Base64UrlUnpadded::decode_vec(signature).map_err(|_| TokenError::Malformed)?;
         let genuine = signing_keys
             .verify(Purpose::OrderLink, &[payload.as_bytes()], &signature)
             .ok_or(TokenError::Forged)?;
-        let json = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| TokenError::Malformed)?;
+        let json = Base64UrlUnpadded::decode_vec(payload).map_err(|_| TokenError::Malformed)?;
         let wire: Wire = json_text::from_slice(&json).map_err(|_| TokenError::Malformed)?;
         let Wire(
             VERSION | WITHOUT_REVISION,
@@ -119,7 +119,7 @@ impl Order {
         let lines = self.cart.lines().iter().map(|line| (&line.name, line.unit_minor, line.quantity));
         let sold = (self.cart.currency(), lines.collect::<Vec<_>>(), &self.return_url);
         let sold = serde_json::to_vec(&sold).unwrap_or_default();
-        BASE64URL_NOPAD.encode(&digest(&[b"order content", &sold]))
+        Base64UrlUnpadded::encode_string(&digest(&[b"order content", &sold]))
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! The address is part of the object's name and of nothing that is kept: whoever asks for a customer brings it along.
 
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -125,11 +124,11 @@ impl Customer {
 pub fn customer_object_name(owner: &Owner, merchant_account: Option<&str>, email: &str) -> String {
     let (owner, account) = (owner.to_text(), merchant_account.unwrap_or_default());
     let hash = digest(&[b"customer", owner.as_bytes(), account.as_bytes(), email.as_bytes()]);
-    format!("customer:{}", HEXLOWER.encode(&hash))
+    format!("customer:{}", base16ct::lower::encode_string(&hash))
 }
 
 /// The id of a customer at Stripe that must begin so. Another one for each time that it is made.
 pub(crate) fn id_with(prefix: &str, customer: CustomerId, number: u32) -> String {
     let hash = digest(&[b"customer id", customer.object().as_bytes(), &number.to_be_bytes()]);
-    format!("{prefix}{}", HEXLOWER.encode(hash.get(..12).unwrap_or_default()))
+    format!("{prefix}{}", base16ct::lower::encode_string(hash.get(..12).unwrap_or_default()))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use serde::{Deserialize, Serialize};
 
 use once::id::{ObjectId, digest};
@@ -37,7 +37,7 @@ impl RefundId {
     /// The refund that this key of this object makes.
     pub fn of(object: ObjectId, key_hash: &str) -> Self {
         let hash = digest(&[b"refund", object.as_bytes(), key_hash.as_bytes()]);
-        Self(format!("re_{}", BASE64URL_NOPAD.encode(hash.get(..12).unwrap_or_default())))
+        Self(format!("re_{}", Base64UrlUnpadded::encode_string(hash.get(..12).unwrap_or_default())))
     }
 }
 
@@ -84,7 +84,7 @@ pub fn id_prefix(reference: &str) -> Option<String> {
         Some((bits << 5) | u64::try_from(index).ok()?)
     })?;
     let bytes = bits.to_be_bytes();
-    let id = format!("pay_{}", BASE64URL_NOPAD.encode(bytes.get(3..)?));
+    let id = format!("pay_{}", Base64UrlUnpadded::encode_string(bytes.get(3..)?));
     id.get(..ID_PREFIX_LEN).map(str::to_owned)
 }
 

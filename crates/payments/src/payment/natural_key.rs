@@ -1,7 +1,5 @@
 //! The keys that an operation makes of itself, where its client sends none.
 
-use data_encoding::HEXLOWER;
-
 use once::id::{Owner, digest};
 use once::key::KeyHash;
 
@@ -48,12 +46,16 @@ impl NaturalKey {
 
     /// What is stored in its place. No key that a client can send has the same.
     pub fn hash(&self, owner: &Owner) -> KeyHash {
-        KeyHash(HEXLOWER.encode(&digest(&[b"natural key", owner.to_text().as_bytes(), self.0.as_bytes()])))
+        KeyHash(base16ct::lower::encode_string(&digest(&[
+            b"natural key",
+            owner.to_text().as_bytes(),
+            self.0.as_bytes(),
+        ])))
     }
 }
 
 /// The name of the Durable Object in which all tries to pay an order meet.
 pub fn order_object_name(owner: &Owner, order_id: &str) -> String {
     let hash = digest(&[b"order", owner.to_text().as_bytes(), order_id.as_bytes()]);
-    format!("order:{}", HEXLOWER.encode(&hash))
+    format!("order:{}", base16ct::lower::encode_string(&hash))
 }

@@ -22,7 +22,7 @@ pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &C
     let request = GiveBackRequest { attempt, refund };
     let name = format!("give_back_{attempt}{}", if refund { "_refund" } else { "" });
     let hash =
-        data_encoding::HEXLOWER.encode(&digest(&[b"give back", state.object.as_bytes(), name.as_bytes()]));
+        base16ct::lower::encode_string(&digest(&[b"give back", state.object.as_bytes(), name.as_bytes()]));
     if state.keys.iter().any(|key| key.key_hash.0 == hash) {
         return Ok(());
     }

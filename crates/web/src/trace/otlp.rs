@@ -1,6 +1,5 @@
 //! Spans as [OTLP/HTTP](https://opentelemetry.io/docs/specs/otlp/#otlphttp) takes them, in JSON.
 
-use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 
 use super::settings::Collector;
@@ -42,7 +41,8 @@ fn span(span: &Span) -> Value {
     });
     let links: Vec<Value> = span.links.iter().map(link).collect();
     if let Some(fields) = value.as_object_mut() {
-        let parent = span.parent.map(|parent| ("parentSpanId", HEXLOWER.encode(&parent).into()));
+        let parent =
+            span.parent.map(|parent| ("parentSpanId", base16ct::lower::encode_string(&parent).into()));
         let state = span.state.as_ref().map(|state| ("traceState", state.as_str().into()));
         let links = (!links.is_empty()).then(|| ("links", links.into()));
         let more = [parent, state, links].into_iter().flatten();

@@ -3,7 +3,7 @@
 use super::amount::AmountBody;
 use crate::payment::{Payment, Refund, RefundReason, own_keys};
 use crate::providers::codec::{Authorization, UnsupportedMoney};
-use data_encoding::BASE64URL_NOPAD;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use once::call::FrozenRequest;
 use once::id::digest;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub fn payment_methods(merchant_account: &str) -> FrozenRequest {
 /// that it fits into the `reference` too.
 pub fn provider_key(text: &str) -> String {
     let hash = digest(&[b"adyen", text.as_bytes()]);
-    format!("po_{}", BASE64URL_NOPAD.encode(hash.get(..18).unwrap_or_default()))
+    format!("po_{}", Base64UrlUnpadded::encode_string(hash.get(..18).unwrap_or_default()))
 }
 
 /// The order of the members is the order of the bytes: a frozen request is the same at every try.

@@ -1,6 +1,6 @@
 //! Adyen's notifications. <https://docs.adyen.com/development-resources/webhooks>
 
-use data_encoding::BASE64;
+use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -98,7 +98,7 @@ impl Item {
     /// `pspReference:originalReference:merchantAccountCode:merchantReference:value:currency:eventCode:success`.
     pub fn is_signed(&self, keys: &[Vec<u8>]) -> bool {
         let signature = self.additional_data.as_ref().map_or("", |data| &data.signature);
-        let Ok(signature) = BASE64.decode(signature.as_bytes()) else {
+        let Ok(signature) = Base64::decode_vec(signature) else {
             return false;
         };
         let value = self.amount.as_ref().and_then(|amount| amount.value);

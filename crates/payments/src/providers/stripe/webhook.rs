@@ -1,6 +1,5 @@
 //! Stripe's events. <https://docs.stripe.com/webhooks>
 
-use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
@@ -44,7 +43,7 @@ impl<'a> Signature<'a> {
         for part in header.split(',') {
             match part.trim().split_once('=') {
                 Some(("t", text)) => signed_at = signed_at.or(Some(text)),
-                Some(("v1", hex)) => signatures.extend(HEXLOWER.decode(hex.as_bytes()).ok()),
+                Some(("v1", hex)) => signatures.extend(base16ct::lower::decode_vec(hex).ok()),
                 _ => {}
             }
         }
