@@ -6,6 +6,7 @@ use std::rc::Rc;
 use sha2::{Digest, Sha256};
 
 use messages::account::{Account, AdyenWallet, Shop, is_token_hash};
+use once::sorted;
 
 /// Whose the lab's requests without credentials are.
 pub(super) const ANONYMOUS: &str = "anonymous";
@@ -59,8 +60,7 @@ pub(super) fn read(
             return Err(format!("API_ACCOUNTS: {id} has the same token as another account."));
         }
     }
-    let mut accounts: BTreeMap<_, _> =
-        accounts.into_iter().map(|(id, account)| (id, Rc::new(account))).collect();
+    let mut accounts = sorted::map(accounts.into_iter().map(|(id, account)| (id, Rc::new(account))));
     // The users of the article, whose token is their address: the second one's card is declined. And the demo's own site.
     let article = [
         (DEMO_USER, "pm_card_visa", "adyen_card_visa"),

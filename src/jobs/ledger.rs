@@ -2,7 +2,6 @@
 //! its payment: most jobs are.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde::Deserialize;
@@ -13,6 +12,7 @@ use crate::readmodel::home::home_of as home_of_object;
 use crate::readmodel::together::Together;
 use messages::job::{Job, OF_OBJECT};
 use once::id::ObjectId;
+use once::sorted;
 use payments::engine::{ObjectState, StagedJob};
 use payments::payment::id::PaymentId;
 use runtime::db::{self, Db, Statement};
@@ -109,7 +109,7 @@ impl KnownJobs {
             homes.push((job.job_id.clone(), home_of(env, jobs, job).await?));
         }
         let each = homes.iter().flat_map(|(_, home)| home.each());
-        let places: BTreeMap<_, &Db> = each.map(|db| ((db.name().is_none(), db.name()), db)).collect();
+        let places = sorted::map(each.map(|db| ((db.name().is_none(), db.name()), db)));
         let asked = jobs.iter().map(|job| Asked { job_id: job.job_id.clone(), payment: payment_of(job) });
         let asked: Vec<Asked> = asked.collect();
         let mut rows = Vec::new();

@@ -7,6 +7,7 @@ use crate::accounts::read;
 use crate::config::{Config, Sealed};
 use messages::account::{ACCOUNT_OF_ID, AccountRow};
 use messages::credentials::{CredentialKind, Mode};
+use once::sorted;
 use payments::providers::Provider;
 use runtime::db::{Db, Statement, Value};
 
@@ -113,7 +114,7 @@ pub(crate) async fn put(
             mode = excluded.mode, stripe_account = excluded.stripe_account, merchant_account = excluded.merchant_account,
             changed_at_ms = excluded.changed_at_ms";
     let mut seen: Vec<String> = seen.iter().map(|row| format!("{}:{}", row.kind, row.sealed)).collect();
-    seen.sort();
+    sorted::by_key(&mut seen, String::clone);
     let new = serde_json::to_string(new)?;
     let put = Statement::new(sql, vec![account.into(), new.into(), now_ms.into(), seen.join(" ").into()]);
     with_periods(env, put, account, now_ms).await

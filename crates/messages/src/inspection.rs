@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::snapshot::{AuditRow, Snapshot, snapshot};
 use once::object_state::TimelineEntry;
+use once::sorted;
 use payments::engine::{CallState, ObjectState, ProviderCall, Settlement};
 use payments::flows::void::is_voidable;
 use payments::payment::card::Card;
@@ -152,7 +153,7 @@ impl Inspection {
             under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
             next_check_at_ms: payment.and_then(polling::due_at_ms),
             timeline,
-            replays: state.keys.iter().map(|key| (key.key_id, key.replays)).collect(),
+            replays: sorted::map(state.keys.iter().map(|key| (key.key_id, key.replays))),
             tries: state.resource.tries.clone(),
             links: state.resource.links.clone(),
             link_revision: payment.and_then(|payment| payment.link_revision),

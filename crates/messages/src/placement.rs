@@ -12,6 +12,7 @@ use chrono::{DateTime, Months, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use once::id::digest;
+use once::sorted;
 use payments::timestamp;
 
 /// What is in one shard is of one of these (UTC).
@@ -262,7 +263,7 @@ impl Layout {
 
     /// The slots in which an owner's payments may be.
     pub fn slots_of(&self, owner: &str) -> BTreeSet<u32> {
-        (0..self.spread_of(owner)).map(|offset| self.nth_slot(owner, offset)).collect()
+        sorted::set((0..self.spread_of(owner)).map(|offset| self.nth_slot(owner, offset)))
     }
 
     /// The same, as the directory has them.

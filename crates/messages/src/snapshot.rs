@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
+use once::sorted;
 use payments::engine::{CallState, KeyRecord, Lifecycle, ObjectState, ProviderCall, Settlement};
 use payments::payment::own_keys::Merchant;
 use payments::payment::result::CallKind;
@@ -165,7 +166,7 @@ fn newest<T>(
     is_open: impl Fn(&T) -> bool,
 ) -> impl Iterator<Item = &T> {
     let mut sorted: Vec<&T> = all.iter().rev().collect();
-    sorted.sort_by_key(|one| Reverse(changed(one)));
+    sorted::by_key(&mut sorted, |one| Reverse(changed(one)));
     let told = move |(age, one): &(usize, &T)| *age < NEWEST || is_open(one);
     sorted.into_iter().enumerate().filter(told).map(|(_, one)| one)
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::id::digest;
+use super::sorted;
 
 /// A request's parameters as they came, by how they were written.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +61,8 @@ impl Parameters {
     /// The names of all fields, sorted.
     pub fn names(&self) -> BTreeSet<&str> {
         match self {
-            Self::Json(members) => members.keys().map(String::as_str).collect(),
-            Self::Form(pairs) => pairs.iter().map(|(name, _)| name.as_str()).collect(),
+            Self::Json(members) => sorted::set(members.keys().map(String::as_str)),
+            Self::Form(pairs) => sorted::set(pairs.iter().map(|(name, _)| name.as_str())),
         }
     }
 
@@ -70,9 +71,9 @@ impl Parameters {
         let value = match self {
             Self::Json(members) => Value::Object(members.clone()),
             Self::Form(pairs) => {
-                let mut sorted = pairs.clone();
-                sorted.sort();
-                serde_json::json!(sorted)
+                let mut pairs: Vec<_> = pairs.iter().collect();
+                sorted::by_key(&mut pairs, |pair| *pair);
+                serde_json::json!(pairs)
             }
         };
         // A serde_json value always has a canonical form: it holds no NaN and no non-string member name.
@@ -119,8 +120,8 @@ impl Canonical {
     /// The names of the fields in which two requests differ, sorted. Never their values.
     pub fn differing_fields(&self, other: &Self) -> Vec<String> {
         let (ours, theirs) = (self.by_field(), other.by_field());
-        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-        names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)).cloned().collect()
+        let names = sorted::set(ours.keys().chain(theirs.keys()).map(String::as_str));
+        names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)).map(str::to_owned).collect()
     }
 
     fn by_field(&self) -> BTreeMap<String, Vec<String>> {

@@ -32,6 +32,7 @@ pub mod replays;
 pub mod request;
 mod resource_id;
 pub mod run;
+pub mod sorted;
 pub mod state;
 pub mod step;
 pub mod structured;

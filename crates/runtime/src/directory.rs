@@ -14,6 +14,7 @@ use crate::now_ms;
 use crate::settings;
 use crate::shard::BINDING;
 use messages::placement::{self, Layout, Period, ShardName};
+use once::sorted;
 
 /// Later than all payments, in ms since the epoch: the end of the year 9998.
 const LATEST_MS: u64 = 253_370_764_800_000;
@@ -52,7 +53,7 @@ impl Shards {
         };
         let mut names: Vec<(u64, ShardName)> =
             with_times.filter(may_have).map(|((_, until_ms), name)| (until_ms, name)).collect();
-        names.sort_by_key(|(until_ms, _)| Reverse(*until_ms));
+        sorted::by_key(&mut names, |(until_ms, _)| Reverse(*until_ms));
         Self { names, others_ms }
     }
 
@@ -272,10 +273,9 @@ pub(crate) async fn of_owners_behind(
     after: Option<&ShardName>,
     most: usize,
 ) -> Result<Vec<ShardName>> {
-    let slots: BTreeSet<String> = layouts
-        .iter()
-        .flat_map(|layout| owners.iter().flat_map(|owner| layout.named_slots_of(owner)))
-        .collect();
+    let slots = sorted::set(
+        layouts.iter().flat_map(|layout| owners.iter().flat_map(|owner| layout.named_slots_of(owner))),
+    );
     let (period, name) =
         after.map_or_else(Default::default, |after| (after.period.clone(), after.to_string()));
     let values = vec![period.into(), name.into(), number(most), serde_json::to_string(&slots)?.into()];

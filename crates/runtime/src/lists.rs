@@ -11,6 +11,7 @@ use crate::db::{Db, Value};
 use crate::directory::{Shards, Wanted};
 use crate::places::{ReadModel, shard};
 use messages::placement::{self, Layout, ShardName};
+use once::sorted;
 
 /// How many rows of D1 are looked through for one part of a list; twice as many as are asked for, where that is more.
 const LOOK_MAX: usize = 3_200;
@@ -112,7 +113,7 @@ impl ReadModel {
         let is_moved = |row: &T| placement::is_moved(layouts, made_at_ms(row));
         let versions = async |moved: Vec<&T>| {
             let moved = moved.iter().map(|row| (row.id(), placement::moved_to(layouts, made_at_ms(row))));
-            self.versions(moved.collect()).await
+            self.versions(sorted::map(moved)).await
         };
         without_older(most, ask, is_moved, versions, &made_at_ms).await
     }
@@ -131,9 +132,9 @@ impl ReadModel {
             "SELECT payment_id, version FROM payments WHERE payment_id IN (SELECT value FROM json_each(?1))";
         let ids: Vec<&String> = payments.keys().collect();
         let values = [serde_json::to_string(&ids)?.into()];
-        let places = self.of_periods(&payments.into_values().flatten().collect()).await?;
+        let places = self.of_periods(&sorted::set(payments.into_values().flatten())).await?;
         let rows: Vec<Version> = self.rows_in(places, sql, &values).await?;
-        Ok(rows.into_iter().map(|row| (row.payment_id, row.version)).collect())
+        Ok(sorted::map(rows.into_iter().map(|row| (row.payment_id, row.version))))
     }
 }
 
@@ -250,9 +251,9 @@ async fn without_older<T: Listed>(
 
 /// In their order, each once: while a payment is moved it may stand in two places.
 pub fn merged<T: Listed>(mut rows: Vec<T>) -> Vec<T> {
-    rows.sort_by_cached_key(|row| (row.id(), Reverse(row.version())));
+    sorted::by_key(&mut rows, |row| (row.id(), Reverse(row.version())));
     rows.dedup_by(|later, first| later.id() == first.id());
-    rows.sort_by_cached_key(T::order);
+    sorted::by_key(&mut rows, T::order);
     rows
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use once::fingerprint::FieldError;
+use once::sorted;
 use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
 use web::image_url::ImageUrl;
 
@@ -66,7 +67,7 @@ impl Cart {
 
     /// Where the pictures come from, each once.
     pub fn image_origins(&self) -> BTreeSet<&str> {
-        self.lines.iter().filter_map(|line| line.image.as_ref()?.origin()).collect()
+        sorted::set(self.lines.iter().filter_map(|line| line.image.as_ref()?.origin()))
     }
 
     /// What is to be paid.

@@ -4,6 +4,7 @@ use crate::engine::{CallState, ObjectState, ProviderCall, Settlement};
 use crate::payment::PaymentState;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::tries::Try;
+use once::sorted;
 
 /// A try begins: its call is frozen under this key.
 pub fn begin(state: &mut ObjectState, provider_key: &str) {
@@ -103,6 +104,6 @@ pub fn complete(state: &mut ObjectState) {
             dispute: None,
         });
     }
-    state.resource.tries.sort_by_key(|row| row.attempt);
+    sorted::by_key(&mut state.resource.tries, |row| row.attempt);
     follow(state);
 }
