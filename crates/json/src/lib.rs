@@ -7,22 +7,38 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+use std::marker::PhantomData;
+
 use serde::Deserialize;
-use serde::de::{Error as _, IgnoredAny};
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny};
 use serde_json::{Error, Result};
 
 use reader::Reader;
 
 /// The value that the text is.
 pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T> {
-    let mut reader = Reader::new(text);
-    let value = T::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    value.map_err(|error| located(error, &reader))
+    seeded(text, PhantomData)
 }
 
 /// The value that the bytes are, in UTF-8.
 pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T> {
     from_str(str::from_utf8(bytes).map_err(|_| invalid(bytes))?)
+}
+
+/// What the seed makes of the bytes. It is shown what comes before an error, also before bytes that are not UTF-8.
+pub fn from_slice_seed<'de, S: DeserializeSeed<'de>>(bytes: &'de [u8], seed: S) -> Result<S::Value> {
+    let (text, is_whole) = match str::from_utf8(bytes) {
+        Ok(text) => (text, true),
+        Err(_) => (bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()), false),
+    };
+    let value = seeded(text, seed);
+    if is_whole { value } else { Err(invalid(bytes)) }
+}
+
+fn seeded<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value> {
+    let mut reader = Reader::new(text);
+    let value = seed.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    value.map_err(|error| located(error, &reader))
 }
 
 /// What serde_json has to say of it; or else where the reader stood.

@@ -128,7 +128,9 @@ impl<'de> Reader<'de> {
             return Ok(self.text.get(start + 1..end).map(Cow::Borrowed));
         }
         let quoted = self.text.get(start..=end).unwrap_or_default();
-        serde_json::from_str(quoted).map(|text: String| Some(Cow::Owned(text)))
+        serde_json::from_str(quoted)
+            .map(|text: String| Some(Cow::Owned(text)))
+            .map_err(|error| unplaced(&error))
     }
 
     /// A number, if it is one.
@@ -146,7 +148,7 @@ impl<'de> Reader<'de> {
             let digits = number.bytes().map(|digit| u64::from(digit - b'0'));
             return Ok(Some(Numeric::Positive(digits.fold(0, |number, digit| number * 10 + digit))));
         }
-        let number: Number = serde_json::from_str(number)?;
+        let number: Number = serde_json::from_str(number).map_err(|error| unplaced(&error))?;
         let whole = number.as_u64().map(Numeric::Positive).or_else(|| number.as_i64().map(Numeric::Negative));
         Ok(whole.or_else(|| number.as_f64().map(Numeric::Float)))
     }
@@ -195,6 +197,12 @@ impl<'de> Reader<'de> {
         };
         Error::invalid_type(found, expected)
     }
+}
+
+/// The place that serde_json names is one in a part of the text.
+fn unplaced(error: &Error) -> Error {
+    let message = error.to_string();
+    Error::custom(message.split(" at line ").next().unwrap_or_default())
 }
 
 /// The syntax is wrong: what exactly, serde_json says in the end.

@@ -217,6 +217,11 @@ fn errors_name_their_place() {
     assert!(error.is_eof());
     let error = from_str::<Tagged>("{\"kind\":\"full\",\"list\":[]}").unwrap_err();
     assert!(error.to_string().starts_with("missing field `text` at line 1 column"), "{error}");
+    for text in ["[1,\n 1e999]", "[1,\n \"\\ud83d\"]"] {
+        let [ours, theirs] = [from_str::<Value>(text), serde_json::from_str(text)].map(Result::unwrap_err);
+        assert_eq!((ours.line(), 2), (theirs.line(), ours.line()), "{ours}, {theirs}");
+        assert_eq!(ours.to_string().split(" at ").next(), theirs.to_string().split(" at ").next());
+    }
     assert!(from_slice::<Value>(b"\"\xff\"").is_err());
     assert!(from_slice::<Value>(b"{\xff").is_err());
 }

@@ -82,7 +82,7 @@ fn span(text: &str) -> Option<(u64, u64)> {
     let period = Period::named(text)?;
     let first = "0000-01-01T00:00:00Z";
     let begins = format!("{text}{}", first.get(text.len()..)?);
-    let begins = begins.parse::<DateTime<Utc>>().ok()?;
+    let begins = DateTime::parse_from_rfc3339(&begins).ok()?.to_utc();
     let at = |moment: DateTime<Utc>| u64::try_from(moment.timestamp_millis()).ok();
     Some((at(begins)?, at(period.ends(begins)?)?))
 }

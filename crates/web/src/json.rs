@@ -24,9 +24,7 @@ pub struct JsonError {
 /// Reads an object. How deep it may be nested is bounded by serde_json, at 128.
 pub fn parse_object(text: &[u8]) -> Result<Map<String, Value>, JsonError> {
     let mut place = Place::default();
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = Node(&mut place).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    match value {
+    match json_text::from_slice_seed(text, Node(&mut place)) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(JsonError { path: String::new(), message: "must be a JSON object".to_owned() }),
         Err(error) => Err(JsonError {

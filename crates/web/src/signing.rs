@@ -179,6 +179,6 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
 
 /// The beginning of a day in UTC, in ms since the epoch.
 fn start_of_day_ms(date: &str) -> Option<u64> {
-    let date: chrono::NaiveDate = date.parse().ok()?;
-    u64::try_from(date.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_millis()).ok()
+    let start = chrono::DateTime::parse_from_rfc3339(&format!("{date}T00:00:00Z")).ok()?;
+    u64::try_from(start.timestamp_millis()).ok()
 }

@@ -81,7 +81,7 @@ impl Refusal {
             }
             Self::TooEarly { until_ms } => format!(
                 "the last send may still arrive until {} UTC. Stop sending, and come back then",
-                crate::utc(*until_ms).map(|at| at.format("%H:%M:%S").to_string()).unwrap_or_default()
+                crate::timestamp(*until_ms).get(11..19).unwrap_or_default()
             ),
         }
     }

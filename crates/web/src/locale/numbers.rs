@@ -1,6 +1,8 @@
 //! Amounts and times as people write them in their language: by [CLDR](https://cldr.unicode.org), of which a library would bring
 //! more than all of our pages weigh.
 
+use chrono::{Datelike as _, Timelike as _};
+
 use super::messages::Messages;
 use payments::payment::locale::Locale;
 use payments::payment::money::Currency;
@@ -23,16 +25,16 @@ impl Messages {
     /// A time in ms since the epoch, in UTC: `21 November 2026, 09:30 UTC`.
     pub fn date(&self, ms: u64) -> String {
         let Some(at) = utc(ms) else { return String::new() };
-        let month = usize::try_from(chrono::Datelike::month0(&at)).unwrap_or_default();
+        let month = usize::try_from(at.month0()).unwrap_or_default();
         let names = MONTHS.iter().find(|(locale, _)| *locale == self.locale);
         let month = names.and_then(|(_, names)| names.split(' ').nth(month)).unwrap_or_default();
-        let with = |pattern: &str| at.format(pattern).to_string();
+        let (year, day, hour, minute) = (at.year(), at.day(), at.hour(), at.minute());
         match self.locale {
-            Locale::En => with(&format!("%-d {month} %Y, %H:%M UTC")),
-            Locale::De => with(&format!("%-d. {month} %Y, %H:%M UTC")),
-            Locale::Fr => with(&format!("%-d {month} %Y à %H:%M UTC")),
-            Locale::Es => with(&format!("%-d de {month} de %Y, %-H:%M UTC")),
-            Locale::Ja => with("%Y年%-m月%-d日 %-H:%M UTC"),
+            Locale::En => format!("{day} {month} {year}, {hour:02}:{minute:02} UTC"),
+            Locale::De => format!("{day}. {month} {year}, {hour:02}:{minute:02} UTC"),
+            Locale::Fr => format!("{day} {month} {year} à {hour:02}:{minute:02} UTC"),
+            Locale::Es => format!("{day} de {month} de {year}, {hour}:{minute:02} UTC"),
+            Locale::Ja => format!("{year}年{}月{day}日 {hour}:{minute:02} UTC", at.month()),
         }
     }
 }
