@@ -15,7 +15,7 @@ use super::ack_lines::{self, File, Outcome, Pace, Places};
 use super::late::tests::read_model;
 use super::settlement_file::{Acknowledgement, read_acknowledgement};
 use super::shards::settled_payments::{block, json_rows, transaction};
-use super::simulation::{Rng, turn};
+use super::simulation::{Rng, execute, turn};
 use messages::placement::ShardName;
 use runtime::db::Statement;
 
@@ -57,7 +57,7 @@ fn shard(number: usize) -> String {
 fn write(place: &Connection, line_id: &str) {
     let sql = "INSERT INTO settlement_lines (line_id, file, kind, provider, amount_minor, currency, at_ms)
          VALUES (?1, 'f', 'capture', 'stripe', 9, 'usd', 1) ON CONFLICT DO NOTHING";
-    place.execute(sql, [line_id]).unwrap();
+    execute(place, sql, [line_id]).unwrap();
 }
 
 impl World {
@@ -79,7 +79,7 @@ impl World {
 
     fn written_down(&self, name: &str, is_at_rest: bool) {
         let sql = "INSERT INTO shards (name, made_at_ms, rests_since_ms) VALUES (?1, 1, ?2)";
-        self.d1.execute(sql, (name, is_at_rest.then_some(1))).unwrap();
+        execute(&self.d1, sql, (name, is_at_rest.then_some(1))).unwrap();
     }
 
     fn in_shard<T>(&self, name: &str, work: impl FnOnce(&Connection) -> T) -> T {
@@ -127,7 +127,7 @@ impl World {
         let Some(line_id) = rows.first().and_then(|row| row["line_id"].as_str()) else { return };
         let to = shard(self.rng.roll(SHARDS as u64) as usize);
         let leaves =
-            || self.d1.execute("DELETE FROM settlement_lines WHERE line_id = ?1", [line_id]).unwrap();
+            || execute(&self.d1, "DELETE FROM settlement_lines WHERE line_id = ?1", [line_id]).unwrap();
         if self.protection == Protection::MoverDeletesFirst {
             leaves();
             turn().await;

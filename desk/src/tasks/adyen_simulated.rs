@@ -328,7 +328,7 @@ impl Places for &World {
     async fn shards_behind(&self, after: Option<&ShardName>, most: usize) -> worker::Result<Vec<ShardName>> {
         let order = |shard: &ShardName| (format!("{}~", shard.period), shard.to_string());
         let mut shards = self.all_shards().await;
-        shards.sort_by_key(|shard| Reverse(order(shard)));
+        shards.sort_by_cached_key(|shard| Reverse(order(shard)));
         let is_behind = |shard: &ShardName| after.is_none_or(|after| order(shard) < order(after));
         Ok(shards.into_iter().filter(is_behind).take(most).collect())
     }

@@ -3,6 +3,7 @@
 #[cfg(test)]
 use rusqlite::Connection;
 
+use crate::tasks::simulation::execute;
 use once::id::{ObjectId, digest};
 use payments::payment::id::PaymentId;
 use payments::utc;
@@ -50,8 +51,8 @@ fn newest(number: u64) -> u64 {
 pub(super) fn write(place: &Connection, number: u64, version: u64) {
     let payment = Payment::number(number);
     let at_ms = (payment.made_at_ms + version).cast_signed();
-    place
-        .execute(
+    execute(
+        place,
             "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
                 provider, provider_payment, attempt, shown, created_at_ms, updated_at_ms)
              VALUES (?1, ?2, ?3, ?4, 'succeeded', 900, 900, 0, 'eur', 'adyen', ?5, 1, '{}', ?6, ?7)",
@@ -70,7 +71,8 @@ pub(super) fn write(place: &Connection, number: u64, version: u64) {
         let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, provider_refund,
                 created_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, 'succeeded', ?4, 'eur', '', 'adyen', ?5, ?6, ?6)";
         let id = format!("{}-{version}", payment.psp);
-        place.execute(sql, (&id, &payment.id, version.cast_signed(), refunded(version), &id, at_ms)).unwrap();
+        execute(place, sql, (&id, &payment.id, version.cast_signed(), refunded(version), &id, at_ms))
+            .unwrap();
     }
 }
 
@@ -81,7 +83,7 @@ fn refunded(version: u64) -> i64 {
 /// The versions whose rows a place has: of one that was told twice each place has one of its refunds.
 pub(super) fn write_versions(place: &Connection, number: u64, versions: &[u64]) {
     for version in versions {
-        place.execute("DELETE FROM payments WHERE payment_id = ?1", [Payment::number(number).id]).unwrap();
+        execute(place, "DELETE FROM payments WHERE payment_id = ?1", [Payment::number(number).id]).unwrap();
         write(place, number, *version);
     }
 }

@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use runtime::db::Value;
 use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, Params};
 
 /// A generator of random numbers (xorshift64): the same ones for the same seed.
 pub(super) struct Rng(Cell<u64>);
@@ -34,6 +35,11 @@ pub(super) async fn turn() {
         false => Poll::Pending,
     })
     .await;
+}
+
+/// Runs a statement that is compiled once for its database.
+pub(super) fn execute(db: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<usize> {
+    db.prepare_cached(sql)?.execute(values)
 }
 
 /// Values as rusqlite binds them.

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::late::tests::read_model;
-    use crate::tasks::simulation::{Rng, bound, turn};
+    use crate::tasks::simulation::{Rng, bound, execute, turn};
     use runtime::db::Value;
     use runtime::rest::{Asked, UNMARK, waking};
 
@@ -137,11 +137,11 @@ mod tests {
     struct At<'a>(&'a World, &'a Connection);
 
     fn run(db: &Connection, sql: &str, values: Vec<Value>) -> usize {
-        db.execute(sql, bound(&values)).unwrap()
+        execute(db, sql, bound(&values)).unwrap()
     }
 
     fn number(db: &Connection, sql: &str) -> Option<u64> {
-        db.query_row(sql, (), |row| row.get::<_, i64>(0)).ok().map(i64::cast_unsigned)
+        db.prepare_cached(sql).unwrap().query_row((), |row| row.get::<_, i64>(0)).ok().map(i64::cast_unsigned)
     }
 
     impl Tables for At<'_> {
@@ -160,7 +160,7 @@ mod tests {
                 MARKED => number(self.1, sql).map(|mark| json!({ "mark": mark })).into_iter().collect(),
                 breaks => {
                     let Some(Value::Text(after)) = values.first() else { panic!("{breaks}") };
-                    let mut statement = self.1.prepare(breaks).unwrap();
+                    let mut statement = self.1.prepare_cached(breaks).unwrap();
                     let rows = statement.query_map((after,), |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
                     let rows = rows.map(Result::<(String, String), _>::unwrap);
                     rows.map(|(id, row)| json!({ "break_id": id, "row": row })).collect()

@@ -17,7 +17,7 @@ use super::steps::{Bounds, Done, Files, OfShard, Place, Tables};
 use super::{statements, turns};
 use crate::tasks::late::tests::read_model;
 use crate::tasks::shards::mover::{self, Cursor, Stores};
-use crate::tasks::simulation::{self, bound};
+use crate::tasks::simulation::{self, bound, execute};
 use messages::placement::{self, Layout, Period, ShardName};
 use runtime::db::{Statement, Value};
 
@@ -194,7 +194,9 @@ impl World {
         };
         let db = self.home(payment);
         let sql = "SELECT count(*) FROM payments WHERE payment_id = ?1";
-        if db.query_row(sql, [names(payment).0], |row| row.get::<_, u32>(0)).unwrap() == 0 {
+        if db.prepare_cached(sql).unwrap().query_row([names(payment).0], |row| row.get::<_, u32>(0)).unwrap()
+            == 0
+        {
             row(&db, payment, version, None);
         }
         record(&db, payment, audit_id);
@@ -216,7 +218,8 @@ impl World {
 fn row(db: &Connection, payment: u32, version: u32, created_data: Option<&str>) {
     let (id, object) = names(payment);
     let at_ms = made_at_ms(payment);
-    db.execute(
+    execute(
+        db,
         "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor,
             currency, provider, provider_payment, attempt, shown, created_at_ms, updated_at_ms, key_hash, created_data)
          VALUES (?1, ?2, ?3, 'account:a', 'succeeded', 5, 5, 0, 'usd', 'stripe', 'pi_' || ?1, 1, '{}', ?4, ?4, 'h', ?5)
@@ -225,7 +228,8 @@ fn row(db: &Connection, payment: u32, version: u32, created_data: Option<&str>) 
         params![id, object, version, at_ms, created_data],
     )
     .unwrap();
-    db.execute(
+    execute(
+        db,
         "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, created_at_ms,
             updated_at_ms) VALUES ('re_' || ?1, ?1, ?2, 'succeeded', 1, 'usd', 'r', 'stripe', ?3, ?3)
          ON CONFLICT (refund_id) DO UPDATE SET version = excluded.version",
@@ -237,11 +241,11 @@ fn row(db: &Connection, payment: u32, version: u32, created_data: Option<&str>) 
 fn record(db: &Connection, payment: u32, audit_id: u32) {
     let (id, object) = names(payment);
     let sql = "INSERT INTO audit_records VALUES (?1, ?2, 7, 'account:a', 'x', ?3, '{}')";
-    db.execute(sql, params![object, audit_id, id]).unwrap();
+    execute(db, sql, params![object, audit_id, id]).unwrap();
 }
 
 fn put_rows(db: &Connection, sql: &str, values: Vec<Value>) -> Result<usize> {
-    db.execute(sql, bound(&values)).map_err(|error| Error::RustError(format!("{error}: {sql}")))
+    execute(db, sql, bound(&values)).map_err(|error| Error::RustError(format!("{error}: {sql}")))
 }
 
 /// What a place is in the world.
@@ -274,7 +278,7 @@ impl Tables for At<'_> {
             _ => sql.to_owned(),
         };
         self.turn(|| {
-            let mut statement = self.db.prepare(&sql).unwrap();
+            let mut statement = self.db.prepare_cached(&sql).unwrap();
             let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
             let mut found = statement.query(bound(&values)).unwrap();
             let mut rows = Vec::new();
@@ -303,7 +307,7 @@ impl Tables for At<'_> {
             }
             (Off::Memory, statements::KEEP_PAYMENTS) => {
                 let changed = put_rows(&self.db, sql, values);
-                self.db.execute("UPDATE history_payments SET audit_through = 0", ()).unwrap();
+                execute(&self.db, "UPDATE history_payments SET audit_through = 0", ()).unwrap();
                 changed
             }
             (Off::Move, _) => put_rows(&self.db, &sql.replace(IS_MOVED, "false AND"), values),
@@ -336,7 +340,7 @@ impl Stores for World {
     ) -> std::result::Result<Vec<String>, String> {
         assert_eq!(place, None, "only D1 is read");
         let rows = self.turn(|| {
-            let mut statement = self.d1.prepare(sql).unwrap();
+            let mut statement = self.d1.prepare_cached(sql).unwrap();
             let rows = statement.query_map(bound(&values), |row| row.get(0)).unwrap();
             Ok(rows.map(|row| row.unwrap()).collect())
         });

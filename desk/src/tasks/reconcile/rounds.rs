@@ -322,7 +322,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::late::tests::read_model;
-    use crate::tasks::simulation::{Rng, bound, turn};
+    use crate::tasks::simulation::{Rng, bound, execute, turn};
 
     /// How many shards a run asks, and how many of their payments it compares.
     const MOST: usize = 300;
@@ -362,8 +362,9 @@ mod tests {
             let after = after.filter(|_| self.world.off != Off::Cursor);
             let order = |shard: &ShardName| (format!("{}~", shard.period), shard.to_string());
             let mut shards: Vec<ShardName> = self.world.shards.borrow().keys().cloned().collect();
-            shards.sort_by_key(|shard| Reverse(order(shard)));
-            shards.retain(|shard| after.is_none_or(|after| order(shard) < order(after)));
+            let after = after.map(order);
+            shards.retain(|shard| after.as_ref().is_none_or(|after| order(shard) < *after));
+            shards.sort_by_cached_key(|shard| Reverse(order(shard)));
             shards.truncate(most);
             Ok(shards)
         }
@@ -391,18 +392,21 @@ mod tests {
 
         async fn rows<T: DeserializeOwned>(&mut self, statement: Statement) -> Result<Vec<T>> {
             turn().await;
-            let round = self.world.d1.query_row(&statement.sql, bound(&statement.values), |row| {
-                Ok(serde_json::json!({
-                    "through_ms": row.get::<_, i64>(0)?, "began_at_ms": row.get::<_, Option<i64>>(1)?,
-                    "after": row.get::<_, Option<String>>(2)?, "is_left": row.get::<_, i64>(3)?,
-                }))
-            });
+            let round = self.world.d1.prepare_cached(&statement.sql).unwrap().query_row(
+                bound(&statement.values),
+                |row| {
+                    Ok(serde_json::json!({
+                        "through_ms": row.get::<_, i64>(0)?, "began_at_ms": row.get::<_, Option<i64>>(1)?,
+                        "after": row.get::<_, Option<String>>(2)?, "is_left": row.get::<_, i64>(3)?,
+                    }))
+                },
+            );
             round.ok().into_iter().map(|round| Ok(serde_json::from_value(round)?)).collect()
         }
 
         async fn run(&mut self, statement: Statement) -> Result<usize> {
             turn().await;
-            Ok(self.world.d1.execute(&statement.sql, bound(&statement.values)).unwrap())
+            Ok(execute(&self.world.d1, &statement.sql, bound(&statement.values)).unwrap())
         }
 
         fn may_go_on(&self) -> bool {

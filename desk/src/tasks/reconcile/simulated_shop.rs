@@ -4,6 +4,7 @@
 use rusqlite::Connection;
 
 use crate::tasks::provider_ledger::{LedgerStatus, RemoteRecord};
+use crate::tasks::simulation::execute;
 use once::id::{ObjectId, digest};
 use payments::payment::id::PaymentId;
 
@@ -96,13 +97,12 @@ impl Payment {
                 provider, provider_payment, attempt, shown, created_at_ms, updated_at_ms, stripe_account)
              VALUES (?1, ?2, 3, ?3, 'succeeded', 900, 900, 0, 'eur', 'stripe', ?4, 1, '{}', ?5, ?5, ?6)";
         let at_ms = self.made_at_ms.cast_signed();
-        place
-            .execute(sql, (self.id(), self.object.to_hex(), &self.owner, self.intent(), at_ms, BOOKS))
+        execute(place, sql, (self.id(), self.object.to_hex(), &self.owner, self.intent(), at_ms, BOOKS))
             .unwrap();
         if self.kind == Kind::Refunded {
             let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, provider_refund,
                     created_at_ms, updated_at_ms) VALUES (?1, ?2, 3, 'succeeded', 10, 'eur', '', 'stripe', ?1, ?3, ?3)";
-            place.execute(sql, (format!("re_{:03}", self.number), self.id(), at_ms)).unwrap();
+            execute(place, sql, (format!("re_{:03}", self.number), self.id(), at_ms)).unwrap();
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::tasks::late::tests::read_model;
-use crate::tasks::simulation::bound;
+use crate::tasks::simulation::{bound, execute};
 use runtime::db::Statement;
 
 pub(in crate::tasks) struct Payment {
@@ -68,9 +68,7 @@ pub(in crate::tasks) fn block<T>(work: impl Future<Output = T>) -> T {
 
 pub(in crate::tasks) fn transaction(connection: &Connection, statements: &[Statement]) -> Vec<usize> {
     connection.execute_batch("BEGIN").unwrap();
-    let run = |Statement { sql, values }: &Statement| {
-        connection.prepare_cached(sql).unwrap().execute(bound(values)).unwrap()
-    };
+    let run = |Statement { sql, values }: &Statement| execute(connection, sql, bound(values)).unwrap();
     let changed = statements.iter().map(run).collect();
     connection.execute_batch("COMMIT").unwrap();
     changed
@@ -82,8 +80,8 @@ pub(in crate::tasks) fn write(place: &Connection, number: usize, payment: &Payme
     let refund = format!("re_{number:03}");
     for version in payment.told + 1..=version {
         let at_ms = payment.versions[version - 1].cast_signed();
-        place
-            .execute(
+        execute(
+                place,
                 "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
                     provider, attempt, shown, created_at_ms, updated_at_ms, captured_data, captured_at_ms)
                  VALUES (?1, ?2, ?3, ?4, 'succeeded', 9, 9, 0, 'usd', 'stripe', 1, '{}', ?5, ?6,
@@ -112,10 +110,10 @@ pub(in crate::tasks) fn write(place: &Connection, number: usize, payment: &Payme
             let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, provider_refund,
                     created_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, 'v', 9, 'usd', '', 'stripe', 'r', ?4, ?4)
                  ON CONFLICT (refund_id) DO UPDATE SET version = excluded.version";
-            place.execute(sql, (&refund, &id, version as i64, at_ms)).unwrap();
+            execute(place, sql, (&refund, &id, version as i64, at_ms)).unwrap();
         }
         let sql = "INSERT INTO audit_records VALUES (?1, ?2, ?3, 'a', ?4, ?5, ?6) ON CONFLICT DO NOTHING";
-        place.execute(sql, (&payment.object, version as i64 + 1, at_ms, action, subject, data)).unwrap();
+        execute(place, sql, (&payment.object, version as i64 + 1, at_ms, action, subject, data)).unwrap();
     }
 }
 

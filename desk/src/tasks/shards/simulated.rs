@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::mover::{self, Cursor, Stores};
 use crate::tasks::late::tests::read_model;
-use crate::tasks::simulation::{Rng, bound, turn};
+use crate::tasks::simulation::{Rng, bound, execute, turn};
 use messages::placement::{self, Layout, Period, ShardName};
 use runtime::db::{Statement, Value};
 
@@ -34,7 +34,7 @@ struct World {
 }
 
 fn run(connection: &Connection, Statement { sql, values }: &Statement) -> usize {
-    connection.execute(sql, bound(values)).unwrap()
+    execute(connection, sql, bound(values)).unwrap()
 }
 
 fn statement(sql: &str, values: Vec<Value>) -> Statement {
@@ -50,7 +50,7 @@ impl Stores for World {
     ) -> Result<Vec<String>, String> {
         turn().await;
         assert_eq!(place, None, "only D1 is read");
-        let mut statement = self.d1.prepare(sql).unwrap();
+        let mut statement = self.d1.prepare_cached(sql).unwrap();
         let rows = statement.query_map(bound(&values), |row| row.get(0)).unwrap();
         Ok(rows.map(Result::unwrap).collect())
     }
@@ -260,10 +260,15 @@ impl World {
     fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let number = |connection: &Connection, sql: &str| -> u64 {
-            connection.query_row(sql, (), |row| row.get::<_, u32>(0)).unwrap().into()
+            connection.prepare_cached(sql).unwrap().query_row((), |row| row.get::<_, u32>(0)).unwrap().into()
         };
         let text = |connection: &Connection, sql: &str| -> String {
-            connection.query_row(sql, (), |row| row.get::<_, Option<String>>(0)).unwrap().unwrap_or_default()
+            connection
+                .prepare_cached(sql)
+                .unwrap()
+                .query_row((), |row| row.get::<_, Option<String>>(0))
+                .unwrap()
+                .unwrap_or_default()
         };
         for table in ["payments", "keys", "audit_records", "jobs", "refunds"] {
             let left = number(&self.d1, &format!("SELECT count(*) FROM {table}"));
