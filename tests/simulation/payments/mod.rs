@@ -6,11 +6,12 @@
 //! THOROUGH=1 cargo test --test simulation payments                                 several times as much of it
 //! SIM_PAYMENTS_HISTORIES=1000000 cargo test --test simulation payments             more histories
 //! SIM_PAYMENTS_SEED=7 cargo test --test simulation replay -- --nocapture           one history, told step by step
+//! SIM_PAYMENTS_RENEW=1 cargo test --test simulation protections                    the seeds of what is rare, anew
 //! ```
 //!
 //! Read on in this order: scenario.rs and scenarios.rs (who wants what), world.rs (objects, incarnations, and time), requests.rs and
 //! runs.rs (what the objects do), wire.rs (the way to the providers), accounts.rs (whose books they are), webhooks.rs (what they tell by themselves), inbox.rs (where Adyen's waits), customers.rs (what an object does before it runs a request about one), elsewhere.rs (what others do with the money), bank.rs, stripe.rs and adyen.rs (their books and their
-//! manners), auditor/ (what must hold) and view.rs (what it is told); then directed.rs (histories made for one protection) and protections.rs (each switched off).
+//! manners), auditor/ (what must hold) and view.rs (what it is told); then directed.rs (histories made for one protection) and protections.rs (each switched off; in seeds.rs, where that is seen).
 
 mod accounts;
 mod adyen;
@@ -28,6 +29,7 @@ mod requests;
 mod runs;
 mod scenario;
 mod scenarios;
+mod seeds;
 mod stripe;
 mod view;
 mod webhooks;

@@ -1,5 +1,6 @@
 //! Every protection switched off: a random history must miss it, by a promise for which it is there.
 
+use super::seeds::Seeds;
 use super::*;
 
 /// What is switched off, and the promises of which one must break: those that it is there for.
@@ -81,18 +82,19 @@ fn errors_by_hand(seeds: impl IntoIterator<Item = u64>, off: Option<Off>) -> (Ve
     (wrong, unseen)
 }
 
-/// The histories in which an operator errs, as they were found among the first 12,000. Played first: one that shows nothing any more
-/// is only useless.
-const ERRS_IN: [u64; 12] = [7, 613, 671, 3_505, 4_314, 4_800, 6_502, 7_356, 7_519, 8_320, 8_475, 8_908];
+/// How many histories in which an operator errs are written down, and what for.
+const ERRS: (usize, &str) = (12, "errs");
 
 #[test]
 fn an_operator_who_errs_is_found_out() {
-    let (mut wrong, mut unseen) = errors_by_hand(ERRS_IN, None);
+    let seeds = Seeds::read("errors-by-hand");
+    let known: Vec<u64> = seeds.of(ERRS.1).collect();
+    let (mut wrong, mut unseen) = errors_by_hand(known.iter().copied(), None);
     for thousand in 0..12 {
-        if wrong.len() >= 10 && thousand >= 2 && !is_thorough() {
+        if wrong.len() >= ERRS.0 && thousand >= 2 && !is_thorough() {
             break;
         }
-        let seeds = (thousand * 1_000..(thousand + 1) * 1_000).filter(|seed| !ERRS_IN.contains(seed));
+        let seeds = (thousand * 1_000..(thousand + 1) * 1_000).filter(|seed| !known.contains(seed));
         let (more, more_unseen) = errors_by_hand(seeds, None);
         wrong.extend(more);
         unseen += more_unseen;
@@ -100,8 +102,11 @@ fn an_operator_who_errs_is_found_out() {
     println!("settled by hand as not executed although it was: {}, unseen: {unseen}", wrong.len());
     assert!(wrong.len() >= 10, "they have hardly ever erred: {}", wrong.len());
     assert_eq!(unseen, 0, "of {}", wrong.len());
-    let (_, unseen) = errors_by_hand(wrong, Some(Off::Core(Mutant::ByHandBelieved)));
+    let (_, unseen) = errors_by_hand(wrong.iter().copied(), Some(Off::Core(Mutant::ByHandBelieved)));
     assert!(unseen > 0, "an operator's word is believed, and nobody missed anything");
+    wrong.dedup();
+    let found = wrong.into_iter().map(|seed| (ERRS.1.to_owned(), seed));
+    seeds.compare(&found.take(ERRS.0).collect::<Vec<_>>());
 }
 
 /// A history in which it is noticed, and one in which a promise is broken for which it is there.
@@ -111,27 +116,9 @@ struct Missed {
     promised: Option<(u64, Violation)>,
 }
 
-/// The histories in which the rarest were missed. They are played before all others, which takes a minute less; one that shows
-/// nothing any more is only useless.
-const MISSED_IN: [(Off, u64); 12] = [
-    (Off::Core(Mutant::NoLeaseCheck), 18_553),
-    (Off::Core(Mutant::HeldIsRefused), 10_280),
-    (Off::Core(Mutant::TentativeIsFinal), 4_078),
-    (Off::Recaptures, 3_617),
-    (Off::ComeAgain, 2_540),
-    (Off::Core(Mutant::RefundWhileDisputed), 1_311),
-    (Off::Core(Mutant::IgnoreWindow), 1_248),
-    (Off::Core(Mutant::MovedIsOther), 1_192),
-    (Off::Core(Mutant::AccountNotFrozen), 663),
-    (Off::Core(Mutant::NoRefundReservation), 527),
-    (Off::Core(Mutant::OpenIsDeclined), 496),
-    (Off::Core(Mutant::NoCloseBeforeTry), 452),
-];
-
-fn miss(off: Off, promises: &[&str]) -> Missed {
+fn miss(off: Off, promises: &[&str], known: &Seeds) -> Missed {
     let mut missed = Missed::default();
-    let known = MISSED_IN.iter().filter(|(known, _)| *known == off).map(|(_, seed)| *seed);
-    for seed in known.chain(0..MISSED_WITHIN) {
+    for seed in known.of(&format!("{off:?}")).chain(0..MISSED_WITHIN) {
         let violations = random(seed, Some(off), false).played_on().play().violations;
         if let Some(first) = violations.first().filter(|_| missed.first.is_none()) {
             missed.first = Some((seed, first.clone()));
@@ -147,13 +134,14 @@ fn miss(off: Off, promises: &[&str]) -> Missed {
 #[test]
 fn every_protection_is_missed_when_it_is_off() {
     let all = protections();
+    let seeds = Seeds::read("missed");
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some((off, promises)) = all.get(number) else { break };
-            let missed = miss(*off, promises);
+            let missed = miss(*off, promises, &seeds);
             results.lock().unwrap().push((number, *off, missed));
         }
     };
@@ -174,4 +162,7 @@ fn every_protection_is_missed_when_it_is_off() {
     for (_, off, missed) in &results {
         assert!(missed.promised.is_some(), "{off:?} is not missed");
     }
+    let found =
+        results.iter().filter_map(|(_, off, missed)| Some((format!("{off:?}"), missed.promised.as_ref()?.0)));
+    seeds.compare(&found.collect::<Vec<_>>());
 }
