@@ -9,6 +9,7 @@ use worker::{Date, Env, Result};
 use messages::lookup::{IN_SHARD, KNOWN, Known, NOTE, Noted, Round, STEP};
 use messages::placement::ShardName;
 use once::id::{ObjectId, Owner};
+use once::sorted;
 use payments::payment::own_keys::account_of;
 use payments::providers::Provider;
 use runtime::db::Db;
@@ -60,10 +61,10 @@ pub(crate) async fn find(
         return Ok(whose);
     }
     let d1 = Db::of(env)?;
-    let ids: BTreeSet<&str> = asked.iter().map(|one| one.payment).collect();
+    let ids = sorted::set(asked.iter().map(|one| one.payment));
     let values = vec![provider.as_str().into(), serde_json::to_string(&ids)?.into()];
     let known: Vec<Known> = d1.rows(KNOWN, values).await?;
-    let known: BTreeMap<&str, &Known> = known.iter().map(|known| (known.payment.as_str(), known)).collect();
+    let known = sorted::map(known.iter().map(|known| (known.payment.as_str(), known)));
     let now_ms = Date::now().as_millis();
     let mut groups = Groups::new();
     for one in asked {

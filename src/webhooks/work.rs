@@ -15,6 +15,7 @@ use messages::inbox::{
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
+use once::sorted;
 use payments::providers::Provider;
 use runtime::client;
 use runtime::db::{Db, Statement};
@@ -97,7 +98,7 @@ async fn claim_due(db: &Db, now_ms: u64) -> Result<Vec<Claimed>> {
 /// Works on each, those of one object in the order in which they happened. None waits for those of another. For those that name none of ours at most so
 /// many shards are asked.
 async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>, shards: usize) -> Vec<(String, Result<Next>)> {
-    claimed.sort_by_key(|claimed| claimed.told_at_ms);
+    sorted::by_key(&mut claimed, |claimed| claimed.told_at_ms);
     let whose = &whose(env, &claimed, shards).await.map_err(|error| error.to_string());
     let mut by_object: BTreeMap<Option<String>, Vec<Claimed>> = BTreeMap::new();
     for one in claimed {
@@ -125,7 +126,7 @@ async fn whose(env: &Env, claimed: &[Claimed], shards: usize) -> Result<BTreeMap
         .iter()
         .filter(|one| one.object.is_none())
         .filter_map(|one| {
-            let event = serde_json::from_str(one.event.as_deref()?).ok()?;
+            let event = json_text::from_str(one.event.as_deref()?).ok()?;
             Some((one, one.provider_payment.as_deref()?, event))
         })
         .collect();
