@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use worker::{Date, Env, Result};
 
-use messages::lookup::{IN_SHARD, KNOWN, Known, NOTE, Noted, Round, STEP};
+use messages::lookup::{IN_SHARD, KNOWN, Known, NOTE, Noted, STEP, Sought, Walk, share, tells, walks};
 use messages::placement::ShardName;
 use once::id::{ObjectId, Owner};
 use once::sorted;
@@ -27,6 +27,15 @@ pub(crate) struct Asked<'a> {
     pub(crate) is_in_shards: bool,
 }
 
+/// How much a try may do.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// How many shards it may ask.
+    pub(crate) shards: usize,
+    /// For how long it begins to ask more, in ms.
+    pub(crate) for_ms: u64,
+}
+
 /// What is known of one by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -40,85 +49,109 @@ pub(crate) enum Whose {
     Silent(String),
 }
 
+/// What is known of payments, by who tells of each and the provider's id.
+#[derive(Debug, Default)]
+pub(crate) struct Found(BTreeMap<(String, String), Whose>);
+
+impl Found {
+    /// What is known of a payment of which this provider has told, for an account with keys of its own where there is one.
+    pub(crate) fn of(&self, provider: Provider, account: Option<&str>, payment: &str) -> Option<&Whose> {
+        self.0.get(&(teller(provider, account).1, payment.to_owned()))
+    }
+}
+
 #[derive(Deserialize)]
-struct Found {
+struct Row {
     payment: String,
     object: String,
 }
 
-/// Those that go on from the same shard, among the shards of the same owner.
-type Groups = BTreeMap<(Option<String>, String), Vec<(String, Round)>>;
+/// The owner whose shards are asked, and who tells.
+fn teller(provider: Provider, account: Option<&str>) -> (Option<String>, String) {
+    let owner = account.and_then(account_of).map(|id| Owner::Account(id.into()).to_text());
+    let tells = tells(provider.as_str(), owner.as_deref());
+    (owner, tells)
+}
 
-/// Looks for these payments; at most so many shards are asked.
+/// Looks for these payments, within the limits.
 pub(crate) async fn find(
     env: &Env,
     provider: Provider,
     asked: &[Asked<'_>],
-    most: usize,
-) -> Result<BTreeMap<String, Whose>> {
+    limits: Limits,
+) -> Result<Found> {
     let mut whose = BTreeMap::new();
-    if asked.is_empty() {
-        return Ok(whose);
+    // What is told of one several times is looked for once, for the newest of them.
+    let mut each: BTreeMap<(String, &str), (Option<String>, u64, bool)> = BTreeMap::new();
+    for one in asked {
+        let (owner, tells) = teller(provider, one.account);
+        let (_, from_ms, is_in_shards) = each.entry((tells, one.payment)).or_insert((owner, 0, false));
+        *from_ms = one.from_ms.max(*from_ms);
+        *is_in_shards |= one.is_in_shards;
+    }
+    if each.is_empty() {
+        return Ok(Found(whose));
     }
     let d1 = Db::of(env)?;
-    let ids = sorted::set(asked.iter().map(|one| one.payment));
-    let values = vec![provider.as_str().into(), serde_json::to_string(&ids)?.into()];
-    let known: Vec<Known> = d1.rows(KNOWN, values).await?;
-    let known = sorted::map(known.iter().map(|known| (known.payment.as_str(), known)));
+    let keys: Vec<_> = each.keys().collect();
+    let known: Vec<Known> = d1.rows(KNOWN, vec![serde_json::to_string(&keys)?.into()]).await?;
     let now_ms = Date::now().as_millis();
-    let mut groups = Groups::new();
-    for one in asked {
-        let Some(known) = known.get(one.payment) else { continue };
+    let mut sought = Vec::new();
+    for known in known {
+        let Some((owner, from_ms, is_in_shards)) = each.get(&(known.tells.clone(), known.payment.as_str()))
+        else {
+            continue;
+        };
         let object = known.object.as_deref().and_then(ObjectId::from_hex);
-        let round = known.round(one.from_ms, now_ms).filter(|_| one.is_in_shards);
+        let round = known.round(*from_ms, now_ms).filter(|_| *is_in_shards);
         let is = match (object, round) {
             (Some(object), _) => Whose::Object(object),
             (None, None) => Whose::Nobodys,
             (None, Some(round)) => {
-                let owner = one.account.and_then(account_of).map(|id| Owner::Account(id.into()).to_text());
-                let group = groups.entry((owner, round.after.clone())).or_default();
-                if group.iter().all(|(payment, _)| payment != one.payment) {
-                    group.push((one.payment.to_owned(), round));
-                }
+                let Known { tells, payment, .. } = known.clone();
+                sought.push((owner.clone(), Sought { tells, payment, from_ms: *from_ms, round }));
                 Whose::Left
             }
         };
-        whose.insert(one.payment.to_owned(), is);
+        whose.insert((known.tells, known.payment), is);
     }
-    if groups.is_empty() {
-        return Ok(whose);
+    if sought.is_empty() {
+        return Ok(Found(whose));
     }
     if !ReadModel::of(env).may_be_many().await? {
         whose.values_mut().filter(|is| **is == Whose::Left).for_each(|is| *is = Whose::Nobodys);
-        return Ok(whose);
+        return Ok(Found(whose));
     }
-    let mut left = most;
+    let owners = walks(sought, now_ms);
+    let (mut left, mut waiting) = (limits.shards, owners.len());
+    let until_ms = now_ms.saturating_add(limits.for_ms);
     let mut noted = Vec::new();
-    // Those that have come furthest first: they are soon over.
-    for ((owner, after), group) in groups.into_iter().rev() {
-        walk(env, owner.as_deref(), after, group, &mut left, &mut whose, &mut noted).await?;
+    for owner in owners {
+        let mut may = share(left, waiting);
+        left -= may;
+        waiting -= 1;
+        for one in owner {
+            walk(env, one, (&mut may, until_ms), &mut whose, &mut noted).await?;
+        }
+        left += may;
     }
     if !noted.is_empty() {
-        let values = vec![provider.as_str().into(), serde_json::to_string(&noted)?.into(), now_ms.into()];
-        d1.run(NOTE, values).await?;
+        d1.run(NOTE, vec![serde_json::to_string(&noted)?.into(), now_ms.into()]).await?;
     }
-    Ok(whose)
+    Ok(Found(whose))
 }
 
-/// Asks the next shards for a group, as long as any of it is unknown and some may be asked.
+/// Asks the next shards, as long as any payment is unknown, some may be asked, and it is early enough.
 async fn walk(
     env: &Env,
-    owner: Option<&str>,
-    mut after: String,
-    mut group: Vec<(String, Round)>,
-    left: &mut usize,
-    whose: &mut BTreeMap<String, Whose>,
+    Walk { owner, mut after, mut sought }: Walk,
+    (left, until_ms): (&mut usize, u64),
+    whose: &mut BTreeMap<(String, String), Whose>,
     noted: &mut Vec<Noted>,
 ) -> Result<()> {
     let model = ReadModel::of(env);
-    let owners: Option<BTreeSet<String>> = owner.map(|owner| BTreeSet::from([owner.to_owned()]));
-    let began = after.clone();
-    while *left > 0 && !group.is_empty() {
+    let owners: Option<BTreeSet<String>> = owner.map(|owner| BTreeSet::from([owner]));
+    while *left > 0 && !sought.is_empty() && Date::now().as_millis() < until_ms {
         let most = STEP.min(*left);
         let from = ShardName::parse(&after);
         let next = match &owners {
@@ -126,40 +159,40 @@ async fn walk(
             None => model.shards_behind(from.as_ref(), most).await?,
         };
         let asks: Vec<&ShardName> =
-            next.iter().take_while(|name| group.iter().any(|(_, round)| round.asks(name))).collect();
+            next.iter().take_while(|name| sought.iter().any(|one| one.round.asks(name))).collect();
         let is_over = asks.len() < most;
         *left -= asks.len();
         if !asks.is_empty() {
-            let ids: Vec<&str> = group.iter().map(|(payment, _)| payment.as_str()).collect();
+            let ids = sorted::set(sought.iter().map(|one| one.payment.as_str()));
             let ids = serde_json::to_string(&ids)?;
             let places = asks.iter().map(|name| shard(env, name)).collect();
-            let ask = async |db: Db| db.rows::<Found>(IN_SHARD, vec![ids.as_str().into()]).await;
+            let ask = async |db: Db| db.rows::<Row>(IN_SHARD, vec![ids.as_str().into()]).await;
             let answers = model.each(places, ask).await?;
-            for Found { payment, object } in answers.into_iter().flat_map(|(_, rows)| rows) {
+            for Row { payment, object } in answers.into_iter().flat_map(|(_, rows)| rows) {
                 let Some(id) = ObjectId::from_hex(&object) else { continue };
-                let of = group.iter().position(|(one, _)| *one == payment).map(|at| group.swap_remove(at));
-                if let Some((payment, round)) = of {
-                    noted.push(round.noted(&payment, None).found(object));
-                    whose.insert(payment, Whose::Object(id));
+                while let Some(at) = sought.iter().position(|one| one.payment == payment) {
+                    let one = sought.swap_remove(at);
+                    noted.push(one.over(Some(object.clone())));
+                    whose.insert((one.tells, one.payment), Whose::Object(id));
                 }
             }
             if let Some(missing) = model.missing() {
-                for (payment, _) in &group {
-                    whose.insert(payment.clone(), Whose::Silent(missing.clone()));
+                for Sought { tells, payment, .. } in &sought {
+                    whose.insert((tells.clone(), payment.clone()), Whose::Silent(missing.clone()));
                 }
                 break;
             }
             after = asks.last().map(ToString::to_string).unwrap_or_default();
         }
         if is_over {
-            for (payment, round) in group.drain(..) {
-                noted.push(round.noted(&payment, None));
-                whose.insert(payment, Whose::Nobodys);
+            for one in sought.drain(..) {
+                noted.push(one.over(None));
+                // What came after a round has begun may stand in a shard that it had asked before.
+                let is = if one.round.decides(one.from_ms) { Whose::Nobodys } else { Whose::Left };
+                whose.insert((one.tells, one.payment), is);
             }
         }
     }
-    if after != began {
-        noted.extend(group.iter().map(|(payment, round)| round.noted(payment, Some(&after))));
-    }
+    noted.extend(sought.iter().filter_map(|one| one.until(&after)));
     Ok(())
 }

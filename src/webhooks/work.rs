@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
 use worker::{Date, Delay, Env, Result};
 
-use super::lookup::{self, Asked, Whose};
+use super::lookup::{self, Asked, Found, Limits, Whose};
 use super::{Event, Ingested};
 use messages::inbox::{
     Attempt, CLAIM, CLAIM_DUE, Claimed, DUE_MAX, END, Entry, GO_ON, Next, STORE, TELLERS, TELLERS_MAX, TURN,
@@ -29,8 +29,8 @@ const PAUSES_MS: [u64; 3] = [0, 2_000, 6_000];
 
 /// How many shards are asked for payments that are named by their provider's ids alone: by what follows an answer, or comes before one, and by a run of the
 /// clock. An invocation has 10,000 requests.
-const SHARDS_AT_ONCE: usize = 96;
-const SHARDS_DUE: usize = 2_000;
+const AT_ONCE: Limits = Limits { shards: 96, for_ms: 8_000 };
+const DUE: Limits = Limits { shards: 2_000, for_ms: 60_000 };
 /// How long it is believed that a payment of which Stripe tells is in no place, in ms: the reconciliation sees what comes later.
 const NOBODYS_MS: u64 = 3_600_000;
 
@@ -58,7 +58,7 @@ async fn claim_and_work(env: &Env, keys: &[String]) -> Result<Vec<String>> {
     let db = Db::of(env)?;
     let values = vec![serde_json::to_string(keys)?.into(), Date::now().as_millis().into()];
     let claimed: Vec<Claimed> = db.rows(CLAIM, values).await?;
-    let ends = work(env, &db, claimed, SHARDS_AT_ONCE).await;
+    let ends = work(env, &db, claimed, AT_ONCE).await;
     let is_left = |(_, end): &(String, Result<Next>)| matches!(end, Ok(Next::Again(_)));
     Ok(ends.into_iter().filter(is_left).map(|(key, _)| key).collect())
 }
@@ -68,7 +68,7 @@ pub(crate) async fn work_due(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
     let claimed = claim_due(&db, Date::now().as_millis()).await?;
     let due = claimed.len();
-    let ends = work(env, &db, claimed, SHARDS_DUE).await;
+    let ends = work(env, &db, claimed, DUE).await;
     let count = |is: fn(&Next) -> bool| ends.iter().filter(|(_, end)| end.as_ref().is_ok_and(is)).count();
     let (done, waiting) =
         (count(|end| matches!(end, Next::Done(_))), count(|end| matches!(end, Next::Again(_))));
@@ -95,11 +95,22 @@ async fn claim_due(db: &Db, now_ms: u64) -> Result<Vec<Claimed>> {
     Ok(claimed)
 }
 
-/// Works on each, those of one object in the order in which they happened. None waits for those of another. For those that name none of ours at most so
-/// many shards are asked.
-async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>, shards: usize) -> Vec<(String, Result<Next>)> {
+/// Works on each, those of one object in the order in which they happened. None waits for those of another, and none that names an object for those that
+/// have to be looked for, within the limits.
+async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>, limits: Limits) -> Vec<(String, Result<Next>)> {
     sorted::by_key(&mut claimed, |claimed| claimed.told_at_ms);
-    let whose = &whose(env, &claimed, shards).await.map_err(|error| error.to_string());
+    let (named, unnamed): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|one| one.object.is_some());
+    let none = Ok(Found::default());
+    let look = async {
+        let known = whose(env, &unnamed, limits).await.map_err(|error| error.to_string());
+        work_with(env, db, &known, unnamed).await
+    };
+    let (mut ends, looked) = join(work_with(env, db, &none, named), look).await;
+    ends.extend(looked);
+    ends
+}
+
+async fn work_with(env: &Env, db: &Db, whose: &Known, claimed: Vec<Claimed>) -> Vec<(String, Result<Next>)> {
     let mut by_object: BTreeMap<Option<String>, Vec<Claimed>> = BTreeMap::new();
     for one in claimed {
         by_object.entry(one.object.clone().or_else(|| one.provider_payment.clone())).or_default().push(one);
@@ -118,13 +129,12 @@ async fn work(env: &Env, db: &Db, mut claimed: Vec<Claimed>, shards: usize) -> V
     join_all(groups).await.into_iter().flatten().collect()
 }
 
-/// What is known of the payments that are named by their provider's ids alone, by these ids.
-type Known = std::result::Result<BTreeMap<String, Whose>, String>;
+/// What is known of the payments that are named by their provider's ids alone.
+type Known = std::result::Result<Found, String>;
 
-async fn whose(env: &Env, claimed: &[Claimed], shards: usize) -> Result<BTreeMap<String, Whose>> {
+async fn whose(env: &Env, claimed: &[Claimed], limits: Limits) -> Result<Found> {
     let events: Vec<(&Claimed, &str, Event)> = claimed
         .iter()
-        .filter(|one| one.object.is_none())
         .filter_map(|one| {
             let event = json_text::from_str(one.event.as_deref()?).ok()?;
             Some((one, one.provider_payment.as_deref()?, event))
@@ -140,7 +150,7 @@ async fn whose(env: &Env, claimed: &[Claimed], shards: usize) -> Result<BTreeMap
             is_in_shards: event.news.told().is_none_or(|told| told.id != told.payment),
         })
         .collect();
-    lookup::find(env, Provider::Adyen, &asked, shards).await
+    lookup::find(env, Provider::Adyen, &asked, limits).await
 }
 
 /// One try, and what is written down of it.
@@ -213,14 +223,17 @@ async fn written(db: &Db, statements: Vec<Statement>, claimed: &Claimed, next: N
 
 async fn attempt(env: &Env, whose: &Known, claimed: &Claimed) -> Result<Attempt> {
     let event: Event = json_text::from_str(claimed.event.as_deref().unwrap_or_default())?;
+    let account = event.account.as_deref();
     let object = match (claimed.object.as_deref().and_then(ObjectId::from_hex), &claimed.provider_payment) {
         (Some(object), _) => object,
-        (None, Some(payment)) => match whose.as_ref().map(|whose| whose.get(payment)) {
-            Ok(Some(Whose::Object(object))) => *object,
-            Ok(Some(Whose::Left)) => return Ok(Attempt::Searching),
-            Ok(Some(Whose::Silent(why))) | Err(why) => return Ok(Attempt::Failed(why.clone())),
-            Ok(Some(Whose::Nobodys) | None) => return Ok(Attempt::UnknownPayment),
-        },
+        (None, Some(payment)) => {
+            match whose.as_ref().map(|found| found.of(Provider::Adyen, account, payment)) {
+                Ok(Some(Whose::Object(object))) => *object,
+                Ok(Some(Whose::Left)) => return Ok(Attempt::Searching),
+                Ok(Some(Whose::Silent(why))) | Err(why) => return Ok(Attempt::Failed(why.clone())),
+                Ok(Some(Whose::Nobodys) | None) => return Ok(Attempt::UnknownPayment),
+            }
+        }
         (None, None) => return Ok(Attempt::UnknownPayment),
     };
     if !is_ours(env, object)? {
@@ -249,15 +262,17 @@ pub(crate) fn is_ours(env: &Env, object: ObjectId) -> Result<bool> {
 /// The object of a payment of which Stripe tells by its own id alone, where that is found at once. What is not is for the reconciliation, which reads
 /// Stripe's own list of events and looks in all places, some in each run.
 pub(crate) async fn by_payment(env: &Env, event: &Event, payment: &str) -> Result<Option<ObjectId>> {
+    let account = event.account.as_deref();
     let asked = Asked {
         payment,
-        account: event.account.as_deref(),
+        account,
         from_ms: Date::now().as_millis().saturating_sub(NOBODYS_MS),
         is_in_shards: true,
     };
-    match lookup::find(env, Provider::Stripe, &[asked], SHARDS_AT_ONCE).await?.remove(payment) {
-        Some(Whose::Object(object)) => Ok(Some(object)),
-        Some(Whose::Silent(why)) => Err(worker::Error::RustError(why)),
+    match lookup::find(env, Provider::Stripe, &[asked], AT_ONCE).await?.of(Provider::Stripe, account, payment)
+    {
+        Some(Whose::Object(object)) => Ok(Some(*object)),
+        Some(Whose::Silent(why)) => Err(worker::Error::RustError(why.clone())),
         Some(Whose::Left) => {
             note(event, "not found at once: for the reconciliation");
             Ok(None)

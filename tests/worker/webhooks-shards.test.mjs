@@ -167,8 +167,8 @@ test('one that is in no place is somebody else’s; once that is sure no shard i
   const early = await told(foreign);
   await site.rows('UPDATE payment_lookups SET began_ms = began_ms - 1000, since_ms = since_ms - 1000');
   await ends(early, new RegExp(`did not answer \\(${NEWEST}\\)`));
-  // A round that began a day after it was first told of has seen all.
-  await site.rows('UPDATE payment_lookups SET after = NULL, began_ms = since_ms + ?', DAY_MS);
+  // A round that began four days after it was first told of has seen all.
+  await site.rows('UPDATE payment_lookups SET after = NULL, began_ms = since_ms + ?', 4 * DAY_MS);
   const late = await told(foreign);
   assert.deepEqual([await over(early), await over(late)], ['not ours', 'not ours']);
   // The control: of another one nothing is known.
