@@ -112,6 +112,10 @@ fn an_event_finds_our_object_by_what_we_wrote_on_it() {
     let other = read(event(json!({ "object": "payout", "id": "po_1" })).as_bytes()).unwrap();
     assert_eq!((other.object, other.event.news), (None, EventKind::Other));
     assert_eq!(read(b"{}"), None);
+    // Its signature is over the bytes: one that nothing reads may be wrong.
+    let mut cut = event(json!({ "object": "payout", "id": "po_1", "name": "Ren#" })).into_bytes();
+    cut.iter_mut().filter(|byte| **byte == b'#').for_each(|byte| *byte = 0xc3);
+    assert_eq!(read(&cut).unwrap().event.news, EventKind::Other);
 }
 
 /// The example of Adyen's documentation, with its key and signature.
@@ -178,6 +182,23 @@ fn an_odd_item_of_adyens_keeps_no_other_from_being_read() {
         assert!(matches!(read[0], EventKind::Other | EventKind::Dispute { .. }));
         assert!(matches!(&read[1], EventKind::Authorisation(told) if told.amount_minor == 5 && told.success));
     }
+    // A name that is cut in the middle of a character, which nothing reads and no signature covers.
+    let mut named = good.clone();
+    named["additionalData"]["shopperName"] = json!("Ren#");
+    let body = json!({ "notificationItems": [
+        { "NotificationRequestItem": named }, { "NotificationRequestItem": good }
+    ] });
+    let mut bytes = body.to_string().into_bytes();
+    let cut = bytes.iter().position(|byte| *byte == b'#').unwrap();
+    bytes[cut] = 0xc3;
+    let items = adyen::items(&bytes).unwrap();
+    assert_eq!(items.iter().filter(|item| item.is_signed(std::slice::from_ref(&key))).count(), 2);
+    bytes[cut] = b'#';
+    let signed = body.to_string().find("psp_1").unwrap();
+    bytes[signed] = 0xc3;
+    let items = adyen::items(&bytes).unwrap();
+    let read = items.iter().filter(|item| item.is_signed(std::slice::from_ref(&key))).count();
+    assert!(read < 2, "control: where a signature covers it, it is wrong");
     let unsigned = json!({ "notificationItems": [{ "NotificationRequestItem": {
         "additionalData": null, "eventCode": "AUTHORISATION", "pspReference": "psp_1", "success": "true"
     } }] });
