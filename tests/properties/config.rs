@@ -201,6 +201,7 @@ fn an_older_signing_key_still_verifies() {
     let ends_at_ms = |verified: Option<Genuine>| verified.map(|genuine| genuine.ends_at_ms);
     assert_eq!(ends_at_ms(verified(&format!("{new}\n{old}"))), Some(u64::MAX));
     assert_eq!(ends_at_ms(verified(&format!("{new} {old}@2027-01-15"))), Some(1_799_971_200_000));
+    assert_eq!(ends_at_ms(verified(&format!("{new} {old}@2027-1-15"))), Some(1_799_971_200_000));
 }
 
 #[test]

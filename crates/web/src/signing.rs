@@ -13,6 +13,7 @@
 //!
 //! What an older version has signed is 32 bytes without a key id, by an HMAC with the secret itself. It still verifies.
 
+use chrono::{NaiveDate, NaiveTime};
 use hmac::digest::CtOutput;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -179,6 +180,8 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
 
 /// The beginning of a day in UTC, in ms since the epoch.
 fn start_of_day_ms(date: &str) -> Option<u64> {
-    let start = chrono::DateTime::parse_from_rfc3339(&format!("{date}T00:00:00Z")).ok()?;
-    u64::try_from(start.timestamp_millis()).ok()
+    let mut parts = date.splitn(3, '-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let day = NaiveDate::from_ymd_opt(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
+    u64::try_from(day.and_time(NaiveTime::MIN).and_utc().timestamp_millis()).ok()
 }
