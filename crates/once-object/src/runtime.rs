@@ -57,9 +57,11 @@ extern "C" {
 }
 
 // JSON has no bytes: a blob is an array of numbers.
-#[wasm_bindgen(
-    inline_js = "export const rows_as_json = (rows) => JSON.stringify(rows, (_, value) => (value instanceof ArrayBuffer ? [...new Uint8Array(value)] : value));"
-)]
+#[wasm_bindgen(inline_js = r#"export const rows_as_json = (rows) => JSON.stringify(rows, (_, value) => {
+        if (value instanceof ArrayBuffer) return [...new Uint8Array(value)];
+        if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new RangeError("not exact");
+        return value;
+    });"#)]
 extern "C" {
     #[wasm_bindgen(catch)]
     fn rows_as_json(rows: &js_sys::Array) -> Result<String, JsValue>;

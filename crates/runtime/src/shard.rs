@@ -52,7 +52,7 @@ impl Outcome {
         Self { rows, changes: 0, written: 0 }
     }
 
-    /// Its rows, by way of JSON: one call into JavaScript, where each column would take several.
+    /// Its rows, by way of JSON: one call into JavaScript, where each column would take several. A whole number beyond 2^53 comes rounded: select it as text.
     pub(crate) fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         Ok(json_text::from_str(&String::from(JSON::stringify(&self.rows)?))?)
     }
