@@ -67,7 +67,7 @@ export async function serve({ onReady, ...options }) {
 async function death(server, { port, readyPath, isReady }) {
   let gone = null;
   server.ended.then((result) => (gone = result));
-  const withinMs = Math.max(backWithinMs, 2 * server.startedInMs);
+  const withinMs = Math.min(Math.max(backWithinMs, 2 * server.startedInMs), readyWithinMs);
   let known = runtimes(server);
   for (;;) {
     await new Promise((next) => setTimeout(next, lookEveryMs));
