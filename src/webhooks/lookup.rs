@@ -129,9 +129,12 @@ pub(crate) async fn find(
     for owner in owners {
         let mut may = share(left, waiting);
         left -= may;
+        // Of what is left of the time each has its part, too.
+        let at_ms = Date::now().as_millis();
+        let part = until_ms.saturating_sub(at_ms).checked_div(waiting as u64).unwrap_or_default();
         waiting -= 1;
         for one in owner {
-            walk(env, one, (&mut may, until_ms), &mut whose, &mut noted).await?;
+            walk(env, one, (&mut may, at_ms.saturating_add(part)), &mut whose, &mut noted).await?;
         }
         left += may;
     }

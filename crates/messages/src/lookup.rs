@@ -21,7 +21,7 @@ pub const LATE_MS: u64 = 4 * 86_400_000;
 /// How many shards are asked at once.
 pub const STEP: usize = 48;
 
-/// What D1 knows of payments (`?1`, a JSON list: who [tells](tells) of each, and its provider's id).
+/// What D1 knows of payments (`?1`, a JSON list: who [tells] of each, and its provider's id).
 pub const KNOWN: &str = "SELECT asked.value ->> 0 AS tells, asked.value ->> 1 AS payment,
         coalesce((SELECT object FROM payments WHERE provider_payment = asked.value ->> 1 LIMIT 1), l.object) AS object, l.since_ms, l.began_ms, l.after
      FROM json_each(?1) AS asked
@@ -47,7 +47,7 @@ pub fn tells(provider: &str, owner: Option<&str>) -> String {
 /// A row of [`KNOWN`].
 #[derive(Clone, Debug, Deserialize)]
 pub struct Known {
-    /// Who [tells](tells) of it.
+    /// Who [tells] of it.
     pub tells: String,
     /// The provider's id.
     pub payment: String,
@@ -97,19 +97,20 @@ impl Round {
     }
 
     /// How far it is, so that what is further is more: shards are asked from the newest to the oldest.
-    fn progress(&self) -> Option<Reverse<(u64, String)>> {
+    fn progress(&self) -> Option<Reverse<(String, String)>> {
         progress(&self.after)
     }
 }
 
-fn progress(after: &str) -> Option<Reverse<(u64, String)>> {
-    ShardName::parse(after).map(|shard| Reverse((shard.ends_ms(), after.to_owned())))
+/// In the order of `shards.ends` and `name`, which is that in which they are asked: a day of a month comes behind that month.
+fn progress(after: &str) -> Option<Reverse<(String, String)>> {
+    ShardName::parse(after).map(|shard| Reverse((format!("{}~", shard.period), after.to_owned())))
 }
 
 /// A payment that is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sought {
-    /// Who [tells](tells) of it.
+    /// Who [tells] of it.
     pub tells: String,
     /// The provider's id.
     pub payment: String,
@@ -153,15 +154,15 @@ pub struct Walk {
     pub sought: Vec<Sought>,
 }
 
-/// What is looked for among the shards of each owner: first what has come furthest, then all else together. Owners come in turn: another one is the first
-/// in each minute.
+/// What is looked for among the shards of each owner: first what has come furthest, then all else together. Owners come in turn, by
+/// the ms of the time, which no interval of a clock is in step with.
 pub fn walks(sought: Vec<(Option<String>, Sought)>, now_ms: u64) -> Vec<Vec<Walk>> {
     let mut by_owner: BTreeMap<Option<String>, Vec<Sought>> = BTreeMap::new();
     for (owner, one) in sought {
         by_owner.entry(owner).or_default().push(one);
     }
     let mut all: Vec<Vec<Walk>> = by_owner.into_iter().map(|(owner, all)| cohorts(owner, all)).collect();
-    let turn = usize::try_from(now_ms / 60_000).unwrap_or_default();
+    let turn = usize::try_from(now_ms).unwrap_or_default();
     let first = turn.checked_rem(all.len()).unwrap_or_default();
     all.rotate_left(first);
     all
@@ -300,11 +301,26 @@ mod tests {
     }
 
     #[test]
+    fn progress_is_in_the_order_in_which_shards_are_asked() {
+        // By `shards_behind`: ends (the period and `~`) and name, both descending.
+        let asked = [
+            "g2-2026-12-01-001",
+            "g1-2026-11-050",
+            "g1-2026-11-000",
+            "g2-2026-11-30-479",
+            "g2-2026-11-30-300",
+            "g3-2026-11-30T23-007",
+        ];
+        assert!(asked.iter().all(|name| progress(name).is_some()));
+        assert!(asked.is_sorted_by_key(|name| progress(name)), "{asked:?}");
+        assert!(progress("") < progress(asked[0]));
+    }
+
+    #[test]
     fn one_owner_takes_no_other_ones_turn() {
         let round = Round { since_ms: NOW_MS, began_ms: NOW_MS, after: String::new() };
         let owners = ["a", "b", "c"].map(|owner| (Some(owner.to_owned()), sought(round.clone())));
-        let firsts =
-            [0, 1, 2].map(|minute| walks(owners.to_vec(), minute * 60_000)[0][0].owner.clone().unwrap());
+        let firsts = [0, 1, 2].map(|at_ms| walks(owners.to_vec(), at_ms)[0][0].owner.clone().unwrap());
         assert_eq!(firsts, ["a", "b", "c"]);
         assert_eq!([share(2_000, 4), share(100, 4), share(30, 4), share(0, 4)], [500, STEP, 30, 0]);
     }
