@@ -81,8 +81,6 @@ export async function startSite({ workers, looksAtStatements, ...options } = {})
   return {
     server,
     worker,
-    /** Whether its log has a line for each statement. */
-    tellsStatements: looks,
     /** Where it listens: for browsers and other clients of the network. */
     url,
     /** A request whose redirects are not followed. An absolute address chooses host and scheme. */

@@ -77,11 +77,6 @@ export const placeRuns = (all) =>
  * nobody reads meanwhile may not.
  */
 export async function objectOf(site, task, binding = 'TASKS') {
-  if (site.tellsStatements) {
-    // Each statement is a line: the last ones may still be coming.
-    let seen = -1;
-    await until('the log is still', () => seen === (seen = site.logs().length), { everyMs: 150 });
-  }
   const tasks = (await site.desk().getEnv())[binding];
   const stub = tasks.get(tasks.idFromName(task));
   return {
