@@ -7,15 +7,14 @@ import { after, before, test } from 'node:test';
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
 import { startSite } from './support/harness.mjs';
 import { readModel } from './support/readmodel.mjs';
-import { shards, workersWithShards } from './support/shards.mjs';
+import { shards, shardsOfDays, workersWithShards } from './support/shards.mjs';
 
 const DAY_MS = 86_400_000;
 const [DAYS, SLOTS] = [21, 10];
 const NOW = Date.now();
 const GONE = 'acct_GONE';
 const HERE = 'acct_HERE';
-const nameOf = (day, slot) =>
-  `g1-${new Date(NOW - day * DAY_MS).toISOString().slice(0, 10)}-${String(slot).padStart(3, '0')}`;
+const { nameOf, names } = shardsOfDays(DAYS, SLOTS, NOW);
 const OLD = nameOf(DAYS - 1, 3);
 
 const site = await startSite({
@@ -54,11 +53,7 @@ async function round() {
 
 before(async () => {
   await all.lay(SLOTS, { period: 'day', from_ms: NOW - 40 * DAY_MS });
-  const names = Array.from({ length: DAYS * SLOTS }, (_, at) => nameOf(Math.floor(at / SLOTS), at % SLOTS));
-  await model.run(
-    'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
-    JSON.stringify(names),
-  );
+  await all.note(names);
   for (const account of [GONE, HERE])
     for (const list of ['stripe_events', 'stripe_movements', 'stripe_payments'])
       await model.run(
@@ -66,9 +61,7 @@ before(async () => {
         `${list}:${account}`,
         NOW - 60_000,
       );
-  // Whoever asks a shard makes its tables.
-  const { SHARDS } = await site.desk().getEnv();
-  await SHARDS.get(SHARDS.idFromName(OLD)).ask(JSON.stringify({ statements: [] }));
+  await all.open([OLD]);
   await payment('pay_here', HERE);
 });
 

@@ -10,7 +10,7 @@ import { startSite } from './support/harness.mjs';
 import { ADMIN_TOKEN, registry, secretKey } from './support/own-keys.mjs';
 import { PAYMENT, paid } from './support/payments.mjs';
 import { objectOf, ownRuns, placeRuns, readModel } from './support/readmodel.mjs';
-import { shards, workersWithShards } from './support/shards.mjs';
+import { shards, shardsOfDays, workersWithShards } from './support/shards.mjs';
 import { sent } from './support/statements.mjs';
 import { until } from './support/until.mjs';
 
@@ -19,8 +19,7 @@ const DAY_MS = 24 * HOUR_MS;
 const [DAYS, SLOTS] = [24, 10];
 const NOW = Date.now();
 const OWN = 'reconcile:deployment';
-const nameOf = (day, slot) =>
-  `g1-${new Date(NOW - day * DAY_MS).toISOString().slice(0, 10)}-${String(slot).padStart(3, '0')}`;
+const { nameOf, names } = shardsOfDays(DAYS, SLOTS, NOW);
 /** In the order in which they are asked these are the last ones. */
 const OLD = nameOf(DAYS - 1, 3);
 const DOWN = nameOf(DAYS - 1, 7);
@@ -76,11 +75,7 @@ async function ran(task) {
 
 before(async () => {
   await all.lay(SLOTS, { period: 'day', from_ms: NOW - 40 * DAY_MS });
-  const names = Array.from({ length: DAYS * SLOTS }, (_, at) => nameOf(Math.floor(at / SLOTS), at % SLOTS));
-  await model.run(
-    'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
-    JSON.stringify(names),
-  );
+  await all.note(names);
 });
 
 // First: later most shards rest, and an account without a payment has no run then.

@@ -69,15 +69,8 @@ describe('more than three hundred shards', async () => {
 
   before(async () => {
     await all.lay(SLOTS, { period: 'day', spread: { all: SLOTS } });
-    await model.run(
-      'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
-      JSON.stringify(old),
-    );
-    // Whoever asks a shard makes its tables.
-    for (const name of [old[7], old[200]]) {
-      const stub = (await site.desk().getEnv()).SHARDS;
-      await stub.get(stub.idFromName(name)).ask(JSON.stringify({ statements: [] }));
-    }
+    await all.note(old);
+    await all.open([old[7], old[200]]);
   });
 
   test('payments are found and marked where they stand, with their refunds', async () => {

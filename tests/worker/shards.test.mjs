@@ -330,10 +330,7 @@ describe('shards of a day, after those of a month', async () => {
       new Date(Date.UTC(2020, 0, 1 + day)).toISOString().slice(0, 10),
     );
     const names = days.map((day) => `g2-${day}-000`);
-    await model.run(
-      'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
-      JSON.stringify(names),
-    );
+    await all.note(names);
     await model.run('UPDATE shard_layouts SET moved_since_ms = 0, moved_at_ms = 1 WHERE layout_id = 2');
     const found = [];
     let path = '/admin/payments';

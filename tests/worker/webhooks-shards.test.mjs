@@ -10,7 +10,7 @@ import { ADYEN_KEY, notify, signed } from './support/adyen.mjs';
 import { startSite } from './support/harness.mjs';
 import { inboxOf, pausesEnd, worked } from './support/inbox.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
-import { shards, workersWithShards } from './support/shards.mjs';
+import { shards, shardsOfDays, workersWithShards } from './support/shards.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
 
@@ -20,10 +20,8 @@ const [DAYS, SLOTS] = [12, 10];
 const NOW = Date.now();
 const STRIPE_SECRET = 'whsec_of_the_tests';
 const ADYEN = { provider: 'adyen' };
-const nameOf = (day, slot) =>
-  `g1-${new Date(NOW - day * DAY_MS).toISOString().slice(0, 10)}-${String(slot).padStart(3, '0')}`;
-const ALL = Array.from({ length: DAYS * SLOTS }, (_, at) => nameOf(Math.floor(at / SLOTS), at % SLOTS));
-const TODAY = ALL.slice(0, SLOTS);
+const { nameOf, names } = shardsOfDays(DAYS, SLOTS, NOW);
+const TODAY = names.slice(0, SLOTS);
 /** In the order in which they are asked this is the last day. */
 const OLD = nameOf(DAYS - 1, 3);
 const NEWEST = nameOf(0, 5);
@@ -40,12 +38,8 @@ after(() => site.close());
 let item;
 before(async () => {
   await all.lay(SLOTS, { period: 'day', from_ms: NOW - 40 * DAY_MS });
-  const sql = 'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)';
-  await site.rows(sql, JSON.stringify(ALL));
-  // Whoever asks a shard makes its tables.
-  const { SHARDS } = await site.desk().getEnv();
-  for (const name of [OLD, ...TODAY])
-    await SHARDS.get(SHARDS.idFromName(name)).ask(JSON.stringify({ statements: [] }));
+  await all.note(names);
+  await all.open([OLD, ...TODAY]);
   const { id, provider_payment: psp } = await paid(user, { ...AUTHORISATION, ...ADYEN });
   await moved(user, id, 'capture');
   const { notificationItems } = await site.simulator.notifications(psp);

@@ -86,6 +86,14 @@ export class ReadModelShard extends Newest {
   return file;
 }
 
+/** The names of a day's shards for so many days back from `nowMs`, the newest first, and of one of them by its day and slot. */
+export function shardsOfDays(days, slots, nowMs) {
+  const dayOf = (day) => new Date(nowMs - day * 86_400_000).toISOString().slice(0, 10);
+  const nameOf = (day, slot) => `g1-${dayOf(day)}-${String(slot).padStart(3, '0')}`;
+  const names = Array.from({ length: days * slots }, (_, at) => nameOf(Math.floor(at / slots), at % slots));
+  return { nameOf, names };
+}
+
 /** What a test does with the shards of a site. */
 export function shards(site, { now = () => Date.now() } = {}) {
   const names = async () =>
@@ -123,6 +131,18 @@ export function shards(site, { now = () => Date.now() } = {}) {
         moved_at_ms,
         period,
       ),
+    /** As if payments had been written there. */
+    note: (names) =>
+      site.rows(
+        'INSERT INTO shards (name, made_at_ms) SELECT value, 1 FROM json_each(?)',
+        JSON.stringify(names),
+      ),
+    /** Whoever asks a shard makes its tables. */
+    async open(names) {
+      const { SHARDS } = await site.desk().getEnv();
+      for (const name of names)
+        await SHARDS.get(SHARDS.idFromName(name)).ask(JSON.stringify({ statements: [] }));
+    },
     takeDown: (name) => rowsIn(name, 'CREATE TABLE IF NOT EXISTS is_down (it INTEGER)'),
     putUp: (name) => rowsIn(name, 'DROP TABLE IF EXISTS is_down'),
   };
