@@ -289,8 +289,7 @@ for (const tasks of [true, false])
 // Where statements are collected shards tell of theirs, too.
 test(
   'a run of a shard in which nothing is new sends D1 as many statements as `npm run scale` takes it to',
-  // By name only (PLACE_STATEMENTS=1): beside other suites this process waits for the runtime, and the runtime for somebody who reads its log.
-  { skip: Boolean(folder) || !process.env.PLACE_STATEMENTS },
+  { skip: Boolean(folder) },
   async (t) => {
     const workers = workersWithShards({ secrets, buckets: ['SETTLEMENT', 'HISTORY'] });
     const site = await startSite({ workers, looksAtStatements: true });
@@ -299,7 +298,6 @@ test(
     await shards(site).lay(1, { from_ms: last - 40 * DAY_MS });
     await model.run('INSERT INTO shards (name, made_at_ms) VALUES (?, 1)', SHARDS[0]);
     const task = `place:${SHARDS[0]}`;
-    // Before anything runs: while it is found nobody reads the log, and a runtime that cannot write its log does not answer.
     const object = await objectOf(site, task);
     await model.tick();
     const ranAt = async () => (await placeRuns(model.all)).find((run) => run.task === task).at_ms;

@@ -59,7 +59,7 @@ function entry() {
   const dir = ownFolder('shards');
   const file = join(dir, 'entry.mjs');
   const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
-  // The statements of shards are collected with those of D1, each once: a runtime that writes more than is read of it stops.
+  // The statements of shards are collected with those of D1, each once.
   const tells = folder ? 'tell(JSON.parse(text).statements);\n    ' : '';
   writeFileSync(
     file,

@@ -14,8 +14,7 @@ const MARK = 'read model: ';
 
 /**
  * A Worker as the harness takes it, with the entry that looks. `read` reads its configuration. `tellsEach` says whether it tells of a statement
- * each time, later without its text, or once: what a test asks of a binding stops this process until the runtime answers, nobody reads the runtime's log meanwhile, and a
- * runtime that has written as much as the pipe holds stops, too, for good.
+ * each time, later without its text, or once.
  */
 export function seen(worker, root, read, tellsEach) {
   // A configuration of a test's own stays as it is.

@@ -8,6 +8,7 @@ import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 import { spare } from './runtime-config.mjs';
+import * as log from './runtime-log.mjs';
 
 // What wrangler has for people who look at a Worker: a page of everything stored, and a trace of each request, kept in a database. Both cost each
 // start and each request a fifth of the runtime's time.
@@ -24,6 +25,10 @@ const GROWTH = /(?<=MIN_SINGLE_SEGMENT_GROWTH = )4096\b/;
 // What is left out of the configuration that the runtime is given: runtime-config.mjs. The same holds.
 const SERIALIZE = /(?<=function serializeConfig\((\w+)\) \{)/;
 globalThis[Symbol.for('paid-once.spare')] = spare;
+// What the runtime writes is a file's, and not a pipe's: runtime-log.mjs.
+const PROCESS = /(?<=\bruntimeProcess = [\w.]+\.spawn\(command, args, \{\s+stdio: \["pipe", )"pipe"/;
+const OUTPUT = /\bruntimeProcess\.stdout(?=\.pipe\()/;
+globalThis[Symbol.for('paid-once.log')] = log;
 // miniflare's rate limiter counts in the minutes of the clock, and begins anew when one turns: what a test has counted up to then would
 // depend on when it began. Here the first window never ends. A test counts with an account, an address or an order of its own.
 const LIMITER = /"ratelimit\/ratelimit-object\.worker\.js"\);\s+\w+ = [\w.]+\(filePath, "utf8"\)/;
@@ -38,9 +43,14 @@ registerHooks({
     const limiter = readFileSync(new URL('workers/ratelimit/ratelimit-object.worker.js', url), 'utf8');
     if (!LIMITER.test(source) || !limiter.includes(WINDOW))
       throw new Error("miniflare's rate limiter has changed: its windows would end in the middle of a test.");
+    if (!PROCESS.test(source) || !OUTPUT.test(source))
+      throw new Error('miniflare starts the runtime in another way: a test could wait for it for ever.');
     return {
       ...loaded,
-      source: source.replace(LIMITER, (read) => `${read}.replace(${JSON.stringify(WINDOW)}, '0')`),
+      source: source
+        .replace(LIMITER, (read) => `${read}.replace(${JSON.stringify(WINDOW)}, '0')`)
+        .replace(PROCESS, "globalThis[Symbol.for('paid-once.log')].open()")
+        .replace(OUTPUT, "globalThis[Symbol.for('paid-once.log')].read(runtimeProcess)"),
     };
   },
 });

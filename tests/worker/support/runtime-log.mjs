@@ -1,0 +1,42 @@
+// What the runtime writes comes by way of a file, in the place of a pipe. A test's question to a binding stops this process until the runtime
+// answers, and a runtime that has filled its pipe stops until this process reads it: each would wait for the other. A file is never full.
+
+import { closeSync, openSync, readSync, rmSync, watch } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
+
+const CHUNK_BYTES = 65_536;
+
+let files = 0;
+let opened;
+
+/** A descriptor for the output of the runtime that is started next. */
+export function open() {
+  const file = join(ownFolder('log'), `${(files += 1)}.txt`);
+  opened = { file, descriptor: openSync(file, 'a') };
+  return opened.descriptor;
+}
+
+/** What the runtime writes to the descriptor that was opened last, until it ends. */
+export function read(runtime) {
+  const { file } = opened;
+  closeSync(opened.descriptor);
+  const descriptor = openSync(file, 'r');
+  const lines = new Readable({ read() {} });
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  const readOn = () => {
+    for (let size; (size = readSync(descriptor, chunk)) > 0;)
+      lines.push(Buffer.from(chunk.subarray(0, size)));
+  };
+  const watcher = watch(file, { persistent: false }, readOn);
+  runtime.once('exit', () => {
+    watcher.close();
+    readOn();
+    lines.push(null);
+    closeSync(descriptor);
+    rmSync(file);
+  });
+  return lines;
+}
