@@ -92,7 +92,8 @@ impl<'a> Desk<'a> {
         let Ok(action_id) = self.query("done").parse::<u64>() else { return Ok(None) };
         let action = queries::find_action(&self.app.env, action_id).await.map_err(unreadable)?;
         Ok(action.map(|action| {
-            let is_refused = ["refused", "failed"].iter().any(|word| action.outcome.starts_with(word));
+            let bad = ["refused", "failed", "read no further"];
+            let is_refused = bad.iter().any(|words| action.outcome.starts_with(words));
             Notice {
                 title: title(&action.action, &action.subject),
                 text: format::sentence(&action.outcome),
