@@ -102,6 +102,11 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A number of things, in the words for one of them or for several.
+pub fn number_of(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { several })
+}
+
 /// The beginning of a long id, enough to tell it from others.
 pub fn short(id: &str) -> String {
     match id.char_indices().nth(14) {

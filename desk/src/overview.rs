@@ -95,9 +95,9 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
             label: "Unknown now",
             value: format::count(in_doubt),
             note: format!(
-                "of {} keys that are not complete{as_of}; {} payments are not decided",
-                format::count(open),
-                format::count(waits)
+                "of {}{as_of}; {}",
+                format::number_of(open, "key that is not complete", "keys that are not complete"),
+                format::number_of(waits, "payment is not decided", "payments are not decided")
             ),
             tone: tone(in_doubt, "warn"),
             href: "/admin/keys?state=unknown",
