@@ -53,6 +53,18 @@ async function sticksNotOut(page, variant) {
     return [scrollWidth, clientWidth];
   });
   assert.ok(content <= window, `${variant}: ${content} px wide in ${window} px`);
+  const wide = await page.evaluate(() => {
+    const main = document.querySelector('main');
+    const edge = main.getBoundingClientRect().right - parseFloat(getComputedStyle(main).paddingRight);
+    // What scrolls by itself may be wider.
+    const isCut = (node) =>
+      node !== main && (getComputedStyle(node).overflowX !== 'visible' || isCut(node.parentElement));
+    return [...main.querySelectorAll('input, select, textarea, button')]
+      .filter((field) => field.checkVisibility() && field.getBoundingClientRect().right > edge + 1)
+      .filter((field) => !isCut(field.parentElement))
+      .map(({ outerHTML }) => outerHTML.slice(0, 120));
+  });
+  assert.deepEqual(wide, [], `${variant}: wider than the page`);
 }
 
 /** Runs the rules named, or all. */
