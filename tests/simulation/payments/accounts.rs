@@ -160,12 +160,17 @@ impl World {
 
 /// Whether something of an object must wait for the other account's key.
 pub(crate) fn is_away(object: &Object) -> bool {
-    let is_others = |call: &ProviderCall| {
+    calls_away(object) > 0
+}
+
+/// How many calls of an object must wait for the other account's key.
+pub(crate) fn calls_away(object: &Object) -> usize {
+    let is_others = |call: &&ProviderCall| {
         let sent_to = call.evidence.sent_to.as_ref();
         let is_open = !matches!(call.state, CallState::Settled(_));
         sent_to.is_some_and(|sent_to| {
             sent_to.credential == Secret::OTHER.credentials().stripe || (sent_to.away.is_some() && is_open)
         })
     };
-    object.store.object_state.calls.iter().any(is_others)
+    object.store.object_state.calls.iter().filter(is_others).count()
 }

@@ -82,6 +82,8 @@ fn errors_by_hand(seeds: impl IntoIterator<Item = u64>, off: Option<Off>) -> (Ve
     (wrong, unseen)
 }
 
+/// Within so many thousand histories operators must have erred often enough.
+const ERRS_WITHIN: u64 = 24;
 /// How many histories in which an operator errs are written down, and what for.
 const ERRS: (usize, &str) = (12, "errs");
 
@@ -90,7 +92,7 @@ fn an_operator_who_errs_is_found_out() {
     let seeds = Seeds::read("errors-by-hand");
     let known: Vec<u64> = seeds.of(ERRS.1).collect();
     let (mut wrong, mut unseen) = errors_by_hand(known.iter().copied(), None);
-    for thousand in 0..12 {
+    for thousand in 0..ERRS_WITHIN {
         if wrong.len() >= ERRS.0 && thousand >= 2 && !is_thorough() {
             break;
         }

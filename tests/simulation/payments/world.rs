@@ -22,7 +22,7 @@ use payments::payment::records::JobKind;
 use payments::payment::status_query::StatusQuery;
 use payments::providers::HttpAnswer;
 
-use super::accounts::{Accounts, Secret, is_away};
+use super::accounts::{Accounts, Secret, calls_away, is_away};
 use super::adyen::Adyen;
 use super::auditor::{Auditor, BookedCustomer, Commit, Entry, Returned, thousandths};
 use super::bank::{Dispute, Keys, Later, Ledger};
@@ -47,8 +47,9 @@ use crate::saboteur::{Mutant, Saboteur};
 use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
 
-/// No history has more events than this.
-const EVENTS_MAX: u32 = 60_000;
+/// No history has more events than this, and as many again for each call that waits for the other account's key: that is taken up every few minutes,
+/// and given up only after [days](Accounts::is_settled).
+const EVENTS_MAX: usize = 60_000;
 /// For how long the provider is still asked once nothing else happens: longer than its longest pause, a day.
 const AFTERMATH_MS: u64 = 3 * 24 * HOUR;
 /// The same where something can still happen elsewhere: longer than anything is watched.
@@ -179,8 +180,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(mut story: Scenario, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
-        // Seeds that are named stand for what they have found: their histories stay as they are.
-        let times = Times { outbox_ms: 30_000, ..Times::default() };
+        let times = Times::default();
         match off {
             Some(Off::OrderObject) => story.without_orders_objects(),
             Some(Off::CustomerObject) => story.without_customers_objects(),
@@ -346,12 +346,13 @@ impl World {
             self.is_calm();
             self.check_liveness();
             events += 1;
-            if events > EVENTS_MAX {
+            let is_endless = events > EVENTS_MAX && events > self.events_max();
+            if is_endless {
                 self.auditor
                     .overdue("a history without end", self.now_ms - self.calm_from_ms.min(self.now_ms));
             }
             let broken = !self.auditor.violations.is_empty();
-            if broken && (!self.to_the_end || events > EVENTS_MAX) {
+            if broken && (!self.to_the_end || is_endless) {
                 break;
             }
         }
@@ -382,6 +383,12 @@ impl World {
         self.counters.add("stripe: refunds", self.stripe.ledger.refunds.len() as u64);
         self.counters.add("adyen: refunds", self.adyen.ledger.refunds.len() as u64);
         Outcome { violations: self.auditor.violations, counters: self.counters, passed: self.faults.passed }
+    }
+
+    /// See [`EVENTS_MAX`].
+    fn events_max(&self) -> usize {
+        let away: usize = self.objects.iter().map(calls_away).sum();
+        EVENTS_MAX * (1 + away)
     }
 
     /// Once faults stop, a key ends; a payment makes one call with each provider at most. What waits for a person is left out.
