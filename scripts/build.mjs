@@ -15,6 +15,7 @@ import { basename, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
+import { adapted } from './lib/glue.mjs';
 import { demo, examples, inRoot, root, wasmTarget, workers } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, step } from './lib/say.mjs';
@@ -196,8 +197,7 @@ async function bind(wasm, out, { named }) {
   const { ok, lines } = await run(bindgen(), [wasm, raw, ...(named ? [] : ['--without-names'])]);
   if (!ok) throw new Stop([...lines, '', `wasm-bindgen failed for ${wasm}.`].join('\n'));
   const glue = join(raw, 'index.js');
-  // Bundlers do not know imports of the source phase yet (https://github.com/tc39/proposal-source-phase-imports).
-  writeFileSync(glue, readFileSync(glue, 'utf8').replace('import source ', 'import '));
+  writeFileSync(glue, adapted(readFileSync(glue, 'utf8')));
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   const { build: bundle } = await import('esbuild'); // set-up installs it
@@ -232,6 +232,7 @@ function copyAssets(dir, out, folders) {
 function digest(worker, profile, more) {
   const { dir } = worker;
   const hash = createHash('sha256').update(toolchain()).update(bindgenDigest()).update(profile);
+  hash.update(readFileSync(inRoot('scripts', 'lib', 'glue.mjs')));
   for (const file of [...inputsOf(worker), ...more].flatMap((input) => filesIn(dir, input))) {
     hash.update(`\0${file}\0`).update(readFileSync(join(dir, file)));
   }

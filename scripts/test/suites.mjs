@@ -86,6 +86,13 @@ export const suites = () => [
       kind: 'node',
     },
   ),
+  check(
+    'check: the JavaScript around a Worker',
+    ['node', '--test-reporter=spec', 'scripts/lib/glue.test.mjs'],
+    {
+      kind: 'node',
+    },
+  ),
   check('check: what is packed', ['node', '--test-reporter=spec', 'scripts/setup/pack.test.mjs'], {
     kind: 'node',
   }),
