@@ -2,6 +2,7 @@
 // payment.
 
 import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, test } from 'node:test';
 
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
@@ -12,7 +13,7 @@ import { objectId } from './support/objects.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
-import { apiAccounts, shards, workersWithShards } from './support/shards.mjs';
+import { apiAccounts, migrated, shards, workersWithShards } from './support/shards.mjs';
 import { until } from './support/until.mjs';
 
 const ACCOUNTS = ['one', 'two', 'three', 'four', 'five', 'six'];
@@ -20,7 +21,7 @@ const secrets = { ADMIN_TOKEN, API_ACCOUNTS: apiAccounts(ACCOUNTS) };
 
 describe('ten shards', async () => {
   const vars = { ...LOOKS_SOON, RECONCILE_QUIET_MS: '3600000' };
-  const site = await startSite({ workers: workersWithShards({ vars, secrets }) });
+  const site = await startSite({ workers: workersWithShards({ vars, secrets, migrates: true }) });
   const all = shards(site);
   const model = readModel(site);
   const desk = operator(site, ADMIN_TOKEN);
@@ -56,6 +57,20 @@ describe('ten shards', async () => {
       assert.ok(id === 'one' ? of.size > 1 && of.size <= 5 : of.size === 1, `${id}: ${[...of]}`);
     }
     assert.ok((await all.names()).length >= 4);
+  });
+
+  test('have by the migrations what shards of other tests are given at once', async () => {
+    const tables =
+      "SELECT type, name, sql FROM sqlite_master WHERE name NOT GLOB '_cf_*' AND name NOT GLOB '__miniflare_*' ORDER BY type, name";
+    const given = new DatabaseSync(':memory:');
+    given.exec(migrated());
+    const at = given.prepare(tables).all();
+    assert.ok(at.length > 100);
+    const [name] = await all.names();
+    assert.deepEqual(
+      await all.rowsIn(name, tables),
+      at.map((row) => ({ ...row })),
+    );
   });
 
   test('page an account as one place does, to the end', async () => {

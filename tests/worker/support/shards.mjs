@@ -4,7 +4,9 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 
+import { migrations } from '../../../build/migrations.mjs';
 import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { SIGNING_KEY, demoWorkers, root } from './harness.mjs';
 import { folder } from './statements.mjs';
@@ -19,8 +21,17 @@ export function apiAccounts(ids) {
   return JSON.stringify(Object.fromEntries(ids.map((id) => [id, account(id)])));
 }
 
-/** The Workers of the demo, with shards, and with the buckets of these bindings. Without `tasks` the desk knows its objects by a name that it does not. */
-export function workersWithShards({ vars = {}, secrets = {}, buckets = [], tasks = true } = {}) {
+/**
+ * The Workers of the demo, with shards, and with the buckets of these bindings. Without `tasks` the desk knows its objects by a name that it does not.
+ * A new shard gets its tables at once, or with `migrates` as where it is deployed, by each migration, which takes five times as long.
+ */
+export function workersWithShards({
+  vars = {},
+  secrets = {},
+  buckets = [],
+  tasks = true,
+  migrates = false,
+} = {}) {
   const read = (folder) =>
     readConfig({ config: join(root, folder, 'wrangler.toml'), env: 'demo' }, { hideWarnings: true });
   const [site, desk] = [read('.'), read('desk')];
@@ -35,7 +46,7 @@ export function workersWithShards({ vars = {}, secrets = {}, buckets = [], tasks
         ...site,
         build: {},
         triggers: { crons: [] },
-        main: entry(),
+        main: entry(migrates),
         durable_objects: { bindings: bound(site, SHARDS) },
         migrations: [...site.migrations, { tag: 'v3', new_sqlite_classes: [SHARDS.class_name] }],
       },
@@ -55,8 +66,8 @@ export function workersWithShards({ vars = {}, secrets = {}, buckets = [], tasks
 }
 
 /** The payments Worker, whose shards can be taken down. */
-function entry() {
-  const dir = ownFolder('shards');
+function entry(migrates) {
+  const dir = ownFolder(migrates ? 'shards-that-migrate' : 'shards');
   const file = join(dir, 'entry.mjs');
   const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
   // The statements of shards are collected with those of D1, each once.
@@ -74,7 +85,15 @@ const tell = (statements) => {
     told.add(about);
   }
 };
+const tables = ${JSON.stringify(migrates ? '' : migrated())};
 export class ReadModelShard extends Newest {
+  constructor(ctx, env) {
+    const { sql } = ctx.storage;
+    const isNew = () => sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'shard_migrations'").toArray().length === 0;
+    if (tables && isNew()) ctx.storage.transactionSync(() => sql.exec(tables));
+    super(ctx, env);
+  }
+
   ask(text) {
     const down = this.ctx.storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'is_down'").toArray();
     if (down.length > 0) throw new Error('the shard is down, for a test');
@@ -84,6 +103,34 @@ export class ReadModelShard extends Newest {
 `,
   );
   return file;
+}
+
+/** What an empty shard is once all migrations have run, as SQL. */
+export function migrated() {
+  const db = new DatabaseSync(':memory:');
+  for (const [, text] of migrations) db.exec(text);
+  const all = db
+    .prepare(
+      "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
+    )
+    .all();
+  const value = (it) => (typeof it === 'string' ? `'${it.replaceAll("'", "''")}'` : `${it}`);
+  const rows = all
+    .filter(({ type }) => type === 'table')
+    .flatMap(({ name }) =>
+      db
+        .prepare(`SELECT * FROM ${name}`)
+        .all()
+        .map((row) => `INSERT OR REPLACE INTO ${name} VALUES (${Object.values(row).map(value)})`),
+    );
+  db.close();
+  const names = migrations.map(([name]) => `(${value(name)})`);
+  return [
+    ...all.map(({ sql }) => sql),
+    ...rows,
+    'CREATE TABLE shard_migrations (name TEXT PRIMARY KEY) WITHOUT ROWID',
+    `INSERT INTO shard_migrations (name) VALUES ${names}`,
+  ].join(';\n');
 }
 
 /** The names of a day's shards for so many days back from `nowMs`, the newest first, and of one of them by its day and slot. */
