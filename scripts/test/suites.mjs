@@ -47,6 +47,36 @@ const together = {
   ],
   'the simulator and its caller': ['simulator-adyen', 'simulator', 'simulator-payments'],
 };
+/** Files of tests/worker that run in one process, too, one after the other, with Workers of their own each: every process loads wrangler. */
+const inTurn = {
+  'keys of shops': ['own-keys', 'own-adyen-keys', 'own-adyen-keys-webhooks', 'stripe-account'],
+  reconciliation: ['reconcile-accounts', 'reconcile-apart', 'reconcile-cron', 'reconcile-unanswered'],
+  webhooks: ['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-inbox', 'webhooks-shards'],
+  desk: ['desk', 'desk-access', 'analytics', 'metrics', 'plots', 'traces'],
+  shards: ['shards', 'reconcile-rounds', 'history-shards'],
+  'payments that end later': [
+    'payments-stripe-later',
+    'payments-adyen-later',
+    'alarm',
+    'recovery',
+    'rides-recovery',
+    'sweep',
+  ],
+  accounts: ['account-frozen', 'accounts', 'customers', 'keys', 'secrets'],
+  checkout: ['abuse-checkout', 'checkout-language', 'checkout', 'checkout-bank', 'card'],
+  payments: [
+    ...['payments-alarm', 'payments-privacy', 'payments-retention', 'payments-sums', 'concurrency'],
+    ...['provider-faults', 'payments-list', 'rollout'],
+  ],
+  'settlement and history': [
+    ...['history', 'settlement', 'settle-by-hand', 'retention', 'settlement-parts', 'history-batch'],
+  ],
+  gate: [
+    ...['gate-troubles', 'gate-large', 'gate-command', 'gate-desk', 'gate', 'gate-edges', 'gate-doctor'],
+    'gate-pages',
+  ],
+  'simulator, apart': ['simulator-webhooks', 'simulator-types', 'simulator-adyen-keys'],
+};
 /**
  * What Firefox does in its own way, by the names of the tests: a second click while the first one is under way, ways back and reloads that
  * bring a used form again, tabs that share one, and the key that it adds by itself. `npm test -- thorough` has it do all that Chromium does.
@@ -59,8 +89,8 @@ const firefoxDiffers = {
     ...['in the middle of a payment', 'used key', 'another one pay an order once'],
   ],
 };
-/** Those of tests/worker that take longest: they begin, so that none is left over alone. */
-const long = ['webhooks', 'reconcile', 'configuration', 'account-frozen', 'abuse-checkout', 'abuse-edge'];
+/** Those of tests/worker that take longest by themselves: they begin, so that none is left over alone. */
+const long = ['statements', 'reconcile-shards', 'reconcile', 'queues', 'desk-counts', 'settlement-shards'];
 
 export const suites = () => [
   ...[...workspaces, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
@@ -224,7 +254,7 @@ function integrationTests(dir) {
 }
 
 /**
- * One suite a file, so that one that hangs takes only itself down. Run without `--test`, whose runner would count a
+ * One suite a file, or a few of them, so that one that hangs takes no more down. Run without `--test`, whose runner would count a
  * file with no test in it as a test that passed.
  */
 function nodeTests(folder) {
@@ -236,8 +266,8 @@ function nodeTests(folder) {
         .sort()
     : [];
   const path = (file) => relative(root, join(dir, file));
-  const groups = folder === 'worker' ? Object.entries(together) : [];
-  const grouped = groups.flatMap(([, names]) => names);
+  const groupsOf = (all) => (folder === 'worker' ? Object.entries(all) : []);
+  const grouped = groupsOf({ ...together, ...inTurn }).flatMap(([, names]) => names);
   const suite = (file) => ({
     ...nodeSuite([path(file)]),
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
@@ -245,13 +275,22 @@ function nodeTests(folder) {
     byName:
       ['load.test.mjs', 'soak.test.mjs'].includes(file) || grouped.includes(file.replace('.test.mjs', '')),
   });
-  const group = ([what, names]) => ({
-    ...nodeSuite([inOneProcess, ...names.map((name) => path(`${name}.test.mjs`))]),
-    name: `${folder}: ${what}`,
-    asked: 'together',
-  });
-  const inTurn = folder === 'worker' ? [...files].sort((a, b) => isShort(a) - isShort(b)) : files;
-  return [...(folder === 'browser' ? inFirefox(files) : []), ...groups.map(group), ...inTurn.map(suite)];
+  const group =
+    (runner) =>
+    ([what, names]) => ({
+      ...nodeSuite([runner, ...names.map((name) => path(`${name}.test.mjs`))]),
+      name: `${folder}: ${what}`,
+      asked: 'together',
+    });
+  const longFirst = folder === 'worker' ? [...files].sort((a, b) => isShort(a) - isShort(b)) : files;
+  return [
+    ...(folder === 'browser' ? inFirefox(files) : []),
+    ...groupsOf(inTurn)
+      .map(group(oneAfterTheOther))
+      .map((suite) => ({ ...suite, name: `${suite.name}, in turn` })),
+    ...groupsOf(together).map(group(inOneProcess)),
+    ...longFirst.map(suite),
+  ];
 }
 
 /** What takes longest, so it begins. In one process, because a Firefox takes long to start. */
@@ -286,6 +325,7 @@ function inFirefox(files) {
 }
 
 const inOneProcess = join('tests', 'worker', 'support', 'together.mjs');
+const oneAfterTheOther = join('tests', 'worker', 'support', 'in-turn.mjs');
 
 const isShort = (file) => !long.includes(file.replace('.test.mjs', ''));
 
@@ -298,5 +338,7 @@ function nodeSuite(files) {
     timeoutMs: served,
     // They wait for the runtime and for alarms more than they compute.
     stage: 'runtime',
+    // What is stored goes with the suite; what is to outlast a kill has a folder in .wrangler.
+    isTemporary: true,
   };
 }
