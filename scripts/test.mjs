@@ -2,7 +2,7 @@
 // `npm test -- browser` runs only the suites with "browser" in their name. The last line is "N passed, N failed".
 import { mkdirSync, writeFileSync } from 'node:fs';
 
-import { removeLeftovers } from './lib/leftovers.mjs';
+import { removeLeftovers, temporaryInMemory } from './lib/leftovers.mjs';
 import { inRoot, inTools } from './lib/paths.mjs';
 import { cargoProgress, endOnSignals, run } from './lib/run.mjs';
 import { Stop, say, script, seconds, step } from './lib/say.mjs';
@@ -100,7 +100,14 @@ async function play(suite, onProgress) {
   const [command, ...args] = suite.command;
   const ended = await run(command, args, {
     cwd: suite.cwd,
-    env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0', CARGO_TERM_COLOR: 'never', ...suite.env },
+    env: {
+      ...process.env,
+      NO_COLOR: '1',
+      FORCE_COLOR: '0',
+      CARGO_TERM_COLOR: 'never',
+      ...(suite.isTemporary && temporaryInMemory()),
+      ...suite.env,
+    },
     timeoutMs: suite.timeoutMs,
     onLine: (line) => onProgress(progress(line)),
   });

@@ -13,10 +13,12 @@ import { inRoot } from './paths.mjs';
 const MAKER = `
   import { mkdirSync } from 'node:fs';
   import fs from 'node:fs';
-  import { ownFolder } from './scripts/lib/leftovers.mjs';
+  import { ownFolder, temporaryInMemory } from './scripts/lib/leftovers.mjs';
   const tmp = process.cwd() + '/.wrangler/tmp/';
   mkdirSync(tmp, { recursive: true });
-  console.log(JSON.stringify([fs.mkdtempSync(tmp + 'dev-'), ownFolder('test'), process.env.TMPDIR]));
+  const { TMPDIR } = process.env;
+  const memory = temporaryInMemory().TMPDIR ?? TMPDIR;
+  console.log(JSON.stringify([fs.mkdtempSync(tmp + 'dev-'), ownFolder('test'), TMPDIR, memory]));
   process.stdin.resume();
   process.stdin.on('end', () => process.exit());
 `;
