@@ -29,7 +29,14 @@ pub fn check_api_key(request: &Request) -> Fallible<()> {
 
 /// Whether that key has roles for the merchant account that the body names.
 pub fn check_merchant_account(request: &Request, body: &Value) -> Fallible<()> {
-    let Some(named) = body.get("merchantAccount").and_then(Value::as_str) else { return Ok(()) };
+    match body.get("merchantAccount").and_then(Value::as_str) {
+        Some(named) => check_roles(request, named),
+        None => Ok(()),
+    }
+}
+
+/// Whether that key has roles for a merchant account.
+pub fn check_roles(request: &Request, named: &str) -> Fallible<()> {
     let is_let_in = match api_key(request).strip_prefix("AQE.").and_then(|rest| rest.split('.').next()) {
         Some(own) => own.split('+').any(|own| own == named),
         None => company(named).is_empty(),

@@ -3,6 +3,9 @@
 //!
 //! `POST /_sim/adyen/reports` closes a payout: it has all that was told since the one before, and `REPORT_AVAILABLE` tells where its report
 //! is. `GET /adyen/reports/{file}` gives that to whoever has a key. A report never changes: it is made of notifications, and these stay.
+//!
+//! A merchant account that is named has payouts of its own, with numbers of its own: its reports are at
+//! `GET /adyen/reports/MerchantAccount/{merchant account}/{file}`, for keys that have roles for it.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::provider::{Call, Links};
 use crate::store::{Query, Row};
 
-/// The number of the last notification of each payout, as JSON.
+/// The number of the last notification of each payout, as JSON; a merchant account that is named stands behind it.
 const PAYOUTS: &str = "adyen_payouts";
 /// Where this Adyen is, for whom it is bound to.
 const REPORTS_AT: &str = "https://adyen.simulator/adyen/reports";
@@ -31,43 +34,59 @@ const HEAD: &str = "Company Account,Merchant Account,Psp Reference,Merchant Refe
 struct Options {
     /// Where it is said to be, if that is not where it is.
     address: Option<String>,
+    /// The payouts of this merchant account alone.
+    merchant_account: Option<String>,
 }
 
 /// Closes a payout and tells of its report.
 pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
-    let Options { address } = serde_json::from_value(body.clone())
+    let Options { address, merchant_account: named } = serde_json::from_value(body.clone())
         .map_err(|error| Failure { status: 400, message: format!("the body is not understood: {error}") })?;
     let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::Notification) })?;
-    let mut payouts = payouts(call)?;
+    let named = named.as_deref();
+    let mut payouts = payouts(call, named)?;
     payouts.push(newest.first().map_or(0, |row| row.seq));
-    call.store.set_setting(PAYOUTS, serde_json::to_string(&payouts)?)?;
+    call.store.set_setting(&setting(named), serde_json::to_string(&payouts)?)?;
     let batch = payouts.len();
     let name = format!("settlement_detail_report_batch_{batch}.csv");
-    let address = address.unwrap_or_else(|| format!("{REPORTS_AT}/{name}"));
+    let path = path(named, &name);
+    let address = address.unwrap_or_else(|| format!("{REPORTS_AT}/{path}"));
     let item = json!({
         "additionalData": {},
         "amount": { "currency": "EUR", "value": 0 },
         "eventCode": "REPORT_AVAILABLE",
         "eventDate": clock::date(call.now_s()),
-        "merchantAccountCode": merchant_account(call)?,
+        "merchantAccountCode": merchant_account(call, named)?,
         "merchantReference": "",
         "pspReference": name,
         "reason": address,
         "success": "true",
     });
-    call.insert(Kind::Notification, &format!("{name}:REPORT_AVAILABLE"), &item, Links::default())?;
+    call.insert(Kind::Notification, &format!("{path}:REPORT_AVAILABLE"), &item, Links::default())?;
     Ok(json!({ "batch": batch, "name": name, "address": address }))
 }
 
-fn payouts(call: &Call) -> Outcome<Vec<i64>> {
-    Ok(match call.store.setting(PAYOUTS)? {
+/// Where the report is, below all of them.
+fn path(named: Option<&str>, name: &str) -> String {
+    named.map_or_else(|| name.to_owned(), |merchant_account| format!("MerchantAccount/{merchant_account}/{name}"))
+}
+
+fn setting(named: Option<&str>) -> String {
+    named.map_or_else(|| PAYOUTS.to_owned(), |merchant_account| format!("{PAYOUTS}:{merchant_account}"))
+}
+
+fn payouts(call: &Call, named: Option<&str>) -> Outcome<Vec<i64>> {
+    Ok(match call.store.setting(&setting(named))? {
         Some(payouts) => serde_json::from_str(&payouts)?,
         None => Vec::new(),
     })
 }
 
-/// The account of the newest payment: a simulator has no other one to pay out to.
-fn merchant_account(call: &Call) -> Outcome<String> {
+/// The account of the newest payment, if none is named: a simulator has no other one to pay out to.
+fn merchant_account(call: &Call, named: Option<&str>) -> Outcome<String> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
     let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::Payment) })?;
     Ok(match newest.first() {
         Some(row) => serde_json::from_str::<Payment>(&row.body)?.merchant_account,
@@ -75,12 +94,12 @@ fn merchant_account(call: &Call) -> Outcome<String> {
     })
 }
 
-/// `GET /reports/{file}`
-pub fn file(call: &Call, name: &str) -> Fallible<String> {
+/// `GET /reports/{file}`, of all merchant accounts, or of the one that is named.
+pub fn file(call: &Call, named: Option<&str>, name: &str) -> Fallible<String> {
     let number =
         name.strip_prefix("settlement_detail_report_batch_").and_then(|rest| rest.strip_suffix(".csv"));
     let batch: usize = number.and_then(|number| number.parse().ok()).unwrap_or(0);
-    let payouts = payouts(call)?;
+    let payouts = payouts(call, named)?;
     let Some(last) = batch.checked_sub(1).and_then(|index| payouts.get(index)) else {
         return Err(errors::no_endpoint().into());
     };
@@ -93,14 +112,14 @@ pub fn file(call: &Call, name: &str) -> Fallible<String> {
     };
     let mut text = HEAD.to_owned();
     for row in call.store.list(&query)? {
-        if let Some(line) = line(call, &row, batch)? {
+        if let Some(line) = line(call, named, &row, batch)? {
             text.push_str(&line);
         }
     }
-    let told = call.store.find(Kind::Notification.into(), &format!("{name}:REPORT_AVAILABLE"))?;
+    let told = call.store.find(Kind::Notification.into(), &format!("{}:REPORT_AVAILABLE", path(named, name)))?;
     let at = date(told.map_or(0, |row| row.created_ms / 1000));
     for (kind, debit) in [("Fee", "0.10"), ("MerchantPayout", "0.90")] {
-        let account = merchant_account(call)?;
+        let account = merchant_account(call, named)?;
         text.push_str(&format!(
             "Simulator,{account},,,,{at},UTC,{kind},\"batch {batch}, of {kind}\",,,,,EUR,{debit},,,,,,,,{batch},\r\n"
         ));
@@ -109,12 +128,13 @@ pub fn file(call: &Call, name: &str) -> Fallible<String> {
 }
 
 /// The line of a notification, if it is about money that has moved.
-fn line(call: &Call, row: &Row, batch: usize) -> Fallible<Option<String>> {
+fn line(call: &Call, named: Option<&str>, row: &Row, batch: usize) -> Fallible<Option<String>> {
     let item: Value = serde_json::from_str(&row.body)?;
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     let (own, original) = (text("pspReference"), text("originalReference"));
     let psp = if original.is_empty() { own } else { original };
-    let Some(payment) = payment::find(call, psp)? else { return Ok(None) };
+    let is_meant = |payment: &Payment| named.is_none_or(|named| named == payment.merchant_account);
+    let Some(payment) = payment::find(call, psp)?.filter(is_meant) else { return Ok(None) };
     let kind = match text("eventCode") {
         _ if text("success") != "true" => return Ok(None),
         // What is captured by itself is told by nothing else.

@@ -33,8 +33,13 @@ enum AdyenRequest {
         /// The body.
         request: ModificationRequest,
     },
-    /// `GET /reports/{file}`
-    Report(String),
+    /// `GET /reports/{file}`, or `GET /reports/MerchantAccount/{merchant account}/{file}`
+    Report {
+        /// The merchant account that is named.
+        named: Option<String>,
+        /// What it is called.
+        file: String,
+    },
     /// `POST /cancels`
     CancelByReference(TechnicalCancelRequest),
     /// `POST /paymentMethods`
@@ -46,7 +51,13 @@ impl AdyenRequest {
     fn of(request: &Request, body: &Value) -> Fallible<Self> {
         let segments: Vec<&str> = request.path.split('/').collect();
         if let ("GET", [.., "reports", file]) = (request.method.as_str(), segments.as_slice()) {
-            return Ok(AdyenRequest::Report((*file).to_owned()));
+            return Ok(AdyenRequest::Report { named: None, file: (*file).to_owned() });
+        }
+        if let ("GET", [.., "reports", "MerchantAccount", named, file]) =
+            (request.method.as_str(), segments.as_slice())
+        {
+            companies::check_roles(request, named)?;
+            return Ok(AdyenRequest::Report { named: Some((*named).to_owned()), file: (*file).to_owned() });
         }
         if let ("POST", [.., "paymentMethods"]) = (request.method.as_str(), segments.as_slice()) {
             let named = body.get("merchantAccount").and_then(Value::as_str).map(str::to_owned);
@@ -84,7 +95,7 @@ impl AdyenRequest {
             AdyenRequest::PaymentMethods => {
                 (200, json!({ "paymentMethods": [{ "name": "Cards", "type": "scheme" }] }))
             }
-            AdyenRequest::Report(_) => return Err(errors::no_endpoint().into()),
+            AdyenRequest::Report { .. } => return Err(errors::no_endpoint().into()),
             AdyenRequest::CancelByReference(request) => {
                 (201, modifications::cancel_by_reference(call, request)?)
             }
@@ -134,8 +145,8 @@ impl ApiRequest for AdyenRequest {
     fn execute(&self, call: &mut Call, key: Option<&BoundKey>, effect: Effect) -> Result<Reply, Box<Reply>> {
         let request_id = call.request_id;
         let undone = |failure: Failure| Box::new(errors::reply_of(&failure, request_id));
-        if let AdyenRequest::Report(file) = self {
-            let text = reports::file(call, file).map_err(undone)?;
+        if let AdyenRequest::Report { named, file } = self {
+            let text = reports::file(call, named.as_deref(), file).map_err(undone)?;
             return Ok(Reply::new(200, "text/csv;charset=UTF-8", text));
         }
         let (status, answer) = self.run(call).map_err(undone)?;

@@ -105,13 +105,13 @@ export function simulator(server) {
     /** What befalls a payment at Adyen without a request of ours, such as `capture-failed` or `chargeback`. */
     befall: (payment, happening, options = {}) =>
       control('POST', `adyen/payments/${encodeURIComponent(payment)}/${happening}`, options),
-    /** Closes a payout at Adyen, and tells of its report: its name and address. */
+    /** Closes a payout at Adyen, of a merchant account's or of all, and tells of its report: its name and address. */
     report: (options = {}) => control('POST', 'adyen/reports', options),
     /** The report, as Adyen gives it to whoever has a key. */
-    async reportFile(name) {
+    async reportFile(name, { key = 'any' } = {}) {
       const worker = server.getWorker('paid-once-simulator');
       const answer = await worker.fetch(`http://simulator/adyen/reports/${name}`, {
-        headers: { 'x-api-key': 'any' },
+        headers: { 'x-api-key': key },
       });
       assert.equal(answer.status, 200);
       return answer.text();
