@@ -32,7 +32,9 @@ const commands = {
       for (const [type, number] of Object.entries(counts))
         say(`${number} ${type}${counts === report.unknown ? ', a type that is not known' : ''}`);
     if (report.unreadable > 0) say(`${report.unreadable} that cannot be read: see the breaks.`);
-    if (report.of_others > 0) say(`${report.of_others} of other merchant accounts.`);
+    for (const [merchant, number] of Object.entries(report.own ?? {}))
+      say(`${number} of these are of ${merchant}.`);
+    if (report.of_others > 0) say(`${report.of_others} of merchant accounts that are not known here.`);
     if (report.state === 'refused') throw new Stop(`${file} is read no further: ${report.error}`);
     const rest = `${report.bytes_read} of ${report.bytes} bytes are read, it goes on by itself.`;
     say(report.state === 'done' ? 'It is read whole.' : rest);

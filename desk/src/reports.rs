@@ -26,7 +26,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let key = form_key(desk.app, &desk.operator, PATH, desk.request.now_ms)?;
     let page = List {
         title: "Reports",
-        intro: "Adyen’s settlement details reports, by payout batch. Each line is compared with the payments here, and what differs is a break. The same report again changes nothing.",
+        intro: "Adyen’s settlement details reports, by payout batch. Each line is compared with the payments of its merchant account, the deployment’s or an account’s own, and what differs is a break. The same report again changes nothing.",
         search: None,
         day: None,
         hint: "",
@@ -47,7 +47,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
 }
 
 fn row(desk: &Desk<'_>, report: &Report) -> Row {
-    let Counts { types, unknown, of_others, unreadable } = report.counted();
+    let Counts { types, unknown, own, of_others, unreadable } = report.counted();
     let listed = |counts: std::collections::BTreeMap<String, u64>| {
         counts.iter().map(|(kind, number)| format!("{number} {kind}")).collect::<Vec<_>>().join(", ")
     };
@@ -56,17 +56,28 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
         "refused" => report.error.clone().unwrap_or_default(),
         _ => format!("{} of {} bytes", report.bytes_done, report.bytes),
     };
+    let of_own = match own.is_empty() {
+        true => String::new(),
+        false => format!("of accounts’ own merchant accounts: {}", listed(own)),
+    };
     let mut left_out = listed(unknown);
-    for (number, what) in [(of_others, "of other merchant accounts"), (unreadable, "that cannot be read")] {
+    for (number, what) in
+        [(of_others, "of merchant accounts that are not known here"), (unreadable, "that cannot be read")]
+    {
         if number > 0 {
             let comma = if left_out.is_empty() { "" } else { ", " };
             left_out.push_str(&format!("{comma}{number} {what}"));
         }
     }
+    let id = format::short(&report.report_id);
+    let of = match &report.merchant_account {
+        Some(merchant) => format!("{id}, of {merchant}"),
+        None => id,
+    };
     let cells = vec![
-        Cell { class: "id", ..Cell::text(&*report.name) }.with(format::short(&report.report_id)),
+        Cell { class: "id", ..Cell::text(&*report.name) }.with(of),
         Entity::Report.chip(&report.state).with(note),
-        Cell::text(listed(types)),
+        Cell::text(listed(types)).with(of_own),
         Cell::text(left_out),
         Cell::moment(report.received_at_ms)
             .with(format::from_now(report.received_at_ms, desk.request.now_ms)),
@@ -100,7 +111,7 @@ pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
         operator_log::begin_once(env, &key, &action, request.now_ms).await?;
     // The same report again changes nothing: what was broken off is done again.
     if is_new || is_unfinished {
-        let uploaded = adyen_import::upload(env, &name, file.body.to_vec()).await;
+        let uploaded = adyen_import::upload(env, &name, file.body.to_vec(), None).await;
         let outcome = match uploaded {
             Ok(Uploaded::Kept(report)) => report.said(),
             Ok(Uploaded::NoReport(error)) => format!("refused: {error}"),

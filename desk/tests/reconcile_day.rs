@@ -259,6 +259,7 @@ fn differences(shop: Shop, numbers: &[u64], end: &PageEnd, now_ms: u64) -> Vec<u
         own_captures: 1,
         currency: "usd".to_owned(),
         provider_payment: Some(number.to_string()),
+        merchant_account: None,
         dispute: None,
         dispute_status: None,
         dispute_minor: None,

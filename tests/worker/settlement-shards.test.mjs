@@ -45,26 +45,37 @@ function movement(number) {
   return all;
 }
 
-/** A payment with Adyen, and what a report says of it: every third one has another amount there. */
+/** Merchant accounts at Adyen of two accounts with keys of their own: D1 has these. */
+const [OWN, ANOTHERS] = ['Own_ECOM', 'Anothers_ECOM'];
+const keyOf = (merchant) => [
+  `INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, merchant_account, changed_at_ms)
+   VALUES (?1, 'adyen_api_key', '', '', '', 'live', ?1, 1)`,
+  merchant,
+];
+
+/**
+ * A payment with Adyen, and what a report says of it: every third one has another amount there, and every fifth is in a merchant account of its
+ * account's own.
+ */
 function ofAdyen(number) {
   const psp = `PSPOFSHARD${number}`;
   const at = last + number * 60_000;
   const payment = [
     `INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
-        provider_payment, attempt, shown, created_at_ms, updated_at_ms)
-     VALUES (?, ?, 1, 'account:a', 'succeeded', 900, 900, 0, 'usd', 'adyen', ?, 1, '{}', ?, ?)`,
-    ...[`pay_of_adyen_${number}`, `adyen-${number}`, psp, at, at],
+        provider_payment, attempt, shown, created_at_ms, updated_at_ms, merchant_account)
+     VALUES (?, ?, 1, 'account:a', 'succeeded', 900, 900, 0, 'usd', 'adyen', ?, 1, '{}', ?, ?, ?)`,
+    ...[`pay_of_adyen_${number}`, `adyen-${number}`, psp, at, at, number % 5 === 1 ? OWN : null],
   ];
-  return [payment, [psp, number % 3 === 0 ? '8.00' : '9.00', at]];
+  return [payment, [psp, number % 3 === 0 ? '8.00' : '9.00', at, number % 5 === 1 ? OWN : undefined]];
 }
 
 /** Adyen's settlement details report. */
 function reportOf(lines) {
   const head =
     'Merchant Account,Psp Reference,Merchant Reference,Creation Date,TimeZone,Type,Modification Reference,Gross Currency,Gross Debit (GC),Gross Credit (GC),Batch Number';
-  const rows = lines.map(([psp, amount, at]) => {
+  const rows = lines.map(([psp, amount, at, merchant = 'PaidOnceDemo']) => {
     const made = new Date(at).toISOString().slice(0, 19).replace('T', ' ');
-    return `PaidOnceDemo,${psp},theirs,${made},UTC,Settled,${psp},USD,,${amount},7`;
+    return `${merchant},${psp},theirs,${made},UTC,Settled,${psp},USD,,${amount},7`;
   });
   return [head, ...rows].map((row) => `${row}\r\n`).join('');
 }
@@ -228,7 +239,13 @@ for (const tasks of [true, false])
     if (tasks) return;
     test("Adyen's report gives the breaks of D1 alone, and waits for a shard that is down", async () => {
       const one = readModel(alone);
+      for (const merchant of [OWN, ANOTHERS]) {
+        const [sql, name] = keyOf(merchant);
+        for (const place of [one, model]) await place.run(sql, name);
+      }
       const lines = [['PSPOFNOBODY', '3.00', last]];
+      // Another one's lines name two of its payments, one of which stands in a shard.
+      for (const number of [1, 11]) lines.push([`PSPOFSHARD${number}`, '1.00', last, ANOTHERS]);
       for (let number = 0; number < 12; number += 1) {
         const [[sql, ...values], line] = ofAdyen(number);
         lines.push(line);
@@ -254,8 +271,13 @@ for (const tasks of [true, false])
       assert.equal(await send(alone), 'done');
       const expected = await breaks(one);
       assert.deepEqual(
-        expected.map(({ kind }) => kind),
-        [...Array(4).fill('amount'), 'orphan'],
+        expected.map(({ break_id: id }) => id),
+        [
+          ...[0, 3, 9].map((number) => `amount:adyen:PSPOFSHARD${number}`),
+          `amount:adyen:${OWN}/PSPOFSHARD6`,
+          ...[1, 11].map((number) => `orphan:adyen:${ANOTHERS}/PSPOFSHARD${number}`),
+          'orphan:adyen:PSPOFNOBODY',
+        ].sort(),
       );
       await all.takeDown(SHARDS[1]);
       assert.equal(await send(site), 'waiting');

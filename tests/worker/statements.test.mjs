@@ -123,6 +123,16 @@ const EXCEPTIONS = [
     bound: 'a page of the connected accounts of the registry: 1,000 at most',
   },
   {
+    statement: 'FROM account_credentials WHERE merchant_account IS NOT NULL LIMIT 1',
+    step: 'account_credentials_by_merchant_account',
+    bound: 'whether an account has a merchant account of its own: the first one is enough',
+  },
+  {
+    statement: 'FROM reported_merchants WHERE since_ms IS NOT NULL',
+    step: 'reported_merchants_by_turn',
+    bound: 'merchant accounts of which there are reports: 500 at most, the next run takes others',
+  },
+  {
     statement: 'FROM account_credentials WHERE sealed_with',
     step: 'account_credentials_by_key',
     bound: 'keys that are sealed under the CREDENTIALS_KEY of before: 100 at most, and then there are none',

@@ -15,7 +15,7 @@ const NAME_MAX: usize = 120;
 
 /// The columns of a [`Report`].
 pub const REPORT_COLUMNS: &str =
-    "report_id, name, bytes, bytes_done, line, state, counts, error, received_at_ms";
+    "report_id, name, bytes, bytes_done, line, state, counts, error, merchant_account, received_at_ms";
 
 /// How many lines of which kinds were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,10 @@ pub struct Counts {
     pub types: BTreeMap<String, u64>,
     /// Those that are not.
     pub unknown: BTreeMap<String, u64>,
-    /// Those of other merchant accounts.
+    /// Of all these, those of accounts' own merchant accounts, by their names.
+    #[serde(default)]
+    pub own: BTreeMap<String, u64>,
+    /// Those of other merchant accounts, which are not known here.
     pub of_others: u64,
     /// Those that move money and could not be read.
     pub unreadable: u64,
@@ -33,7 +36,7 @@ pub struct Counts {
 /// A report, as its row has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// SHA-256 of its bytes, in hexadecimal.
+    /// SHA-256 of its bytes, in hexadecimal; where it was fetched with an account's own key, and the merchant account behind it.
     pub report_id: String,
     /// What the file was called when it came first.
     pub name: String,
@@ -49,6 +52,9 @@ pub struct Report {
     pub counts: String,
     /// Why it was refused.
     pub error: Option<String>,
+    /// The one merchant account whose lines count, where it was fetched with the key of an account.
+    #[serde(default)]
+    pub merchant_account: Option<String>,
     /// When it came, in ms since the epoch.
     pub received_at_ms: u64,
 }
@@ -69,7 +75,7 @@ impl Report {
             (None, _) => format!("{} of {} bytes read; it goes on by itself", self.bytes_done, self.bytes),
         };
         format!(
-            "{how_far}; {} lines, {} of unknown types, {} of other merchant accounts, {} that cannot be read",
+            "{how_far}; {} lines, {} of unknown types, {} of merchant accounts that are not known here, {} that cannot be read",
             sum(&counts.types),
             sum(&counts.unknown),
             counts.of_others,

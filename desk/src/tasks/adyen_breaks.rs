@@ -6,12 +6,13 @@ use std::rc::Rc;
 use serde::Deserialize;
 use worker::Result;
 
-use super::adyen_compare::{Booked, LocalRefund, compare};
-use super::adyen_places::{Sought, find, mark};
+use super::adyen_compare::{Booked, compare};
+use super::adyen_merchants::bare;
+use super::adyen_places::{Sought, ask, find, mark};
 use super::adyen_run::Import;
 use super::adyen_stores::Stores;
 use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
-use super::compare::{Break, LocalRecord, LocalRecords};
+use super::compare::{Break, LocalRecords};
 use super::place_stores::Halt;
 use super::placed::Found;
 use payments::providers::Provider;
@@ -24,8 +25,9 @@ const LOOKS_MAX: u32 = 5;
 /// How long after its capture a payment must stand in a report, in ms. Adyen holds money back for up to 12 business days
 /// (<https://docs.adyen.com/managed-model/delayed-settlement>), which with holidays are up to three weeks.
 const UNSETTLED_MS: u64 = 21 * 86_400_000;
-/// In how many shards a run looks for payments that stand in no report: the next one goes on with others.
+/// In how many shards a run looks for payments that stand in no report, and of how many merchant accounts: the next one goes on with others.
 const UNSETTLED_SHARDS_MAX: usize = 150;
+const UNSETTLED_MERCHANTS_MAX: usize = 500;
 
 /// Which payments are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,34 +39,26 @@ pub(super) enum About {
 }
 
 impl<S: Stores> Import<S> {
-    /// Compares all that the reports say about these payments (Adyen's ids). Returns the statements that record the result, for D1.
+    /// Compares all that the reports say about these payments (Adyen's ids, within their merchant accounts). Returns the statements that record the result, for D1.
     pub(super) async fn compare(
         &self,
         payments: &[&str],
         about: About,
     ) -> std::result::Result<Vec<Statement>, Halt> {
-        let payments = serde_json::to_string(payments)?;
-        let lines = self.lines(&payments).await?;
+        let lines = self.lines(&serde_json::to_string(payments)?).await?;
         if !self.is_d1_alone().await? {
             return self.compare_in_places(&lines, about).await;
         }
-        let resources: Vec<&str> = lines.iter().filter_map(|line| line.resource.as_deref()).collect();
-        let sql = breaks::local_records_sql(
-            "provider_payment IN (SELECT value FROM json_each(?1)) OR payment_id IN (SELECT value FROM json_each(?2))",
-        );
-        let values = vec![payments.as_str().into(), serde_json::to_string(&resources)?.into()];
-        let rows: Vec<LocalRecord> = self.stores.rows(Statement::new(sql, values)).await?;
-        let own: Vec<&str> = rows.iter().map(|row| row.resource.as_str()).collect();
-        let sql = "SELECT payment_id, provider_refund, status, amount_minor, currency FROM refunds
-             WHERE provider = 'adyen' AND payment_id IN (SELECT value FROM json_each(?1))";
-        let own = serde_json::to_string(&own)?;
-        let refunds: Vec<LocalRefund> = self.stores.rows(Statement::new(sql, vec![own.into()])).await?;
-        let breaks = compare(&lines, &LocalRecords::new(rows), &refunds);
-        let mut statements = self.written(&lines, &breaks)?;
+        let mut found = Found::default();
+        found.add(None, self.stores.rows(ask(&Sought::of(&lines))?).await?)?;
+        let mut statements = self.judged(&lines, &found)?;
         let sql = "UPDATE payments SET listed_payment = provider_payment, moved_payment = provider_payment
-             WHERE provider = 'adyen' AND moved_payment IS NOT provider_payment AND provider_payment IN (
-                SELECT payment FROM report_lines WHERE kind = 'Settled' AND payment IN (SELECT value FROM json_each(?1)))";
-        statements.push(Statement::new(sql, vec![payments.into()]));
+             WHERE provider = 'adyen' AND moved_payment IS NOT provider_payment
+                AND provider_payment IN (SELECT value FROM json_each(?1)) AND EXISTS (SELECT 1 FROM report_lines
+                    WHERE report_lines.payment = coalesce(payments.merchant_account || '/', '') || payments.provider_payment
+                        AND report_lines.kind = 'Settled')";
+        let payments: Vec<&str> = payments.iter().map(|payment| bare(payment)).collect();
+        statements.push(Statement::new(sql, vec![serde_json::to_string(&payments)?.into()]));
         Ok(statements)
     }
 
@@ -166,47 +160,79 @@ impl<S: Stores> Import<S> {
         Ok(old.len())
     }
 
-    /// Flags payments that were captured long before the latest report and are in none. Captures from before the first report are not
-    /// expected.
+    /// Flags payments that were captured long before the latest report of their merchant account, and are in none. Captures from before the first
+    /// one are not expected.
     pub(super) async fn unsettled(&self) -> Result<Unsettled> {
-        #[derive(Deserialize)]
-        struct Known {
-            since_ms: Option<u64>,
-            until_ms: Option<u64>,
-            waits: u32,
+        let is_alone = self.is_d1_alone().await?;
+        let merchants = self.reported().await?;
+        // What is not marked yet, though it stands in a report, is no break.
+        if !is_alone && merchants.iter().any(|merchant| merchant.waits != 0) {
+            return Ok(Unsettled { waits: true, ..Unsettled::default() });
         }
         let gone = self.settled_meanwhile();
-        let of_d1 = "updated_at_ms >= (SELECT min(made_at_ms) FROM report_lines WHERE kind = 'Settled')
-                AND updated_at_ms < (SELECT max(received_at_ms) FROM reports WHERE state = 'done') - ?2";
-        if self.is_d1_alone().await? {
-            self.stores.batch(vec![gone]).await?;
-            return Ok(Unsettled { made: self.flag_in_d1(of_d1).await?, ..Unsettled::default() });
-        }
-        // What is not marked yet, though it stands in a report, is no break.
-        let sql = "SELECT (SELECT min(made_at_ms) FROM report_lines WHERE kind = 'Settled') AS since_ms,
-                (SELECT max(received_at_ms) FROM reports WHERE state = 'done') AS until_ms,
-                EXISTS (SELECT 1 FROM reports WHERE state = 'waiting') OR EXISTS (SELECT 1 FROM report_searches WHERE is_again = 0)
-                    OR EXISTS (SELECT 1 FROM shard_layouts WHERE moved_at_ms IS NOT NULL AND done_at_ms IS NULL) AS waits";
-        let known: Vec<Known> = self.stores.rows(Statement::new(sql, Vec::new())).await?;
-        let Some(known) = known.first().filter(|known| known.waits == 0) else {
-            return Ok(Unsettled { waits: true, ..Unsettled::default() });
-        };
         self.stores.batch(vec![gone.clone()]).await?;
-        let mut made = self.flag_in_d1(of_d1).await?;
-        let mut statements = vec![gone];
-        if let (Some(since_ms), Some(until_ms)) = (known.since_ms, known.until_ms) {
-            let sql = unsettled_sql("updated_at_ms >= ?3 AND updated_at_ms < ?4 - ?2");
-            let values = vec![self.now_ms.into(), UNSETTLED_MS.into(), since_ms.into(), until_ms.into()];
-            statements.push(Statement::new(sql, values));
+        let flags = self.flags(&merchants)?;
+        let mut made = 0;
+        for flag in &flags {
+            made += self.flag_in_d1(flag).await?;
         }
-        let before_ms = known.until_ms.unwrap_or(self.now_ms);
+        if is_alone {
+            return Ok(Unsettled { made, ..Unsettled::default() });
+        }
+        let before_ms = merchants.iter().map(|merchant| merchant.until_ms).max().unwrap_or(self.now_ms);
         let shards = self.stores.some_shards(before_ms, UNSETTLED_SHARDS_MAX).await?;
         self.requests.set(self.requests.get().saturating_add(shards.len()));
-        let statements: Rc<[Statement]> = statements.into();
+        let statements: Rc<[Statement]> = [gone].into_iter().chain(flags).collect();
         let asks: Vec<_> = shards.into_iter().map(|shard| (shard, Rc::clone(&statements))).collect();
         let answers = self.stores.shard_batch(&asks).await?;
-        made += answers.each.iter().filter_map(|(_, changed)| changed.get(1)).sum::<usize>();
+        made += answers.each.iter().flat_map(|(_, changed)| changed.iter().skip(1)).sum::<usize>();
         Ok(Unsettled { made, waits: false, missing: answers.missing })
+    }
+
+    /// The merchant accounts of which there are reports: where there are many, those that were not looked at for the longest time.
+    async fn reported(&self) -> Result<Vec<Reported>> {
+        let sql = "SELECT merchant_account, since_ms, until_ms, EXISTS (SELECT 1 FROM reports WHERE state = 'waiting')
+                    OR EXISTS (SELECT 1 FROM report_searches WHERE is_again = 0)
+                    OR EXISTS (SELECT 1 FROM shard_layouts WHERE moved_at_ms IS NOT NULL AND done_at_ms IS NULL) AS waits
+             FROM reported_merchants WHERE since_ms IS NOT NULL AND until_ms IS NOT NULL ORDER BY looked_at_ms LIMIT ?1";
+        let limit = u64::try_from(UNSETTLED_MERCHANTS_MAX).unwrap_or(u64::MAX);
+        let reported: Vec<Reported> = self.stores.rows(Statement::new(sql, vec![limit.into()])).await?;
+        if reported.len() == UNSETTLED_MERCHANTS_MAX {
+            let sql = "UPDATE reported_merchants SET looked_at_ms = ?2 WHERE merchant_account IN (SELECT value FROM json_each(?1))";
+            let names: Vec<&str> = reported.iter().map(|one| one.merchant_account.as_str()).collect();
+            let values = vec![serde_json::to_string(&names)?.into(), self.now_ms.into()];
+            self.stores.batch(vec![Statement::new(sql, values)]).await?;
+        }
+        Ok(reported)
+    }
+
+    /// The statements that flag payments in any place: those of the deployment's merchant account, and of others.
+    fn flags(&self, merchants: &[Reported]) -> Result<Vec<Statement>> {
+        let mut own = Vec::new();
+        let mut statements = Vec::new();
+        let common = || vec![self.now_ms.into(), UNSETTLED_MS.into()];
+        for Reported { merchant_account, since_ms, until_ms, .. } in merchants {
+            if merchant_account.is_empty() {
+                let sql = unsettled_sql(
+                    "payments",
+                    "merchant_account IS NULL AND updated_at_ms >= ?3 AND updated_at_ms < ?4 - ?2",
+                );
+                let values = [common(), vec![(*since_ms).into(), (*until_ms).into()]].concat();
+                statements.push(Statement::new(sql, values));
+            } else {
+                own.push((merchant_account, since_ms, until_ms));
+            }
+        }
+        if !own.is_empty() {
+            let sql = unsettled_sql(
+                "json_each(?3) AS reported CROSS JOIN payments",
+                "merchant_account = reported.value ->> 0 AND updated_at_ms >= reported.value ->> 1
+                    AND updated_at_ms < (reported.value ->> 2) - ?2",
+            );
+            let values = [common(), vec![serde_json::to_string(&own)?.into()]].concat();
+            statements.push(Statement::new(sql, values));
+        }
+        Ok(statements)
     }
 
     /// Closes breaks whose payment stands in a report by now, or holds no money any more.
@@ -219,13 +245,10 @@ impl<S: Stores> Import<S> {
         Statement::new(gone, vec![db::Value::Null, self.now_ms.into()])
     }
 
-    async fn flag_in_d1(&self, since_and_until: &str) -> Result<usize> {
-        let sql = unsettled_sql(since_and_until);
+    async fn flag_in_d1(&self, flag: &Statement) -> Result<usize> {
         let mut all = 0;
         for _ in 0..BATCHES_MAX {
-            let values = vec![self.now_ms.into(), UNSETTLED_MS.into()];
-            let made: usize =
-                self.stores.batch(vec![Statement::new(sql.as_str(), values)]).await?.iter().sum();
+            let made: usize = self.stores.batch(vec![flag.clone()]).await?.iter().sum();
             all += made;
             if made < BREAKS_MAX {
                 break;
@@ -233,6 +256,17 @@ impl<S: Stores> Import<S> {
         }
         Ok(all)
     }
+}
+
+/// A merchant account of which there are reports.
+#[derive(Deserialize)]
+struct Reported {
+    /// Its name; empty for the deployment's.
+    merchant_account: String,
+    since_ms: u64,
+    until_ms: u64,
+    /// Not all is marked that stands in a report.
+    waits: u32,
 }
 
 /// What came of looking for payments that stand in no report.
@@ -246,17 +280,15 @@ pub(super) struct Unsettled {
     pub(super) missing: Option<String>,
 }
 
-/// Opens breaks, at `?1`, of payments that were captured in a span of time and stand in no report. Reports are those of one merchant account: what
-/// was paid in another one, with a key of its account's own, stands in none of them.
-fn unsettled_sql(since_and_until: &str) -> String {
+/// Opens breaks, at `?1`, of payments that were captured in a span of time and stand in no report.
+fn unsettled_sql(payments: &str, since_and_until: &str) -> String {
     format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
             last_seen_at_ms)
          SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
             status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
-         FROM payments WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
-            AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND merchant_account IS NULL
-            AND {since_and_until}
+         FROM {payments} WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
+            AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {since_and_until}
             AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}
@@ -264,7 +296,7 @@ fn unsettled_sql(since_and_until: &str) -> String {
     )
 }
 
-/// Those that are captured by these lines: Adyen's ids.
+/// Those that are captured by these lines: Adyen's ids, within their merchant accounts.
 pub(super) fn settled(lines: &[Booked]) -> BTreeSet<&str> {
     lines.iter().filter(|line| line.kind == "Settled").map(|line| line.payment.as_str()).collect()
 }

@@ -1,12 +1,14 @@
 //! Compares what Adyen's reports say of payments with ours. Pure: what differs comes out as [`Break`]s.
 //!
 //! A report is days late, and one that is missing is not seen: so only what the reports say is compared, and never what they do not say.
-//! All lines of a payment count together, from whichever report: a capture that was taken back and made again is one of them.
+//! All lines of a payment count together, from whichever report: a capture that was taken back and made again is one of them. They are compared with a
+//! payment of [their merchant account](super::adyen_merchants) alone: one that was made in another is none of theirs.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::adyen_merchants::{bare, split};
 use super::adyen_report::Type;
 use super::compare::{Break, Kind, LocalRecord, LocalRecords};
 use payments::providers::Provider;
@@ -16,9 +18,9 @@ use payments::providers::Provider;
 pub struct Booked {
     /// `Type`, as it is written.
     pub kind: String,
-    /// Adyen's id of the payment.
+    /// Adyen's id of the payment, within its merchant account.
     pub payment: String,
-    /// Adyen's id of what was done to it.
+    /// That of what was done to it.
     pub modification: String,
     /// The payment of ours that it names.
     pub resource: Option<String>,
@@ -144,12 +146,22 @@ pub fn compare(lines: &[Booked], known: &LocalRecords, refunds: &[LocalRefund]) 
             ours: ours.map(LocalRecord::describe),
             theirs: Some(reported.describe()),
         };
-        let Some(ours) = known.find(id, reported.resource.as_deref()) else {
+        let (merchant, psp) = split(id);
+        let Some(ours) = known.find(psp, reported.resource.as_deref()) else {
             breaks.push(found(Kind::Orphan, None));
             continue;
         };
+        if ours.merchant_account.as_deref().unwrap_or_default() != merchant {
+            // Whatever the lines name: the payment, and its object, are none of this merchant account's.
+            let is_it = ours.provider_payment.as_deref() == Some(psp);
+            if is_it || reported.kept_minor() > 0 {
+                let said = "a payment in another merchant account".to_owned();
+                breaks.push(Break { resource: None, ours: Some(said), ..found(Kind::Orphan, None) });
+            }
+            continue;
+        }
         match &ours.provider_payment {
-            Some(own) if own == id && ours.provider == Provider::Adyen.as_str() => {}
+            Some(own) if own == psp && ours.provider == Provider::Adyen.as_str() => {}
             // We have not received its id yet.
             None if ours.provider == Provider::Adyen.as_str() => {
                 breaks.push(found(Kind::Status, Some(ours)));
@@ -182,7 +194,7 @@ fn settled(reported: &Reported, ours: &LocalRecord) -> Option<Kind> {
 
 fn refunded(reported: &Reported, ours: &LocalRecord, own: &[&LocalRefund]) -> Vec<Break> {
     let is_known =
-        |id: &str| own.iter().find(|refund| refund.provider_refund.as_deref() == Some(id)).copied();
+        |id: &str| own.iter().find(|refund| refund.provider_refund.as_deref() == Some(bare(id))).copied();
     let succeeded: u64 =
         own.iter().filter(|refund| refund.status == "succeeded").map(|refund| refund.amount_minor).sum();
     // A refund made elsewhere, for example in the Customer Area, has no row here: we know only the sum of those.
@@ -213,7 +225,7 @@ fn refunded(reported: &Reported, ours: &LocalRecord, own: &[&LocalRefund]) -> Ve
 
 fn disputed(reported: &Reported, ours: &LocalRecord) -> Vec<Break> {
     let is_unknown = |(id, (_, is_second)): &(&String, &(Sum, bool))| match &ours.dispute {
-        Some(known) => known != *id && !is_second,
+        Some(known) => known != bare(id) && !is_second,
         None => true,
     };
     let unknown = reported.disputes.iter().filter(is_unknown);
@@ -238,6 +250,7 @@ mod tests {
     use std::slice::from_ref;
 
     use super::*;
+    use crate::tasks::adyen_merchants;
 
     fn line(kind: &str, modification: &str, amount_minor: u64) -> Booked {
         Booked {
@@ -374,6 +387,64 @@ mod tests {
         assert_eq!(kinds(&[line("SecondChargeback", "DIS1", 2500)], other, &[]), [], "of the dispute before");
         let won = [lines[0].clone(), line("ChargebackReversed", "DIS1", 2500)];
         assert_eq!(kinds(&won, ours(), &[]), one(Kind::Movement, "DIS1"), "nobody here has heard of it");
+    }
+
+    /// Of another merchant account than the deployment's.
+    fn within(merchant: &str, line: &Booked) -> Booked {
+        let [payment, modification] =
+            [&line.payment, &line.modification].map(|id| adyen_merchants::within(merchant, id));
+        Booked { payment, modification, ..line.clone() }
+    }
+
+    fn ours_in(merchant: &str) -> LocalRecord {
+        LocalRecord { merchant_account: Some(merchant.to_owned()), ..ours() }
+    }
+
+    #[test]
+    fn an_accounts_own_merchant_account_is_compared_as_the_deployments() {
+        let lines =
+            [line("Settled", "CAP1", 2500), line("Refunded", "REF1", 700), line("Chargeback", "DIS1", 1800)];
+        let own = lines.each_ref().map(|line| within("Shop_A", line));
+        let known = |dispute: &str, refunded_minor| LocalRecord {
+            refunded_minor,
+            dispute: Some(dispute.to_owned()),
+            ..ours_in("Shop_A")
+        };
+        assert_eq!(kinds(&own, known("DIS1", 700), &[refund("succeeded", 700)]), []);
+        assert_eq!(
+            kinds(&own, known("DIS2", 600), &[refund("succeeded", 600)]),
+            [(Kind::Amount, "Shop_A/REF1".to_owned()), (Kind::Movement, "Shop_A/DIS1".to_owned())]
+        );
+        let other = LocalRecord { captured_minor: 1, ..ours_in("Shop_A") };
+        let found = compare(&own[..1], &LocalRecords::new(vec![other]), &[]);
+        assert_eq!(found[0].id("adyen"), "amount:adyen:Shop_A/PSP1");
+        assert_eq!(found[0].resource.as_deref(), Some("pay_1"));
+    }
+
+    #[test]
+    fn lines_of_one_merchant_account_say_nothing_of_anothers_payment() {
+        let settled = line("Settled", "CAP1", 2500);
+        for (merchant, record) in [("Shop_B", ours_in("Shop_A")), ("Shop_B", ours()), ("", ours_in("Shop_A"))]
+        {
+            let told = within(merchant, &settled);
+            let nameless = LocalRecord { provider_payment: None, ..record.clone() };
+            for record in [record.clone(), nameless] {
+                let found = compare(from_ref(&told), &LocalRecords::new(vec![record]), &[]);
+                let [found] = &found[..] else { panic!("{found:?}") };
+                assert_eq!((found.kind, &found.resource, &found.object), (Kind::Orphan, &None, &None));
+            }
+            // An earlier try that was given back, and one of which nothing was.
+            let back = [told, within(merchant, &line("Refunded", "REF1", 2500))];
+            let later = LocalRecord { provider_payment: Some("PSP2".to_owned()), ..record };
+            assert_eq!(kinds(&back, later.clone(), &[]), []);
+            assert_eq!(kinds(&back[..1], later, &[]).len(), 1);
+        }
+        let both = [within("Shop_A", &settled), within("Shop_B", &line("Settled", "CAP1", 1))];
+        assert_eq!(
+            kinds(&both, ours_in("Shop_A"), &[]),
+            one(Kind::Orphan, "Shop_B/PSP1"),
+            "they are not added"
+        );
     }
 
     #[test]

@@ -66,7 +66,7 @@ async fn fetch_one(env: &Env, one: &Claimed) -> Fetched {
         Ok(bytes) => bytes,
         Err(end) => return end,
     };
-    match adyen_import::upload(env, &one.name, bytes).await {
+    match adyen_import::upload(env, &one.name, bytes, None).await {
         Ok(Uploaded::Kept(_)) => Fetched::Kept,
         Ok(Uploaded::NoReport(error)) => Fetched::Again(format!("it is no report: {error}")),
         Ok(Uploaded::Off(why)) => Fetched::Refused(why),

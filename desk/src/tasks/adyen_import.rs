@@ -9,13 +9,17 @@
 //!
 //! As in the [reconciliation](super::reconcile) nothing is repaired with money: the objects that are meant are asked.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use data_encoding::HEXLOWER;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Env, Error, Result};
 
 use super::adyen_breaks::{About, Unsettled};
-use super::adyen_report::{Head, Line, Lines, Row};
+use super::adyen_merchants::within;
+use super::adyen_report::{Head, Line, Lines, Row, Type};
 use super::adyen_run::{Import, SLICE_BYTES};
 use super::adyen_stores::{Bound, Stores};
 use super::breaks;
@@ -35,20 +39,30 @@ const SLICES_MAX: u32 = 60;
 const SLICES_AT_ONCE: u32 = 8;
 /// How many unreadable lines of a report get a break each.
 const UNREADABLE_MAX: u64 = 20;
-/// How many types of lines are counted by their names.
-const TYPES_MAX: usize = 60;
+/// How many types of lines, and merchant accounts, are counted by their names.
+const NAMES_MAX: usize = 60;
 
-/// Counts a line of a report by its type.
-fn count(counts: &mut Counts, line: &Line) {
-    let (of_type, kind) = match line {
-        Line::OfAnother => return counts.of_others += 1,
-        Line::Unreadable { .. } => return counts.unreadable += 1,
-        Line::Moved(row) => (&mut counts.types, &row.kind),
-        Line::Counted { kind, is_unknown: false } => (&mut counts.types, kind),
-        Line::Counted { kind, is_unknown: true } => (&mut counts.unknown, kind),
-    };
-    let is_named = of_type.len() < TYPES_MAX || of_type.contains_key(kind);
-    *of_type.entry(if is_named { kind.clone() } else { "others".to_owned() }).or_default() += 1;
+/// Counts a line of a report of this merchant account by its type.
+fn count(counts: &mut Counts, merchant: &str, line: &Line) {
+    if !merchant.is_empty() {
+        count_name(&mut counts.own, merchant);
+    }
+    match line {
+        Line::Unreadable { .. } => counts.unreadable += 1,
+        Line::Moved(row) => count_name(&mut counts.types, &row.kind),
+        Line::Counted { kind, is_unknown: false } => count_name(&mut counts.types, kind),
+        Line::Counted { kind, is_unknown: true } => count_name(&mut counts.unknown, kind),
+    }
+}
+
+fn count_name(counts: &mut BTreeMap<String, u64>, name: &str) {
+    let is_named = counts.len() < NAMES_MAX || counts.contains_key(name);
+    *counts.entry(if is_named { name } else { "others" }.to_owned()).or_default() += 1;
+}
+
+/// The id of the break about a report, by its name within its merchant account, or its id.
+pub(super) fn report_break(report: &str) -> String {
+    format!("report:adyen:{report}")
 }
 
 /// Where a report is in the bucket.
@@ -56,21 +70,25 @@ fn key(report: &Report) -> String {
     format!("reports/{}.csv", report.report_id)
 }
 
-/// Imports an uploaded report. It is stored in the bucket first: if this breaks off, the scheduled task continues.
-pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
+/// Imports an uploaded report. It is stored in the bucket first: if this breaks off, the scheduled task continues. With `only` lines of that merchant
+/// account alone count: it was fetched for its account.
+pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>, only: Option<&str>) -> Result<Uploaded> {
     let Some(import) = Import::of(env).await? else {
         return Ok(Uploaded::Off(
-            "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT.".to_owned(),
+            "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT or an account with a key of its own at Adyen."
+                .to_owned(),
         ));
     };
     if let Err(error) = Head::read(bytes.get(..SLICE_BYTES).unwrap_or(&bytes), bytes.len() <= SLICE_BYTES) {
         return Ok(Uploaded::NoReport(error));
     }
-    let report_id = HEXLOWER.encode(&Sha256::digest(&bytes));
+    let hash = HEXLOWER.encode(&Sha256::digest(&bytes));
+    // The same bytes say something else where other lines of them count.
+    let report_id = only.map_or_else(|| hash.clone(), |merchant| format!("{hash}.{merchant}"));
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let stored = import.stores.bucket.put(format!("reports/{report_id}.csv"), bytes);
     stored.only_if(only_new()).execute().await?;
-    import.keep(&report_id, name, size).await?;
+    import.keep(&report_id, name, size, only).await?;
     match import.work(&report_id, SLICES_AT_ONCE).await {
         Ok(()) => {}
         // It is kept, and the scheduled task goes on and says why it waits.
@@ -86,7 +104,7 @@ pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>) -> Result<Uplo
 /// Continues with unread reports, and compares open breaks again.
 pub(super) async fn go_on(env: &Env) -> Result<Value> {
     let Some(import) = Import::of(env).await? else {
-        return Ok(json!({ "off": "there is no binding SETTLEMENT, or no ADYEN_MERCHANT_ACCOUNT" }));
+        return Ok(json!({ "off": "there is no binding SETTLEMENT, or no merchant account at Adyen" }));
     };
     let (mut result, waits_for) = import.run().await?;
     let db = Db::of(env)?;
@@ -97,6 +115,11 @@ pub(super) async fn go_on(env: &Env) -> Result<Value> {
         Some(waits_for) => Err(Error::RustError(waits_for)),
         None => Ok(result),
     }
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
 }
 
 /// What is to wait is no failure: the rest goes on.
@@ -112,8 +135,15 @@ impl Import<Bound> {
     async fn of(env: &Env) -> Result<Option<Self>> {
         let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
         let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
-        let Some(merchant_account) = settings.adyen_merchant_account else { return Ok(None) };
-        Ok(Some(Self::begin(Bound::of(env, bucket)?, merchant_account)))
+        let deployments = settings.adyen_merchant_account;
+        if deployments.is_none() {
+            let sql =
+                "SELECT account AS name FROM account_credentials WHERE merchant_account IS NOT NULL LIMIT 1";
+            if Db::of(env)?.first::<Name>(sql, Vec::new()).await?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self::begin(Bound::of(env, bucket)?, deployments)))
     }
 }
 
@@ -166,15 +196,17 @@ impl<S: Stores> Import<S> {
     }
 
     /// Writes down that there is this report, which is in the bucket.
-    pub(super) async fn keep(&self, report_id: &str, name: &str, bytes: u64) -> Result<()> {
-        let sql = "INSERT INTO reports (report_id, name, bytes, bytes_done, line, state, counts, received_at_ms, updated_at_ms)
-             VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?4, ?4) ON CONFLICT (report_id) DO NOTHING";
-        let values = vec![report_id.into(), name.into(), bytes.into(), self.now_ms.into()];
-        self.stores.batch(vec![Statement::new(sql, values)]).await?;
-        // The break about the missing report is settled.
-        let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
-             WHERE break_id = 'report:adyen:' || ?1 AND state = 'open'";
-        let values = vec![name.into(), self.now_ms.into()];
+    pub(super) async fn keep(
+        &self,
+        report_id: &str,
+        name: &str,
+        bytes: u64,
+        only: Option<&str>,
+    ) -> Result<()> {
+        let sql = "INSERT INTO reports (report_id, name, bytes, bytes_done, line, state, counts, merchant_account, received_at_ms, updated_at_ms)
+             VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?5, ?4, ?4) ON CONFLICT (report_id) DO NOTHING";
+        let only = only.map(str::to_owned);
+        let values = vec![report_id.into(), name.into(), bytes.into(), self.now_ms.into(), only.into()];
         self.stores.batch(vec![Statement::new(sql, values)]).await.map(drop)
     }
 
@@ -204,8 +236,8 @@ impl<S: Stores> Import<S> {
             };
             let bytes = self.read(&report, from, self.limits.slice_bytes).await?;
             let is_all = from.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX)) >= report.bytes;
-            match head.rows(&bytes, line, is_all, &self.merchant_account) {
-                Ok(lines) => self.take(&report, from, &lines, is_all).await?,
+            match head.rows(&bytes, line, is_all) {
+                Ok(lines) => self.take(&report, from, lines, is_all).await?,
                 Err(error) => self.refuse(&report, &error).await?,
             }
             self.slices.set(self.slices.get() + 1);
@@ -226,22 +258,37 @@ impl<S: Stores> Import<S> {
         &self,
         report: &Report,
         from: u64,
-        lines: &Lines,
+        lines: Lines,
         is_last: bool,
     ) -> std::result::Result<(), Halt> {
         let mut counts = report.counted();
         let mut statements = Vec::new();
         let mut rows = Vec::new();
-        for line in &lines.lines {
-            count(&mut counts, line);
+        let merchants = self.merchants(report, &lines.lines).await?;
+        for (account, line) in lines.lines {
+            let Some(merchant) = merchants.get(&account) else {
+                counts.of_others += 1;
+                continue;
+            };
+            count(&mut counts, merchant, &line);
             match line {
-                Line::Moved(row) => rows.push(row),
+                Line::Moved(row) => rows.push((merchant, row.within(merchant))),
                 Line::Unreadable { line, error } if counts.unreadable <= UNREADABLE_MAX => {
-                    statements.push(self.told(report, Some(*line), error));
+                    statements.push(self.told(report, Some(line), &error));
                 }
                 _ => {}
             }
         }
+        let mut reported: BTreeMap<&str, Option<u64>> =
+            merchants.values().map(|merchant| (merchant.as_str(), None)).collect();
+        for (merchant, row) in rows.iter().filter(|(_, row)| row.kind() == Type::Settled) {
+            let since_ms = reported.entry(merchant.as_str()).or_default();
+            *since_ms = [*since_ms, row.made_at_ms].into_iter().flatten().min();
+        }
+        if !reported.is_empty() {
+            statements.extend(self.reported_of(report, &reported)?);
+        }
+        let rows: Vec<&Row> = rows.iter().map(|(_, row)| row).collect();
         if !rows.is_empty() {
             self.book(report, &rows).await?;
             let payments: Vec<&str> = rows.iter().map(|row| row.payment.as_str()).collect();
@@ -260,8 +307,57 @@ impl<S: Stores> Import<S> {
             self.now_ms.into(),
         ];
         statements.push(Statement::new(sql, values));
+        let sql = "UPDATE reported_merchants SET until_ms = max(coalesce(until_ms, 0), ?2)
+             WHERE report_id = ?1 AND EXISTS (SELECT 1 FROM reports WHERE report_id = ?1 AND state = 'done')";
+        let values = vec![report.report_id.as_str().into(), report.received_at_ms.into()];
+        statements.push(Statement::new(sql, values));
         self.stores.batch(statements).await?;
         Ok(())
+    }
+
+    /// Whose lines count, of those that these are of: by the merchant account's name the same, or nothing for the deployment's. Those are known for
+    /// which there is a key, or was.
+    async fn merchants(&self, report: &Report, lines: &[(String, Line)]) -> Result<BTreeMap<String, String>> {
+        let mut names: BTreeSet<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
+        names.remove("");
+        if let Some(only) = report.merchant_account.as_deref() {
+            names.retain(|name| *name == only);
+            return Ok(names.into_iter().map(|name| (name.to_owned(), name.to_owned())).collect());
+        }
+        let deployments = self.deployments.as_deref().filter(|name| names.remove(name));
+        let mut merchants: BTreeMap<String, String> =
+            deployments.map(|name| (name.to_owned(), String::new())).into_iter().collect();
+        if !names.is_empty() {
+            let sql = "SELECT value AS name FROM json_each(?1)
+                 WHERE EXISTS (SELECT 1 FROM account_credentials WHERE account_credentials.merchant_account = value)
+                    OR EXISTS (SELECT 1 FROM reported_merchants WHERE reported_merchants.merchant_account = value)";
+            let values = vec![serde_json::to_string(&names)?.into()];
+            let known: Vec<Name> = self.stores.rows(Statement::new(sql, values)).await?;
+            merchants.extend(known.into_iter().map(|Name { name }| (name.clone(), name)));
+        }
+        Ok(merchants)
+    }
+
+    /// There are reports of these merchant accounts, each with the time of the earliest payment that is settled by a slice. And a break says no more
+    /// that this one is missing.
+    fn reported_of(
+        &self,
+        report: &Report,
+        merchants: &BTreeMap<&str, Option<u64>>,
+    ) -> Result<[Statement; 2]> {
+        let sql = "INSERT INTO reported_merchants (merchant_account, since_ms, report_id)
+             SELECT value ->> 0, value ->> 1, ?2 FROM json_each(?1) WHERE true
+             ON CONFLICT (merchant_account) DO UPDATE SET report_id = excluded.report_id,
+                since_ms = min(coalesce(since_ms, excluded.since_ms), coalesce(excluded.since_ms, since_ms))";
+        let rows: Vec<_> = merchants.iter().collect();
+        let values = vec![serde_json::to_string(&rows)?.into(), report.report_id.as_str().into()];
+        let there_are = Statement::new(sql, values);
+        let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
+             WHERE break_id IN (SELECT value FROM json_each(?1)) AND state = 'open'";
+        let of = |merchant: &&str| report_break(&within(merchant, &report.name));
+        let missing: Vec<String> = merchants.keys().map(of).collect();
+        let values = vec![serde_json::to_string(&missing)?.into(), self.now_ms.into()];
+        Ok([there_are, Statement::new(sql, values)])
     }
 
     async fn book(&self, report: &Report, rows: &[&Row]) -> Result<()> {
@@ -299,10 +395,15 @@ impl<S: Stores> Import<S> {
             Some(line) => format!("line {line} is left out: {error}"),
             None => format!("it is read no further: {error}"),
         };
-        let break_id = format!("report:adyen:{}{place}", report.report_id);
+        let break_id = report_break(&format!("{}{place}", report.report_id));
         Statement::new(
             sql,
-            vec![break_id.into(), report.name.as_str().into(), note.into(), self.now_ms.into()],
+            vec![
+                break_id.into(),
+                within(report.merchant_account.as_deref().unwrap_or_default(), &report.name).into(),
+                note.into(),
+                self.now_ms.into(),
+            ],
         )
     }
 }

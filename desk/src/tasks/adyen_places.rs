@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::adyen_compare::Booked;
+use super::adyen_merchants::{bare, within};
 use super::adyen_stores::Stores;
 use super::place_stores::Halt;
 use super::placed::{self, Found, Placed, json};
@@ -27,7 +28,7 @@ const MONTH: usize = "2026-11".len();
 /// A payment of which the reports tell.
 #[derive(Clone, Debug)]
 pub(super) struct Sought {
-    /// Adyen's id.
+    /// Adyen's id, within its merchant account.
     payment: String,
     /// The payment of ours that the reports name.
     resource: Option<String>,
@@ -64,23 +65,23 @@ fn day(at_ms: u64) -> String {
 }
 
 /// The payments with Adyen's ids, or ours.
-fn ask<'a>(sought: impl IntoIterator<Item = &'a Sought>) -> serde_json::Result<Statement> {
+pub(super) fn ask<'a>(sought: impl IntoIterator<Item = &'a Sought>) -> serde_json::Result<Statement> {
     let (mut payments, mut resources) = (Vec::new(), Vec::new());
     for one in sought {
-        payments.push(one.payment.as_str());
+        payments.push(bare(&one.payment));
         resources.extend(one.resource.as_deref());
     }
     placed::ask(&payments, &resources, "", &[])
 }
 
-/// Those of these (Adyen's ids) that are not marked yet, by place.
+/// Those of these (Adyen's ids, within their merchant accounts) that are not marked yet, by place.
 fn unmarked<'a>(found: &'a Found, settled: &BTreeSet<&str>) -> BTreeMap<Option<ShardName>, Vec<&'a str>> {
     let mut places: BTreeMap<Option<ShardName>, Vec<&str>> = BTreeMap::new();
     for Placed { shard, record, .. } in found.placed.iter().filter(|placed| placed.is_unmoved) {
         let is_adyen = record.provider == Provider::Adyen.as_str();
-        if let Some(payment) =
-            record.provider_payment.as_deref().filter(|id| is_adyen && settled.contains(id))
-        {
+        let merchant = record.merchant_account.as_deref().unwrap_or_default();
+        let is_settled = |id: &&str| is_adyen && settled.contains(&*within(merchant, id));
+        if let Some(payment) = record.provider_payment.as_deref().filter(is_settled) {
             places.entry(shard.clone()).or_default().push(payment);
         }
     }
@@ -140,14 +141,14 @@ pub(super) async fn ask_shards(
 impl Sought {
     /// Whether it stands in a place that was asked.
     pub(super) fn is_in(&self, found: &Found) -> bool {
-        found.has(&self.payment, self.resource.as_deref())
+        found.has(bare(&self.payment), self.resource.as_deref())
     }
 
     fn ids(&self) -> impl Iterator<Item = &str> {
-        self.resource.as_deref().into_iter().chain([self.payment.as_str()])
+        self.resource.as_deref().into_iter().chain([bare(&self.payment)])
     }
 
-    /// Adyen's id.
+    /// Adyen's id, within its merchant account.
     pub(super) fn payment(&self) -> &str {
         &self.payment
     }
@@ -181,7 +182,7 @@ fn moved(found: &Found, layouts: &[Layout]) -> BTreeMap<String, BTreeSet<String>
     days
 }
 
-/// Marks payments that stand in a report as settled (Adyen's ids), wherever they are. `false`: one of D1's has been moved meanwhile, and all are to be looked for again. First in D1: the
+/// Marks payments that stand in a report as settled (Adyen's ids, within their merchant accounts), wherever they are. `false`: one of D1's has been moved meanwhile, and all are to be looked for again. First in D1: the
 /// mover takes the mark along.
 pub(super) async fn mark(
     stores: &impl Stores,

@@ -12,6 +12,7 @@
 use chrono::DateTime;
 use serde::Serialize;
 
+use super::adyen_merchants::within;
 use super::csv::{Csv, LINE_MAX_BYTES, Record};
 use payments::payment::id::PaymentId;
 use payments::providers::adyen::minor_units;
@@ -149,8 +150,6 @@ pub enum Line {
         /// It is one that is not known.
         is_unknown: bool,
     },
-    /// It is of another merchant account.
-    OfAnother,
     /// It moves money, and cannot be read: for a person.
     Unreadable {
         /// Where it stands.
@@ -163,8 +162,8 @@ pub enum Line {
 /// What was read of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// Its lines.
-    pub lines: Vec<Line>,
+    /// Its lines, each behind the merchant account that it is of.
+    pub lines: Vec<(String, Line)>,
     /// How many bytes these are: the next slice begins after them.
     pub bytes: usize,
     /// At which line it begins.
@@ -213,8 +212,8 @@ impl Head {
     }
 
     /// Reads the whole lines at the beginning of `bytes`, of which the first has the number `line`. `is_all` says that nothing follows
-    /// them. Lines of merchant accounts other than `account` do not count.
-    pub fn rows(&self, bytes: &[u8], line: u64, is_all: bool, account: &str) -> Result<Lines, String> {
+    /// them.
+    pub fn rows(&self, bytes: &[u8], line: u64, is_all: bool) -> Result<Lines, String> {
         let mut csv = Csv::at(bytes, 0, line, is_all);
         let mut lines = Vec::new();
         while let Some(record) = csv.record()? {
@@ -226,7 +225,7 @@ impl Head {
                     self.cells
                 ));
             }
-            lines.push(self.line(&record, account));
+            lines.push(self.line(&record));
         }
         if csv.at == 0 && bytes.len() > LINE_MAX_BYTES {
             return Err(format!("line {line}: is longer than {LINE_MAX_BYTES} bytes"));
@@ -234,19 +233,18 @@ impl Head {
         Ok(Lines { lines, bytes: csv.at, next_line: csv.line })
     }
 
-    fn line(&self, record: &Record, account: &str) -> Line {
+    fn line(&self, record: &Record) -> (String, Line) {
         let cell = |column: Column| {
             let place = self.places.get(column as usize).copied().unwrap_or(usize::MAX);
             record.cells.get(place).map_or("", |cell| std::str::from_utf8(cell).unwrap_or("\u{fffd}").trim())
         };
-        if cell(Column::MerchantAccount) != account {
-            return Line::OfAnother;
-        }
+        let merchant_account = cell(Column::MerchantAccount).to_owned();
         let name = cell(Column::Type);
         let kind = Type::of(name);
         if !kind.moves_money() {
             let kind_shown = name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
-            return Line::Counted { kind: kind_shown, is_unknown: kind == Type::Unknown };
+            let counted = Line::Counted { kind: kind_shown, is_unknown: kind == Type::Unknown };
+            return (merchant_account, counted);
         }
         let amount = match moved(cell(Column::GrossDebit), cell(Column::GrossCredit)) {
             Ok(text) => minor_units::from_major(text, cell(Column::GrossCurrency)).ok_or_else(|| {
@@ -260,7 +258,7 @@ impl Head {
         let batch = cell(Column::BatchNumber);
         let is_named = [payment, modification, batch].into_iter().all(is_plain_name);
         let made_at = cell(Column::CreationDate);
-        match amount {
+        let line = match amount {
             Ok(amount_minor) if is_named => Line::Moved(Row {
                 // With the time: what was taken back and made again can be the same in all else.
                 id: format!("{batch}:{name}:{payment}:{modification}:{amount_minor}:{}", shown(made_at)),
@@ -279,7 +277,8 @@ impl Head {
                 error: format!("{name}: a reference, or the number of the batch, is missing or none"),
             },
             Err(error) => Line::Unreadable { line: record.line, error: format!("{name}: {error}") },
-        }
+        };
+        (merchant_account, line)
     }
 }
 
@@ -287,6 +286,14 @@ impl Row {
     /// What it says has happened.
     pub fn kind(&self) -> Type {
         Type::of(&self.kind)
+    }
+
+    /// The same, with ids that are [within](super::adyen_merchants) its merchant account.
+    #[must_use]
+    pub fn within(self, merchant: &str) -> Self {
+        let [id, payment, modification] =
+            [&self.id, &self.payment, &self.modification].map(|id| within(merchant, id));
+        Self { id, payment, modification, ..self }
     }
 }
 
@@ -346,7 +353,8 @@ mod tests {
     fn lines(text: &str) -> Vec<Line> {
         let text = format!("{HEAD}{text}");
         let head = Head::read(text.as_bytes(), true).unwrap();
-        head.rows(&text.as_bytes()[head.bytes..], head.next_line, true, "Shop").unwrap().lines
+        let read = head.rows(&text.as_bytes()[head.bytes..], head.next_line, true).unwrap();
+        read.lines.into_iter().map(|(_, line)| line).collect()
     }
 
     fn row(kind: &str, currency: &str, debit: &str, credit: &str) -> Line {
@@ -469,9 +477,20 @@ mod tests {
     }
 
     #[test]
-    fn another_merchant_account_does_not_count() {
-        let text = "Co,Other,P,r,visa,2026-11-20 10:00:00,CET,Settled,M,EUR,,5.00,1,7\r\n";
-        assert_eq!(lines(text), [Line::OfAnother]);
+    fn each_line_is_of_a_merchant_account_and_another_has_other_ids() {
+        let of = |account: &str, kind: &str| {
+            let line = format!("Co,{account},P,r,visa,2026-11-20 10:00:00,CET,{kind},M,EUR,,5.00,1,7\r\n");
+            let head = Head::read(HEAD.as_bytes(), true).unwrap();
+            head.rows(line.as_bytes(), 2, true).unwrap().lines.remove(0)
+        };
+        assert_eq!(of("Other", "Fee").0, "Other");
+        let (account, line) = of(" Shop ", "Settled");
+        let Line::Moved(row) = line else { panic!("{line:?}") };
+        assert_eq!(account, "Shop");
+        assert_eq!(row.clone().within(""), row, "the deployment's");
+        let own = row.within("Shop");
+        assert_eq!([&*own.payment, &own.modification], ["Shop/P", "Shop/M"]);
+        assert_eq!(own.id, "Shop/7:Settled:P:M:500:2026-11-20 10:00:00");
     }
 
     #[test]
@@ -490,8 +509,11 @@ mod tests {
         for (start, end) in [("", "\r\n"), ("\u{feff}", "\n"), ("", "")] {
             let text = format!("{start}{HEAD}{quoted}{end}");
             let head = Head::read(text.as_bytes(), true).unwrap();
-            let read = head.rows(&text.as_bytes()[head.bytes..], head.next_line, true, "Shop").unwrap();
-            assert!(matches!(&read.lines[..], [Line::Moved(row)] if row.amount_minor == 500), "{read:?}");
+            let read = head.rows(&text.as_bytes()[head.bytes..], head.next_line, true).unwrap();
+            assert!(
+                matches!(&read.lines[..], [(_, Line::Moved(row))] if row.amount_minor == 500),
+                "{read:?}"
+            );
             assert_eq!((read.bytes + head.bytes, read.next_line), (text.len(), 4));
         }
     }
@@ -516,7 +538,7 @@ mod tests {
         );
         let rows = |text: &str| {
             let head = Head::read(HEAD.as_bytes(), true).unwrap();
-            head.rows(text.as_bytes(), 2, true, "Shop").unwrap_err()
+            head.rows(text.as_bytes(), 2, true).unwrap_err()
         };
         assert_eq!(rows("a,b\r\n"), "line 2: has 2 cells, and the head 14");
         assert_eq!(rows("\r\n\r\na,b"), "line 4: has 2 cells, and the head 14");

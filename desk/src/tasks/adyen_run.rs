@@ -33,8 +33,8 @@ impl Default for Limits {
 /// An import at work: a run of the task, or an upload.
 pub(super) struct Import<S> {
     pub(super) stores: S,
-    /// Lines of others do not count.
-    pub(super) merchant_account: String,
+    /// `ADYEN_MERCHANT_ACCOUNT`, if Adyen is used with the deployment's key.
+    pub(super) deployments: Option<String>,
     pub(super) limits: Limits,
     pub(super) now_ms: u64,
     /// Whether payments are known to be in shards, or when they were known not to be, in ms since the epoch.
@@ -47,11 +47,11 @@ pub(super) struct Import<S> {
 }
 
 impl<S: Stores> Import<S> {
-    pub(super) fn begin(stores: S, merchant_account: String) -> Self {
+    pub(super) fn begin(stores: S, deployments: Option<String>) -> Self {
         Self {
             now_ms: stores.now_ms(),
             stores,
-            merchant_account,
+            deployments,
             limits: Limits::default(),
             is_many: Cell::new(false),
             alone_at_ms: Cell::new(None),

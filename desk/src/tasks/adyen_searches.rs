@@ -22,7 +22,7 @@ const TURN_MAX: u32 = 2_000;
 
 /// Payments that have a turn.
 struct Turn {
-    /// Adyen's ids, each with since when it is looked for.
+    /// Adyen's ids, within their merchant accounts, each with since when it is looked for.
     payments: BTreeMap<String, u64>,
     /// The shard that was asked last.
     after: String,

@@ -11,6 +11,11 @@ use payments::utc;
 pub(super) const DAY_MS: u64 = 86_400_000;
 pub(super) const OPENS_MS: u64 = 20_600 * DAY_MS;
 pub(super) const PAYMENTS: u64 = 72;
+/// The deployment's merchant account.
+pub(super) const SHOP: &str = "Shop";
+/// The merchant accounts of two accounts with a key of their own.
+const OWN: &str = "Own_ECOM";
+const ANOTHERS: &str = "Anothers_ECOM";
 
 /// One payment, and what each of two places may have of it.
 pub(super) struct Payment {
@@ -29,6 +34,20 @@ impl Payment {
             psp: format!("PSP{number:03}"),
             made_at_ms: OPENS_MS + number * 2 * DAY_MS,
         }
+    }
+}
+
+/// The merchant account that it was made in, where that is not the deployment's.
+const fn merchant(number: u64) -> Option<&'static str> {
+    if number % 6 == 1 { Some(OWN) } else { None }
+}
+
+/// The keys by which merchant accounts are known.
+pub(super) fn write_keys(place: &Connection) {
+    let sql = "INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, merchant_account, changed_at_ms)
+        VALUES (?1, 'adyen_api_key', '', '', '', 'live', ?1, 1)";
+    for name in [OWN, ANOTHERS] {
+        execute(place, sql, [name]).unwrap();
     }
 }
 
@@ -54,8 +73,8 @@ pub(super) fn write(place: &Connection, number: u64, version: u64) {
     execute(
         place,
             "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
-                provider, provider_payment, attempt, shown, created_at_ms, updated_at_ms)
-             VALUES (?1, ?2, ?3, ?4, 'succeeded', 900, 900, 0, 'eur', 'adyen', ?5, 1, '{}', ?6, ?7)",
+                provider, provider_payment, attempt, shown, created_at_ms, updated_at_ms, merchant_account)
+             VALUES (?1, ?2, ?3, ?4, 'succeeded', 900, 900, 0, 'eur', 'adyen', ?5, 1, '{}', ?6, ?7, ?8)",
             (
                 &payment.id,
                 &payment.object,
@@ -64,6 +83,7 @@ pub(super) fn write(place: &Connection, number: u64, version: u64) {
                 &payment.psp,
                 payment.made_at_ms.cast_signed(),
                 at_ms,
+                merchant(number),
             ),
         )
         .unwrap();
@@ -88,9 +108,11 @@ pub(super) fn write_versions(place: &Connection, number: u64, versions: &[u64]) 
     }
 }
 
-fn row(cells: [&str; 8]) -> String {
+fn row(merchant: &str, cells: [&str; 8]) -> String {
     let [payment, reference, at, kind, modification, debit, credit, batch] = cells;
-    format!("Shop,{payment},{reference},{at},UTC,{kind},{modification},EUR,{debit},{credit},{batch}\r\n")
+    format!(
+        "{merchant},{payment},{reference},{at},UTC,{kind},{modification},EUR,{debit},{credit},{batch}\r\n"
+    )
 }
 
 /// The reports: what agrees and what does not, what nobody knows, and lines of one payment in two reports.
@@ -101,48 +123,42 @@ pub(super) fn reports() -> Vec<String> {
         let Payment { id, psp, made_at_ms, .. } = Payment::number(number);
         let (reference, at) = (format!("{id}.x"), date(made_at_ms + DAY_MS * (number % 4)));
         let of = usize::try_from(number % 2).unwrap();
+        let shop = merchant(number).unwrap_or(SHOP);
         let settled = if number % 8 == 3 { "8.00" } else { "9.00" };
         if number % 8 == 5 {
             continue;
         }
         // Some only Adyen's id is known of.
         let reference = if number % 5 == 0 { "" } else { &*reference };
-        lines[of].push(row([&psp, reference, &at, "Settled", &psp, "", settled, "1"]));
+        lines[of].push(row(shop, [&psp, reference, &at, "Settled", &psp, "", settled, "1"]));
         for version in 2..=newest(number) {
             if version == 2 && versions(number) != (3, None) && versions(number).0 != 2 {
                 continue;
             }
             let (modification, amount) = (format!("{psp}-{version}"), format!("0.{}", refunded(version)));
-            lines[of].push(row([&psp, reference, &at, "Refunded", &modification, &amount, "", "1"]));
+            lines[of].push(row(shop, [&psp, reference, &at, "Refunded", &modification, &amount, "", "1"]));
+        }
+        if number % 12 == 1 {
+            // Another one's lines name it.
+            lines[of].push(row(ANOTHERS, [&psp, reference, &at, "Settled", &psp, "", "5.00", "1"]));
         }
         let later = date(made_at_ms + 9 * DAY_MS);
         match number % 8 {
-            4 => lines[2].push(row([
-                &psp,
-                reference,
-                &later,
-                "Refunded",
-                &format!("REF{number}"),
-                "1.00",
-                "",
-                "2",
-            ])),
-            6 => lines[2].push(row([
-                &psp,
-                reference,
-                &later,
-                "Chargeback",
-                &format!("DIS{number}"),
-                "9.00",
-                "",
-                "2",
-            ])),
+            4 => lines[2].push(row(
+                shop,
+                [&psp, reference, &later, "Refunded", &format!("REF{number}"), "1.00", "", "2"],
+            )),
+            6 => lines[2].push(row(
+                shop,
+                [&psp, reference, &later, "Chargeback", &format!("DIS{number}"), "9.00", "", "2"],
+            )),
             _ => {}
         }
         if number % 16 == 2 {
             let nobody = Payment::number(1_000 + number);
             let reference = if number % 32 == 2 { nobody.id } else { "their own".to_owned() };
-            lines[of].push(row([&nobody.psp, &reference, &at, "Settled", &nobody.psp, "", "3.00", "1"]));
+            lines[of]
+                .push(row(shop, [&nobody.psp, &reference, &at, "Settled", &nobody.psp, "", "3.00", "1"]));
         }
     }
     let head = "Merchant Account,Psp Reference,Merchant Reference,Creation Date,TimeZone,Type,Modification Reference,Gross Currency,\

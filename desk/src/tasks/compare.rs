@@ -35,6 +35,9 @@ pub struct LocalRecord {
     pub currency: String,
     /// The provider's id of it.
     pub provider_payment: Option<String>,
+    /// The merchant account at Adyen that it was made in, where that is its account's own.
+    #[serde(default)]
+    pub merchant_account: Option<String>,
     /// The provider's id of the dispute that it knows of.
     pub dispute: Option<String>,
     /// How that stands: `open`, `won` or `lost`.
@@ -316,6 +319,7 @@ impl LocalRecord {
             own_captures: 0,
             currency: currency.to_owned(),
             provider_payment: Some(provider_payment.to_owned()),
+            merchant_account: None,
             dispute: None,
             dispute_status: None,
             dispute_minor: None,

@@ -10,6 +10,7 @@ mod adyen_breaks;
 pub mod adyen_compare;
 mod adyen_fetch;
 pub(crate) mod adyen_import;
+pub mod adyen_merchants;
 mod adyen_places;
 pub mod adyen_report;
 mod adyen_run;

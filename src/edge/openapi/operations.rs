@@ -420,7 +420,14 @@ pub(in crate::edge) fn import_report() -> Operation {
                 .has("bytes_read", integer())
                 .has("lines", counts("How many there are of each type."))
                 .has("unknown", counts("The same of types that are not known."))
-                .has("of_others", integer().about("Lines of other merchant accounts."))
+                .has(
+                    "own",
+                    counts("How many of all these are of accounts’ own merchant accounts, by their names."),
+                )
+                .has(
+                    "of_others",
+                    integer().about("Lines of other merchant accounts, which are not known here."),
+                )
                 .has("unreadable", integer().about("Lines that move money and could not be read.")),
         )
 }
