@@ -1,9 +1,17 @@
--- Adyen's reports of accounts with a merchant account of their own. What they tell of such a one has the ids of Adyen behind its name, as
+-- Adyen's reports of accounts with a merchant account of their own. A further kind in account_credentials, adyen_report_key: with it they are
+-- downloaded.
+--
+-- What they tell of such a one has the ids of Adyen behind its name, as
 -- Shop_A/PSP1: in report_lines (line_id, payment, modification), in report_searches, and in breaks about them (break_id, provider_payment). So what
 -- the lines of one merchant account say is never taken for another's. Ids of the deployment's stand alone, as all did before.
 
 -- Whose lines alone count, in a report that was fetched with an account's own key. NULL: those of each merchant account that is known here.
 ALTER TABLE reports ADD COLUMN merchant_account TEXT;
+
+-- The account that Adyen has told of a report, and which merchant account it is of; NULL for the deployment's. The name of such a one stands behind
+-- the account, as shop-a/settlement_detail_report_batch_4.csv: each merchant account has a report of that name.
+ALTER TABLE report_announcements ADD COLUMN account TEXT;
+ALTER TABLE report_announcements ADD COLUMN merchant_account TEXT;
 
 -- The merchant accounts of which reports tell: '' is the deployment's.
 --

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use messages::credentials::CredentialKind;
 use messages::operations::{
     ACCOUNTS_PATH, COUNTS_PATH, CREDENTIAL_PATH, INBOX_PATH, LAB_PATH, PaymentsSettings, ProviderAnswer,
-    ProviderRead, READ_PATH, REPORT_PATH, REPORT_REFUSED, RESEAL_PATH, SETTINGS_PATH,
+    ProviderRead, READ_PATH, REPORT_PATH, REPORT_REFUSED, RESEAL_PATH, ReportRead, SETTINGS_PATH,
 };
 use messages::settlement::REPORT_MAX_BYTES;
 use payments::payment::own_keys::account_of;
@@ -16,7 +17,7 @@ use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
 use crate::key_entry;
-use crate::own_keys;
+use crate::own_keys::{self, OwnKeys};
 use crate::transport::Transport;
 use crate::webhooks::work;
 
@@ -80,19 +81,38 @@ async fn read(env: &Env, config: &Rc<Config>, read: &ProviderRead) -> ProviderAn
     transport.get(read.provider, &read.request, &mut None).await
 }
 
-/// Downloads a report of Adyen's. Its address is not signed, so our key goes to a host of Adyen's only, no redirect is followed, and what is
+/// The keys of an account as they are set now: one that was entered a moment ago counts.
+async fn newest_keys(
+    env: &Env,
+    config: &Config,
+    account: &str,
+) -> std::result::Result<Rc<OwnKeys>, own_keys::Unreadable> {
+    own_keys::forget(account);
+    own_keys::of(env, config, account).await.0
+}
+
+/// Downloads a report of Adyen's. Its address is not signed, so the key goes to a host of Adyen's only, no redirect is followed, and what is
 /// read has a limit.
-async fn report(env: &Env, config: &Config, address: String) -> Result<Response> {
-    let Some(adyen) = &config.adyen else {
-        return Response::error("Adyen is not configured", REPORT_REFUSED);
+async fn report(env: &Env, config: &Config, ReportRead { address, account }: ReportRead) -> Result<Response> {
+    let key = match &account {
+        None if config.adyen.is_none() => Err("Adyen is not configured".to_owned()),
+        None => config.adyen_report_key.clone().ok_or_else(|| "ADYEN_REPORT_KEY is not set".to_owned()),
+        Some(account) => match newest_keys(env, config, account).await {
+            Ok(own) => own.open(CredentialKind::AdyenReportKey).await,
+            Err(own_keys::Unreadable) => {
+                return Response::error("the registry of accounts could not be read", 502);
+            }
+        },
     };
-    let Some(key) = &config.adyen_report_key else {
-        return Response::error("ADYEN_REPORT_KEY is not set", REPORT_REFUSED);
+    let key = match key {
+        Ok(key) => key,
+        Err(why) => return Response::error(why, REPORT_REFUSED),
     };
-    if !is_adyens(&address, config.demo.then_some(adyen.base.as_str())) {
+    let simulators = config.adyen.as_ref().filter(|_| config.demo).map(|adyen| adyen.base.as_str());
+    if !is_adyens(&address, simulators) {
         return Response::error("its address is none of Adyen's, and nothing was sent there", REPORT_REFUSED);
     }
-    let headers = vec![("x-api-key", key.clone())];
+    let headers = vec![("x-api-key", key)];
     let sent = OutboundRequest { method: "GET", url: address, headers, body: None };
     match download(env, Some("ADYEN"), &sent, REPORT_TAKES, REPORT_MAX_BYTES).await {
         Ok((200, bytes)) => Response::from_bytes(bytes),

@@ -110,18 +110,12 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     let events = items.into_iter().filter(|item| item.report().is_none());
     let entries = events.filter_map(|item| Entry::of(item, None, request.now_ms)).collect();
     let is_stored = store(app, entries, request).await?;
-    Ok(accepted(if is_stored {
-        "stored"
-    } else if reports.is_empty() {
-        "ignored"
-    } else {
-        "announced"
-    }))
+    Ok(taken_in(is_stored, !reports.is_empty()))
 }
 
 /// `POST /webhooks/adyen/{account}`: signed with a key of that account. As with Stripe, whoever has it can tell of that account's payments alone:
-/// an object takes in what happened in the merchant account to which its own calls went with that account's key. Reports are announced to nobody:
-/// the desk has no key to fetch them with.
+/// an object takes in what happened in the merchant account to which its own calls went with that account's key. A report is downloaded with a key of
+/// that account, and its lines count for the merchant account alone that the API key is of.
 pub(super) async fn from_own_adyen(
     app: &App,
     request: &Request,
@@ -136,6 +130,16 @@ pub(super) async fn from_own_adyen(
             "It was not signed with an HMAC key of this account.",
         ));
     }
+    let known = own.merchant_account().map(|(merchant_account, _)| merchant_account);
+    let is_known = |item: &&adyen::Item| known == Some(item.merchant_account());
+    let announced = items.iter().filter(is_known).filter_map(|item| {
+        let announced = Announcement::of(item, request.now_ms)?;
+        Some(announced.of_account(&own.account, item.merchant_account()))
+    });
+    let reports: Vec<Announcement> = announced.collect();
+    if !reports.is_empty() {
+        announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
+    }
     let keys_name = name_of(&own.account);
     let events = items.into_iter().filter(|item| item.report().is_none());
     let entries = events.filter_map(|item| {
@@ -144,7 +148,7 @@ pub(super) async fn from_own_adyen(
         Entry::of(item, Some(&told_in), request.now_ms)
     });
     let is_stored = store(app, entries.collect(), request).await?;
-    Ok(accepted(if is_stored { "stored" } else { "ignored" }))
+    Ok(taken_in(is_stored, !reports.is_empty()))
 }
 
 /// The keys of an account at whose address Adyen tells something, with the user and the password of its webhook: without them no body is read.
@@ -182,7 +186,12 @@ async fn store(app: &App, entries: Vec<Entry>, request: &Request) -> Result<bool
     Ok(true)
 }
 
-fn accepted(outcome: &'static str) -> Answer {
+fn taken_in(is_stored: bool, is_announced: bool) -> Answer {
+    let outcome = match (is_stored, is_announced) {
+        (true, _) => "stored",
+        (false, true) => "announced",
+        (false, false) => "ignored",
+    };
     Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome)
 }
 

@@ -13,6 +13,10 @@ pub(crate) struct Announcement {
     name: String,
     address: String,
     told_at_ms: u64,
+    /// With whose own key it is downloaded; `None` with the deployment's.
+    account: Option<String>,
+    /// Where that is so, the one merchant account whose lines count.
+    merchant_account: Option<String>,
 }
 
 impl Announcement {
@@ -20,15 +24,27 @@ impl Announcement {
     pub(crate) fn of(item: &Item, now_ms: u64) -> Option<Self> {
         let (name, address) = item.report().filter(|(name, _)| is_settlement_report(name))?;
         let told_at_ms = item.told_at_ms().map_or(now_ms, |told_at_ms| told_at_ms.min(now_ms));
-        Some(Self { name: name.to_owned(), address: address.to_owned(), told_at_ms })
+        let (name, address) = (name.to_owned(), address.to_owned());
+        Some(Self { name, address, told_at_ms, account: None, merchant_account: None })
+    }
+
+    /// The same, as the keys of an account have signed it. Each merchant account has a report of this name.
+    pub(crate) fn of_account(self, account: &str, merchant_account: &str) -> Self {
+        Self {
+            name: format!("{account}/{}", self.name),
+            account: Some(account.to_owned()),
+            merchant_account: Some(merchant_account.to_owned()),
+            ..self
+        }
     }
 }
 
 /// Records an announced report. One that is announced again is fetched again: Adyen may have regenerated it.
 pub(crate) async fn announce(env: &Env, announced: &[Announcement], now_ms: u64) -> Result<()> {
-    let sql = "INSERT INTO report_announcements (name, address, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
-         SELECT value->>'name', value->>'address', 'waiting', 0, value->>'told_at_ms', ?2, ?2 FROM json_each(?1) WHERE true
-         ON CONFLICT (name) DO UPDATE SET address = excluded.address, state = 'waiting', attempts = 0, error = NULL,
+    let sql = "INSERT INTO report_announcements (name, address, account, merchant_account, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
+         SELECT value->>'name', value->>'address', value->>'account', value->>'merchant_account', 'waiting', 0, value->>'told_at_ms', ?2, ?2
+         FROM json_each(?1) WHERE true
+         ON CONFLICT (name) DO UPDATE SET address = excluded.address, merchant_account = excluded.merchant_account, state = 'waiting', attempts = 0, error = NULL,
             told_at_ms = excluded.told_at_ms, next_at_ms = excluded.next_at_ms, updated_at_ms = excluded.updated_at_ms
          WHERE excluded.told_at_ms > report_announcements.told_at_ms";
     let values = vec![serde_json::to_string(announced)?.into(), now_ms.into()];

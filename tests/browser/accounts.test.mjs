@@ -110,8 +110,10 @@ for (const javaScriptEnabled of [true, false])
     await adyen.getByLabel('API key').fill(adyenKey(merchant));
     await adyen.getByLabel('HMAC key').fill(hmacKey());
     await adyen.getByLabel('Webhook user and password').fill('hook:0123456789');
+    await adyen.getByLabel('Report key').fill(`${adyenKey(merchant, 7)}yyyy`);
     await adyen.getByRole('button', { name: 'Set the keys' }).dblclick();
     await adyen.getByText('…xxxx').waitFor();
+    await adyen.getByText('…yyyy').waitFor();
     assert.equal(await page.getByText('none is set').count(), 0);
     await seen('desk account adyen keys');
     const set =

@@ -176,7 +176,7 @@ describe('what Adyen tells of an account with keys of its own', () => {
     assert.equal(await isCaptured(own, payment), true);
   });
 
-  test('of a report announces none', async () => {
+  test('of a report announces one of its own merchant account, and no other', async () => {
     const own = await adyenShop();
     const report = {
       additionalData: {},
@@ -189,12 +189,20 @@ describe('what Adyen tells of an account with keys of its own', () => {
       reason: 'https://ca-test.adyen.com/x',
       success: 'true',
     };
-    const announced = () => site.rows("SELECT 1 FROM report_announcements WHERE name LIKE '%_77.csv'");
+    const announced = () =>
+      site.rows(
+        "SELECT name, account, merchant_account FROM report_announcements WHERE name LIKE '%_77.csv' ORDER BY account",
+      );
     const of = (merchantAccountCode) => ({ ...report, merchantAccountCode });
+    const other = await adyenShop();
+    for (const merchant of [DEPLOYMENTS, other.merchant])
+      assert.equal((await tells(own, of(merchant))).status, 200);
+    assert.deepEqual(await announced(), []);
     assert.equal((await tells(own, of(own.merchant))).status, 200);
-    assert.equal((await tells(own, of(DEPLOYMENTS))).status, 200);
-    assert.equal((await announced()).length, 0);
     assert.equal((await notify(site, signed(of(DEPLOYMENTS)))).status, 200);
-    assert.equal((await announced()).length, 1, 'control');
+    assert.deepEqual(await announced(), [
+      { name: report.pspReference, account: null, merchant_account: null },
+      { name: `${own.id}/${report.pspReference}`, account: own.id, merchant_account: own.merchant },
+    ]);
   });
 });

@@ -1,5 +1,5 @@
 // Adyen's settlement reports of merchant accounts that shops have of their own: each line is compared with the payments of its merchant account, and
-// says nothing of another's.
+// says nothing of another's. They are fetched with a key of the shop's own.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { read } from './support/account.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
 import { operator } from './support/operator.mjs';
-import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
+import { ADMIN_TOKEN, adyenKey, registry, standNowhere } from './support/own-keys.mjs';
 import { PAYMENT, moved, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
@@ -22,9 +22,12 @@ const site = await startSite({
 });
 const model = readModel(site);
 const { adyenShop } = registry(site);
-const { look } = operator(site, ADMIN_TOKEN);
+const { look, logOf } = operator(site, ADMIN_TOKEN);
 after(() => site.close());
 before(() => site.simulator.webhooks('late', { delay_ms: HOUR_MS }));
+
+/** A key with which reports of a merchant account are downloaded. */
+const reportKey = (merchant, number = 7) => adyenKey(merchant, number);
 
 /** Adyen tells all that it has to tell. */
 async function told() {
@@ -239,5 +242,177 @@ describe('a line of a report that a person sends', () => {
     await model.tick();
     assert.deepEqual(await kinds(unexpected), [['unsettled', 'open']]);
     assert.deepEqual(await kinds(due), [['unsettled', 'resolved']]);
+  });
+});
+
+describe('a report of which Adyen tells a shop', () => {
+  /** Closes a payout of its merchant account, tells of its report, lets the clock strike, and gives what came of it. */
+  async function reported(own, options = {}) {
+    const { name } = await site.simulator.report({ merchant_account: own.merchant, ...options });
+    await told();
+    await model.tick();
+    return outcomeOf(own, name);
+  }
+  const outcomeOf = async (own, name) => {
+    const over = await until('the report is fetched, or is not', () =>
+      model.first(
+        "SELECT * FROM report_announcements WHERE name = ? AND (state != 'waiting' OR error IS NOT NULL)",
+        `${own.id}/${name}`,
+      ),
+    );
+    const found = await model.all(
+      'SELECT * FROM reports WHERE merchant_account = ? AND name = ?',
+      own.merchant,
+      name,
+    );
+    assert.ok(found.length <= 1);
+    return { ...over, file: name, report: found[0] };
+  };
+  const missing = ({ merchant }, name) =>
+    model.first('SELECT * FROM breaks WHERE break_id = ?', `report:adyen:${merchant}/${name}`);
+
+  test('is fetched with its own key, and compared, beside the deployment’s of the same name', async () => {
+    const shops = [];
+    for (let number = 0; number < 2; number += 1) {
+      const own = await listeningShop();
+      assert.equal((await own.set('adyen_report_key', reportKey(own.merchant))).status, 200);
+      shops.push(own);
+    }
+    const deployments = await deploymentsShop();
+    const payments = [];
+    for (const own of [...shops, deployments]) payments.push(await takes(own));
+    const whole = await site.simulator.report();
+    for (const [at, own] of shops.entries()) {
+      const { state, error, file, merchant_account: merchant, report } = await reported(own);
+      assert.equal(state, 'fetched', error);
+      assert.deepEqual([file, merchant], ['settlement_detail_report_batch_1.csv', own.merchant]);
+      const { types, own: of, of_others: others } = JSON.parse(report.counts);
+      assert.deepEqual(
+        [report.state, types, of, others],
+        ['done', { Settled: 1, Fee: 1, MerchantPayout: 1 }, { [own.merchant]: 3 }, 0],
+      );
+      assert.equal(await isMarked(payments[at]), true);
+      assert.deepEqual(await breaks(within(payments[at])), []);
+    }
+    await until('the deployment’s is fetched', async () => {
+      await model.tick();
+      const row = await model.first('SELECT state FROM report_announcements WHERE name = ?', whole.name);
+      return row.state === 'fetched';
+    });
+    assert.equal(await isMarked(payments[2]), true);
+  });
+
+  test('counts for its merchant account alone, whatever else is in it', async () => {
+    const [own, other] = [await listeningShop(), await listeningShop()];
+    assert.equal((await own.set('adyen_report_key', reportKey(own.merchant))).status, 200);
+    const payments = [await takes(own), await takes(other)];
+    const { name, address } = await site.simulator.report();
+    // The file of all merchant accounts, which this one is told of as its own.
+    const { state, error, report } = await reported(own, { address });
+    assert.equal(state, 'fetched', error);
+    assert.deepEqual(JSON.parse(report.counts).types, { Settled: 1 });
+    assert.ok(JSON.parse(report.counts).of_others >= 1);
+    assert.deepEqual([await isMarked(payments[0]), await isMarked(payments[1])], [true, false]);
+    // Control: a person sends the same bytes.
+    await send(await site.simulator.reportFile(name), name);
+    assert.equal(await isMarked(payments[1]), true);
+  });
+
+  test('without a key for it is for a person, until it is sent or a key is set', async () => {
+    const own = await listeningShop();
+    const payment = await takes(own);
+    const { state, error, file } = await reported(own);
+    assert.deepEqual([state, error], ['refused', `the adyen_report_key of ${own.id} is not set`]);
+    const { note, theirs, state: open } = await missing(own, file);
+    assert.equal(open, 'open');
+    assert.equal(theirs, `${own.merchant}/${file}`);
+    assert.match(note, /download it in the Customer Area and send it under Reports; .* is not set/);
+    // Another's of that name is missing all the same.
+    const other = await listeningShop();
+    await takes(other);
+    assert.equal((await reported(other)).file, file);
+    const key = { key: reportKey(own.merchant) };
+    const path = `MerchantAccount/${own.merchant}/${file}`;
+    await send(await site.simulator.reportFile(path, key), file);
+    assert.equal((await missing(own, file)).state, 'repaired');
+    assert.equal((await missing(other, file)).state, 'open');
+    assert.equal(await isMarked(payment), true);
+    assert.equal((await other.set('adyen_report_key', reportKey(other.merchant))).status, 200);
+    await takes(other);
+    assert.equal((await reported(other)).state, 'fetched');
+  });
+
+  test('is not fetched from anybody else, nor with a key that Adyen refuses', async () => {
+    const own = await listeningShop();
+    assert.equal((await own.set('adyen_report_key', reportKey(own.merchant))).status, 200);
+    await takes(own);
+    const asked = async () =>
+      (await site.simulator.requests()).filter(({ path }) => path.includes('reports')).length;
+    const before = await asked();
+    for (const address of ['https://evil.example/x.csv', 'http://adyen.simulator/adyen/reports/x.csv']) {
+      const { state, error, file, report } = await reported(own, { address });
+      assert.equal(state, 'refused', address);
+      assert.match(error, /none of Adyen's, and nothing was sent/);
+      assert.equal(report, undefined);
+      assert.equal((await missing(own, file)).state, 'open');
+    }
+    assert.equal(await asked(), before);
+    assert.equal((await own.set('adyen_report_key', `${reportKey(own.merchant, 8)}.revoked`)).status, 200);
+    const refused = await reported(own);
+    assert.deepEqual([refused.state, refused.error], ['waiting', 'it was answered 401']);
+    // The next key is used at the next try.
+    assert.equal((await own.set('adyen_report_key', reportKey(own.merchant, 9))).status, 200);
+    await model.run('UPDATE report_announcements SET next_at_ms = 0 WHERE name = ?', refused.name);
+    await model.tick();
+    const { state } = await model.first(
+      'SELECT state FROM report_announcements WHERE name = ?',
+      refused.name,
+    );
+    assert.equal(state, 'fetched');
+  });
+
+  test('comes soon, however many another shop is told of', async () => {
+    const [own, busy] = [await listeningShop(), await listeningShop()];
+    for (const shop of [own, busy])
+      assert.equal((await shop.set('adyen_report_key', reportKey(shop.merchant))).status, 200);
+    await model.run(
+      `INSERT INTO report_announcements (name, address, account, merchant_account, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
+       SELECT ?1 || '/settlement_detail_report_batch_' || value || '.csv', 'https://adyen.simulator/adyen/reports/none', ?1, ?2, 'waiting', 0,
+         1, 1, 1
+       FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 60) SELECT value FROM n)`,
+      busy.id,
+      busy.merchant,
+    );
+    await takes(own);
+    assert.equal((await reported(own)).state, 'fetched');
+    const waiting = 'SELECT count(*) AS number FROM report_announcements WHERE account = ? AND attempts = 0';
+    assert.ok(
+      (await model.first(waiting, busy.id)).number > 30,
+      'control: one run does not come round to all',
+    );
+  });
+
+  test('its key is shown by its end alone, can be replaced and removed, and each is written down', async () => {
+    const own = await listeningShop({ report: null });
+    const keys = [reportKey(own.merchant, 7), `${reportKey(own.merchant, 8)}yyyy`];
+    for (const key of keys) assert.equal((await own.set('adyen_report_key', key)).status, 200);
+    const payment = await takes(own);
+    assert.equal((await reported(own)).state, 'fetched');
+    const shown = (await own.shown()).credentials.find(({ kind }) => kind === 'adyen_report_key');
+    assert.deepEqual([shown.hint, shown.mode], ['…yyyy', 'test']);
+    const page = await look(`/admin/accounts/${own.id}`);
+    assert.match(page.text, /Report key/);
+    assert.match(page.text, /…yyyy/);
+    const pairs = keys.map((key) => ['adyen_report_key', key]);
+    await standNowhere(site, pairs, { id: payment.payment_id, seen: [shown, page.text, payment] });
+    assert.equal((await own.remove('adyen_report_key')).status, 204);
+    await takes(own);
+    assert.equal((await reported(own)).state, 'refused');
+    const actions = (await logOf(`account ${own.id}`)).map(({ action }) => action);
+    assert.deepEqual(actions.slice(-3), [
+      'set keys: adyen_report_key …xxxx',
+      'set keys: adyen_report_key …yyyy',
+      'remove key: adyen_report_key',
+    ]);
   });
 });

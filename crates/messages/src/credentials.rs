@@ -1,5 +1,5 @@
 //! The keys that an account of the registry can have of its own, at Stripe and at Adyen. The desk passes on what an operator enters, the payments
-//! Worker alone seals and opens it: see migrations 0021 and 0035.
+//! Worker alone seals and opens it: see migrations 0021, 0035 and 0041.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -37,11 +37,13 @@ pub enum CredentialKind {
     AdyenHmacKeyBefore,
     /// The user and the password with which Adyen comes.
     AdyenWebhookAuth,
+    /// With which its settlement reports are downloaded.
+    AdyenReportKey,
 }
 
 impl CredentialKind {
     /// All of them, as they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::StripeSecretKey,
         Self::StripePublishableKey,
         Self::StripeWebhookSecret,
@@ -50,6 +52,7 @@ impl CredentialKind {
         Self::AdyenHmacKey,
         Self::AdyenHmacKeyBefore,
         Self::AdyenWebhookAuth,
+        Self::AdyenReportKey,
     ];
 
     /// As it is stored, and stands in addresses.
@@ -63,6 +66,7 @@ impl CredentialKind {
             Self::AdyenHmacKey => "adyen_hmac_key",
             Self::AdyenHmacKeyBefore => "adyen_hmac_key_before",
             Self::AdyenWebhookAuth => "adyen_webhook_auth",
+            Self::AdyenReportKey => "adyen_report_key",
         }
     }
 
@@ -78,9 +82,11 @@ impl CredentialKind {
             | Self::StripePublishableKey
             | Self::StripeWebhookSecret
             | Self::StripeWebhookSecretBefore => Provider::Stripe,
-            Self::AdyenApiKey | Self::AdyenHmacKey | Self::AdyenHmacKeyBefore | Self::AdyenWebhookAuth => {
-                Provider::Adyen
-            }
+            Self::AdyenApiKey
+            | Self::AdyenHmacKey
+            | Self::AdyenHmacKeyBefore
+            | Self::AdyenWebhookAuth
+            | Self::AdyenReportKey => Provider::Adyen,
         }
     }
 
@@ -120,7 +126,7 @@ impl CredentialKind {
             }
             return within(value, 10..=VALUE_MAX);
         }
-        if self != Self::AdyenApiKey {
+        if matches!(self, Self::AdyenHmacKey | Self::AdyenHmacKeyBefore) {
             if value.len() != HMAC_KEY_LENGTH || !value.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(format!(
                     "must be {HMAC_KEY_LENGTH} hexadecimal digits, as the Customer Area shows them once when the webhook’s HMAC key is made"
@@ -264,7 +270,7 @@ pub enum CredentialOutcome {
 mod tests {
     use super::*;
     use CredentialKind::{
-        AdyenApiKey, AdyenHmacKey, AdyenWebhookAuth, StripePublishableKey, StripeSecretKey,
+        AdyenApiKey, AdyenHmacKey, AdyenReportKey, AdyenWebhookAuth, StripePublishableKey, StripeSecretKey,
         StripeWebhookSecret,
     };
 
@@ -297,6 +303,7 @@ mod tests {
         assert_eq!(StripePublishableKey.check(&SECRET.replace("sk_live", "pk_test")), Ok(Some(Mode::Test)));
         assert_eq!(StripeWebhookSecret.check("whsec_0123456789abcdefgh+/klmn="), Ok(None));
         assert_eq!(AdyenApiKey.check("AQEyhmfxK4nNYhFFw0m/n3Q5qf3V=-x/2j=-5$}[;Y&<"), Ok(None));
+        assert_eq!(AdyenReportKey.check("AQEyhmfxK4nNYhFFw0m/n3Q5qf3V=-x/2j=-5$}[;Y&<"), Ok(None));
         assert_eq!(AdyenHmacKey.check(HMAC), Ok(None));
         assert_eq!(AdyenWebhookAuth.check("hook:0123456789:"), Ok(None));
         for (kind, value, said) in [
@@ -313,6 +320,7 @@ mod tests {
             (AdyenApiKey, HMAC.to_owned(), "is the HMAC key"),
             (AdyenApiKey, "AQE short 0123456789x".to_owned(), "without spaces"),
             (AdyenApiKey, "AQE0123".to_owned(), "needs 20 to 255"),
+            (AdyenReportKey, HMAC.to_owned(), "is the HMAC key"),
             (AdyenHmacKey, HMAC.replace("ab", "0123"), "64 hexadecimal digits"),
             (AdyenHmacKey, "AQEyhmfxK-0123".to_owned(), "64 hexadecimal digits"),
             (AdyenWebhookAuth, "hook-0123456".to_owned(), "user:password"),

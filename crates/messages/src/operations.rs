@@ -16,7 +16,7 @@ pub const ACCOUNTS_PATH: &str = "/accounts";
 pub const SETTINGS_PATH: &str = "/settings";
 /// Read at a provider: a [`ProviderRead`] is answered with [`ProviderAnswer`].
 pub const READ_PATH: &str = "/read";
-/// Download one of Adyen's reports: its address in JSON is answered with its bytes. What went wrong is told with another status, as text:
+/// Download one of Adyen's reports: a [`ReportRead`] is answered with its bytes. What went wrong is told with another status, as text:
 /// [`REPORT_REFUSED`] where it is for a person, 502 where it may be tried again.
 pub const REPORT_PATH: &str = "/report";
 /// Work on the webhooks that are due. The answer says how many there were.
@@ -43,6 +43,15 @@ pub struct PaymentsSettings {
     pub adyen_merchant_account: Option<String>,
     /// `PERSONAL_RETENTION_MS`: how long personal data is kept, in ms.
     pub personal_retention_ms: u64,
+}
+
+/// A report of Adyen's that is to be downloaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportRead {
+    /// Where Adyen said that it is.
+    pub address: String,
+    /// The account with whose own key; `None` with `ADYEN_REPORT_KEY`.
+    pub account: Option<String>,
 }
 
 /// What is to be read at a provider.

@@ -98,6 +98,7 @@ const fn label(kind: CredentialKind) -> &'static str {
         CredentialKind::AdyenHmacKey => "HMAC key",
         CredentialKind::AdyenHmacKeyBefore => "HMAC key before",
         CredentialKind::AdyenWebhookAuth => "Webhook user",
+        CredentialKind::AdyenReportKey => "Report key",
     }
 }
 
@@ -109,7 +110,7 @@ pub(super) const fn entries(provider: Provider) -> &'static [Entry] {
     }
 }
 
-const OF_ADYEN: [Entry; 3] = [
+const OF_ADYEN: [Entry; 4] = [
     (
         "adyen_api_key",
         "API key",
@@ -124,6 +125,11 @@ const OF_ADYEN: [Entry; 3] = [
         "adyen_webhook_auth",
         "Webhook user and password",
         "user:password, as they are set with the webhook at Adyen: without them nothing that it tells is read.",
+    ),
+    (
+        "adyen_report_key",
+        "Report key",
+        "AQE… Of a user who may download this merchant account’s reports, and nothing else. Without it a person sends them.",
     ),
 ];
 
@@ -171,6 +177,9 @@ pub(super) fn lines(
             }
             CredentialKind::AdyenHmacKey => "With it goes the one before: what Adyen tells is refused then.",
             CredentialKind::AdyenWebhookAuth => "What Adyen tells is refused until it is set again.",
+            CredentialKind::AdyenReportKey => {
+                "Its settlement reports are fetched no more: a person sends them."
+            }
         }
         .to_owned();
         let mode = row.mode.as_deref().map_or_else(|| Cell::text(""), |mode| Entity::Credential.chip(mode));

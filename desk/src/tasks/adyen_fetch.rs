@@ -7,24 +7,41 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Date, Env, Error, Result};
 
-use super::adyen_import;
+use super::adyen_import::{self, report_break};
+use super::adyen_merchants::within;
 use crate::operations;
-use messages::operations::{REPORT_PATH, REPORT_REFUSED};
+use messages::operations::{REPORT_PATH, REPORT_REFUSED, ReportRead};
 use messages::settlement::Uploaded;
 use runtime::db::{Db, Statement};
 use runtime::log::log;
 
 /// How often one is asked for: for some two days.
 const TRIES_MAX: u32 = 16;
-/// How many are fetched in one run.
-const FETCHED_MAX: u32 = 2;
+/// How many are claimed at once, and how many are fetched in one run: fewer, if so many bytes have come before.
+const CLAIMED_MAX: u32 = 2;
+const FETCHED_MAX: usize = 20;
+const RUN_MAX_BYTES: usize = 4_194_304;
 
 #[derive(Deserialize)]
 struct Claimed {
     name: String,
     address: String,
+    account: Option<String>,
+    merchant_account: Option<String>,
     attempts: u32,
     told_at_ms: u64,
+}
+
+impl Claimed {
+    /// What the file is called: the same in each merchant account.
+    fn file(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+
+    /// The same, within the merchant account.
+    fn within(&self) -> String {
+        within(self.merchant_account.as_deref().unwrap_or_default(), self.file())
+    }
 }
 
 /// What came of a try.
@@ -37,36 +54,52 @@ enum Fetched {
     Refused(String),
 }
 
-/// Fetches the reports that are due. A try is counted before it begins, so that one that crashes the Worker comes last next time.
+/// Fetches the reports that are due.
 pub(super) async fn fetch(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
     let now_ms = Date::now().as_millis();
-    let sql = "UPDATE report_announcements SET attempts = attempts + 1, updated_at_ms = ?1,
-            next_at_ms = ?1 + min(21600000, 60000 << min(attempts, 20))
-         WHERE name IN (SELECT name FROM report_announcements WHERE state = 'waiting' AND next_at_ms <= ?1
-            ORDER BY next_at_ms LIMIT ?2)
-         RETURNING name, address, attempts, told_at_ms";
-    let claimed: Vec<Claimed> = db.rows(sql, vec![now_ms.into(), FETCHED_MAX.into()]).await?;
-    let mut fetched = 0;
-    for one in &claimed {
-        let end = match fetch_one(env, one).await {
-            Fetched::Again(error) if one.attempts >= TRIES_MAX => {
-                Fetched::Refused(format!("it could not be fetched: {error}"))
-            }
-            end => end,
-        };
-        fetched += u32::from(matches!(end, Fetched::Kept));
-        note(&db, one, &end).await?;
+    let (mut due, mut fetched, mut bytes) = (0, 0, 0);
+    while due < FETCHED_MAX && bytes < RUN_MAX_BYTES {
+        let claimed = claim(&db, now_ms).await?;
+        if claimed.is_empty() {
+            break;
+        }
+        due += claimed.len();
+        for one in &claimed {
+            let end = match fetch_one(env, one, &mut bytes).await {
+                Fetched::Again(error) if one.attempts >= TRIES_MAX => {
+                    Fetched::Refused(format!("it could not be fetched: {error}"))
+                }
+                end => end,
+            };
+            fetched += u32::from(matches!(end, Fetched::Kept));
+            note(&db, one, &end).await?;
+        }
     }
-    Ok(json!({ "due": claimed.len(), "fetched": fetched }))
+    Ok(json!({ "due": due, "fetched": fetched }))
 }
 
-async fn fetch_one(env: &Env, one: &Claimed) -> Fetched {
-    let bytes = match download(env, &one.address).await {
+/// Some that are due, of several accounts where there are: of how many one is told says nothing about when another has its turn. A try is counted before
+/// it begins, so that one that crashes the Worker comes last next time.
+async fn claim(db: &Db, now_ms: u64) -> Result<Vec<Claimed>> {
+    let sql = "UPDATE report_announcements SET attempts = attempts + 1, updated_at_ms = ?1,
+            next_at_ms = ?1 + min(21600000, 60000 << min(attempts, 20))
+         WHERE name IN (SELECT name FROM (
+                SELECT name, next_at_ms, row_number() OVER (PARTITION BY account ORDER BY next_at_ms) AS turn
+                FROM report_announcements WHERE state = 'waiting' AND next_at_ms <= ?1)
+            ORDER BY turn, next_at_ms LIMIT ?2)
+         RETURNING name, address, account, merchant_account, attempts, told_at_ms";
+    db.rows(sql, vec![now_ms.into(), CLAIMED_MAX.into()]).await
+}
+
+/// Also counts how many bytes came.
+async fn fetch_one(env: &Env, one: &Claimed, all_bytes: &mut usize) -> Fetched {
+    let bytes = match download(env, one).await {
         Ok(bytes) => bytes,
         Err(end) => return end,
     };
-    match adyen_import::upload(env, &one.name, bytes, None).await {
+    *all_bytes = all_bytes.saturating_add(bytes.len());
+    match adyen_import::upload(env, one.file(), bytes, one.merchant_account.as_deref()).await {
         Ok(Uploaded::Kept(_)) => Fetched::Kept,
         Ok(Uploaded::NoReport(error)) => Fetched::Again(format!("it is no report: {error}")),
         Ok(Uploaded::Off(why)) => Fetched::Refused(why),
@@ -75,9 +108,10 @@ async fn fetch_one(env: &Env, one: &Claimed) -> Fetched {
 }
 
 /// Asks the payments Worker for the report's bytes: it has the key.
-async fn download(env: &Env, address: &str) -> std::result::Result<Vec<u8>, Fetched> {
+async fn download(env: &Env, one: &Claimed) -> std::result::Result<Vec<u8>, Fetched> {
     let again = |error: Error| Fetched::Again(error.to_string());
-    let mut answer = operations::send(env, REPORT_PATH, &address).await.map_err(again)?;
+    let read = ReportRead { address: one.address.clone(), account: one.account.clone() };
+    let mut answer = operations::send(env, REPORT_PATH, &read).await.map_err(again)?;
     if answer.status_code() == 200 {
         return answer.bytes().await.map_err(again);
     }
@@ -109,14 +143,26 @@ async fn note(db: &Db, one: &Claimed, end: &Fetched) -> Result<()> {
         now_ms.into(),
     ];
     let mut statements = vec![Statement::new(sql, values)];
-    if let Fetched::Refused(error) = end {
-        let sql = "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
-             VALUES ('report:adyen:' || ?1, 'report', 'adyen', ?1, 'open', ?2, ?3, ?3)
-             ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = excluded.note, last_seen_at_ms = excluded.last_seen_at_ms";
-        let note = format!(
-            "the report is there: download it in the Customer Area and send it under Reports; {error}"
-        );
-        statements.push(Statement::new(sql, vec![one.name.as_str().into(), note.into(), now_ms.into()]));
+    match end {
+        Fetched::Again(_) => {}
+        // Also where it has no line of this merchant account.
+        Fetched::Kept => {
+            let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2 WHERE break_id = ?1 AND state = 'open'";
+            statements.push(Statement::new(sql, vec![report_break(&one.within()).into(), now_ms.into()]));
+        }
+        Fetched::Refused(error) => {
+            let sql = "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+                 VALUES (?1, 'report', 'adyen', ?2, 'open', ?3, ?4, ?4)
+                 ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = excluded.note, last_seen_at_ms = excluded.last_seen_at_ms";
+            let note = format!(
+                "the report is there: download it in the Customer Area and send it under Reports; {error}"
+            );
+            let within = one.within();
+            statements.push(Statement::new(
+                sql,
+                vec![report_break(&within).into(), within.into(), note.into(), now_ms.into()],
+            ));
+        }
     }
     db.batch(statements).await
 }

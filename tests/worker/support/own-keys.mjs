@@ -89,6 +89,7 @@ export function registry(site) {
     key = adyenKey(merchant),
     hmac = hmacKey(),
     auth = `hook:${fresh()}`,
+    report = null,
     own = true,
     more,
   } = {}) {
@@ -99,7 +100,12 @@ export function registry(site) {
       ...more,
     });
     const made = await shop({ own: false, key: null, more: settings() });
-    const values = { adyen_api_key: key, adyen_hmac_key: hmac, adyen_webhook_auth: auth };
+    const values = {
+      adyen_api_key: key,
+      adyen_hmac_key: hmac,
+      adyen_webhook_auth: auth,
+      adyen_report_key: report,
+    };
     for (const [kind, value] of Object.entries(values).filter(([, value]) => value)) {
       const set = await made.set(kind, value);
       assert.equal(set.status, 200, set.text);
