@@ -79,11 +79,28 @@ const documents = [
   'simulator/README.md',
 ];
 
-/** What cargo calls them, and whether functions keep their names: for the stack of a trap, and for a profile of the release. */
+const release = { profile: 'release', folder: 'release' };
+
+/**
+ * What cargo calls them and their folder, and whether functions keep their names: for the stack of a trap, and for a profile of the release.
+ * `settings` are beside those of Cargo.toml.
+ */
 const profiles = {
-  dev: { profile: 'worker-dev', named: true },
-  release: { profile: 'release', named: false },
-  named: { profile: 'release', named: true },
+  // Cargo's own, so that macros and build scripts are those of the tests: a profile of another name has them all compiled once more.
+  dev: {
+    profile: 'dev',
+    folder: 'debug',
+    named: true,
+    settings: {
+      CARGO_PROFILE_DEV_OPT_LEVEL: '1',
+      CARGO_PROFILE_DEV_CODEGEN_UNITS: '256',
+      CARGO_PROFILE_DEV_DEBUG: 'none',
+      CARGO_PROFILE_DEV_DEBUG_ASSERTIONS: 'false',
+      CARGO_PROFILE_DEV_OVERFLOW_CHECKS: 'false',
+    },
+  },
+  release: { ...release, named: false },
+  named: { ...release, named: true },
 };
 
 /**
@@ -103,7 +120,7 @@ export async function build({
     await work(worker, profiles[wanted]);
 }
 
-async function compileWorker(worker, { profile }) {
+async function compileWorker(worker, profile) {
   const shown = step(`compiling ${worker.name}`);
   try {
     await Promise.all([compile(worker, profile, shown), compileWriters(worker)]);
@@ -114,11 +131,11 @@ async function compileWorker(worker, { profile }) {
   shown.done();
 }
 
-async function buildWorker(worker, { profile, named }) {
+async function buildWorker(worker, profile) {
   const { name, dir } = worker;
   const out = join(dir, 'build');
   const stamp = join(out, '.inputs');
-  const wanted = digest(worker, `${profile} ${named}`, Object.values(assets[name] ?? {}).flat());
+  const wanted = digest(worker, JSON.stringify(profile), Object.values(assets[name] ?? {}).flat());
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(join(out, 'index_bg.wasm'))) {
     return say(`  ✓ ${name} is built already (${wasmSize(out)})`);
   }
@@ -127,7 +144,7 @@ async function buildWorker(worker, { profile, named }) {
   const shown = step(`building ${name}`);
   try {
     const [wasm] = await Promise.all([compile(worker, profile, shown), compileWriters(worker)]);
-    await bind(wasm, out, { named });
+    await bind(wasm, out, profile);
     if (dir === root) writeMigrations(out);
     copyAssets(dir, out, assets[name] ?? {});
     await writeAssets(worker, out);
@@ -169,7 +186,7 @@ async function writeAssets({ name }, out) {
 }
 
 /** The WebAssembly as the compiler leaves it. */
-async function compile({ name, dir }, profile, shown) {
+async function compile({ name, dir }, { profile, folder, settings }, shown) {
   const progress = cargoProgress();
   const target = targetFolder();
   const { ok, lines } = await run(
@@ -178,13 +195,13 @@ async function compile({ name, dir }, profile, shown) {
     {
       cwd: dir,
       // The bindings of futures are js-sys' own, as worker-build has it: wasm-bindgen-futures is not needed then.
-      env: { ...process.env, CARGO_TARGET_DIR: target, WASM_BINDGEN_USE_JS_SYS: '1' },
+      env: { ...process.env, ...settings, CARGO_TARGET_DIR: target, WASM_BINDGEN_USE_JS_SYS: '1' },
       onLine: (line) => shown.detail(progress(line)),
     },
   );
   if (!ok) throw new Stop([...lines.slice(-60), '', `Building ${name} failed.`].join('\n'));
   const [, crate] = readFileSync(join(dir, 'Cargo.toml'), 'utf8').match(/^name = "(.*)"/m);
-  return join(target, wasmTarget, profile, `${crate.replaceAll('-', '_')}.wasm`);
+  return join(target, wasmTarget, folder, `${crate.replaceAll('-', '_')}.wasm`);
 }
 
 /**
