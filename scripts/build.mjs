@@ -79,17 +79,19 @@ const documents = [
   'simulator/README.md',
 ];
 
-const release = { profile: 'release', folder: 'release' };
+// A library of Rust's beside it has rustc leave LTO away, as what is deployed was measured.
+const release = { profile: 'release', folder: 'release', types: 'cdylib,rlib' };
 
 /**
  * What cargo calls them and their folder, and whether functions keep their names: for the stack of a trap, and for a profile of the release.
- * `settings` are beside those of Cargo.toml.
+ * `settings` are beside those of Cargo.toml. `types` are what the Worker's crate is compiled into.
  */
 const profiles = {
   // Cargo's own, so that macros and build scripts are those of the tests: a profile of another name has them all compiled once more.
   dev: {
     profile: 'dev',
     folder: 'debug',
+    types: 'cdylib',
     named: true,
     settings: {
       CARGO_PROFILE_DEV_OPT_LEVEL: '1',
@@ -186,12 +188,12 @@ async function writeAssets({ name }, out) {
 }
 
 /** The WebAssembly as the compiler leaves it. */
-async function compile({ name, dir }, { profile, folder, settings }, shown) {
+async function compile({ name, dir }, { profile, folder, types, settings }, shown) {
   const progress = cargoProgress();
   const target = targetFolder();
   const { ok, lines } = await run(
     'cargo',
-    ['build', '--lib', '--locked', '--target', wasmTarget, '--profile', profile],
+    ['rustc', '--lib', '--crate-type', types, '--locked', '--target', wasmTarget, '--profile', profile],
     {
       cwd: dir,
       // The bindings of futures are js-sys' own, as worker-build has it: wasm-bindgen-futures is not needed then.
