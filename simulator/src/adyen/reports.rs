@@ -68,7 +68,10 @@ pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
 
 /// Where the report is, below all of them.
 fn path(named: Option<&str>, name: &str) -> String {
-    named.map_or_else(|| name.to_owned(), |merchant_account| format!("MerchantAccount/{merchant_account}/{name}"))
+    named.map_or_else(
+        || name.to_owned(),
+        |merchant_account| format!("MerchantAccount/{merchant_account}/{name}"),
+    )
 }
 
 fn setting(named: Option<&str>) -> String {
@@ -116,7 +119,8 @@ pub fn file(call: &Call, named: Option<&str>, name: &str) -> Fallible<String> {
             text.push_str(&line);
         }
     }
-    let told = call.store.find(Kind::Notification.into(), &format!("{}:REPORT_AVAILABLE", path(named, name)))?;
+    let told =
+        call.store.find(Kind::Notification.into(), &format!("{}:REPORT_AVAILABLE", path(named, name)))?;
     let at = date(told.map_or(0, |row| row.created_ms / 1000));
     for (kind, debit) in [("Fee", "0.10"), ("MerchantPayout", "0.90")] {
         let account = merchant_account(call, named)?;
