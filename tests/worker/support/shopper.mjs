@@ -35,10 +35,12 @@ export const order = (more) => ({ order_id: freshKey(), currency: 'usd', lines: 
 
 /** The site of a file of tests, and whoever pays there. */
 export async function startCheckout() {
-  const site = await startSite({ vars: SOON });
+  const started = startSite({ vars: SOON });
+  // Before anything is waited for that other files of the process have made: these would be hooks of the file that made it.
+  after(async () => (await started).close());
+  afterEach(async () => (await started).simulator.calm());
+  const site = await started;
   await readDocument(site);
-  after(() => site.close());
-  afterEach(() => site.simulator.calm());
 
   const merchant = account(site);
   const makeLink = async (body) =>
