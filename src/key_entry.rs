@@ -138,6 +138,7 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
     {
         new.push(row(config, account, kind_before, &before, mode, Of::default()).await?);
     }
+    let of_merchant = merchant_account.clone();
     let known = stripe_account.as_ref().or(merchant_account.as_ref());
     let of = known.map(|id| format!(", of {id}")).unwrap_or_default();
     new.push(row(config, account, kind, value, mode, Of { stripe_account, merchant_account }).await?);
@@ -148,6 +149,9 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
         let now = OwnKeys::read(config, account, rows::of(env, account).await?).await;
         if now.open(kind).await.is_ok_and(|now| now == value) {
             return Ok(unchanged());
+        }
+        if let Some(merchant) = &of_merchant {
+            alone(env, account, merchant).await?;
         }
         return refused(
             "The keys were changed by another at the same time. Nothing was changed: look at the list.",
@@ -224,9 +228,7 @@ async fn checked(
              make another account; or remove the key of {before} first."
         ));
     }
-    if let Some(other) =
-        rows::owner_of(env, Provider::Stripe, &id, mode).await?.filter(|other| *other != own.account)
-    {
+    if let Some(other) = rows::owner_of(env, &id, mode).await?.filter(|other| *other != own.account) {
         return refused(format!(
             "It is a key of {id}, and so is that of the account {other}: one of them has it."
         ));
@@ -276,7 +278,7 @@ async fn checked_at_adyen(
     secret: &str,
     merchant: &AdyenAccount,
 ) -> Result<String, Stop> {
-    let (name, mode) = (&merchant.merchant_account, Some(mode_of(merchant)));
+    let name = &merchant.merchant_account;
     if let Some((before, _)) = own.merchant_account().filter(|(before, _)| before != name) {
         return refused(format!(
             "The account’s merchant account is {name} now, and the key it would replace is of {before}: what was paid there could not be \
@@ -288,13 +290,7 @@ async fn checked_at_adyen(
             "{name} is the merchant account of ADYEN_MERCHANT_ACCOUNT: without keys of its own the account is charged there anyway."
         ));
     }
-    if let Some(other) =
-        rows::owner_of(env, Provider::Adyen, name, mode).await?.filter(|other| *other != own.account)
-    {
-        return refused(format!(
-            "It would be a key of {name}, and so is that of the account {other}: one of them has it."
-        ));
-    }
+    alone(env, &own.account, name).await?;
     match Transport::new(env, config).is_key_of(&merchant.named(), secret).await {
         Ok(answer) if answer.status == 200 => Ok(name.clone()),
         Ok(answer) if answer.status == 401 => refused(
@@ -307,6 +303,16 @@ async fn checked_at_adyen(
         )),
         Ok(answer) => Err(unsaid(&format!("Adyen answered {}", answer.status))),
         Err(reason) => Err(unsaid(&format!("Adyen did not answer: {reason}"))),
+    }
+}
+
+/// A merchant account is one account's alone, and so is its name, for tests and live: reports tell it by its name.
+async fn alone(env: &Env, account: &str, merchant: &str) -> Result<(), Stop> {
+    match rows::merchant_owner(env, merchant, account).await? {
+        None => Ok(()),
+        Some(other) => refused(format!(
+            "It would be a key of {merchant}, and so is that of the account {other}: one of them has it, for tests and live."
+        )),
     }
 }
 

@@ -74,28 +74,27 @@ pub(crate) async fn registered(env: &Env, account: &str) -> Result<Option<Accoun
     Db::of(env)?.first(ACCOUNT_OF_ID, vec![account.into()]).await
 }
 
-/// The account that has a key of an account at a provider in this mode.
-pub(crate) async fn owner_of(
-    env: &Env,
-    provider: Provider,
-    of: &str,
-    mode: Option<Mode>,
-) -> Result<Option<String>> {
-    #[derive(Deserialize)]
-    struct Found {
-        account: String,
-    }
-    let sql = match provider {
-        Provider::Stripe => "SELECT account FROM account_credentials WHERE stripe_account = ?1 AND mode = ?2",
-        Provider::Adyen => {
-            "SELECT account FROM account_credentials WHERE merchant_account = ?1 AND mode = ?2"
-        }
-    };
-    let values = vec![of.into(), mode.map(Mode::as_str).map(str::to_owned).into()];
-    Ok(Db::of(env)?.first::<Found>(sql, values).await?.map(|found| found.account))
+#[derive(Deserialize)]
+struct Owner {
+    account: String,
 }
 
-/// Writes these, all of them or none: none if the account's keys are not those any more that were `seen`. Gives how many were written.
+/// The account that has a key of an account at Stripe in this mode.
+pub(crate) async fn owner_of(env: &Env, of: &str, mode: Option<Mode>) -> Result<Option<String>> {
+    let sql = "SELECT account FROM account_credentials WHERE stripe_account = ?1 AND mode = ?2";
+    let values = vec![of.into(), mode.map(Mode::as_str).map(str::to_owned).into()];
+    Ok(Db::of(env)?.first::<Owner>(sql, values).await?.map(|found| found.account))
+}
+
+/// Another account that has a key of a merchant account at Adyen, for tests or live.
+pub(crate) async fn merchant_owner(env: &Env, of: &str, but: &str) -> Result<Option<String>> {
+    let sql = "SELECT account FROM account_credentials WHERE merchant_account = ?1 AND account != ?2";
+    let found: Option<Owner> = Db::of(env)?.first(sql, vec![of.into(), but.into()]).await?;
+    Ok(found.map(|found| found.account))
+}
+
+/// Writes these, all of them or none: none if the account's keys are not those any more that were `seen`, or if another account has a key of the same
+/// merchant account. Gives how many were written.
 pub(crate) async fn put(
     env: &Env,
     account: &str,
@@ -110,6 +109,8 @@ pub(crate) async fn put(
          FROM json_each(?2)
          WHERE (SELECT coalesce(group_concat(kind || ':' || sealed, ' '), '')
             FROM (SELECT kind, sealed FROM account_credentials WHERE account = ?1 ORDER BY kind)) = ?4
+            AND NOT EXISTS (SELECT 1 FROM json_each(?2) AS new CROSS JOIN account_credentials AS other
+                ON other.merchant_account = new.value ->> 'merchant_account' WHERE other.account != ?1)
          ON CONFLICT (account, kind) DO UPDATE SET sealed = excluded.sealed, sealed_with = excluded.sealed_with, hint = excluded.hint,
             mode = excluded.mode, stripe_account = excluded.stripe_account, merchant_account = excluded.merchant_account,
             changed_at_ms = excluded.changed_at_ms";

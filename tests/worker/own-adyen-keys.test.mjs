@@ -200,6 +200,20 @@ describe('what is entered', () => {
       (await double.set('adyen_api_key', own.adyenSecret)).text,
       new RegExp(`so is that of the account ${own.id}`),
     );
+    // A merchant account for tests has no live one's name, as reports know it by its name.
+    const [named, taker] = [await adyenShop({ key: null }), await adyenShop({ key: null })];
+    await site.rows(
+      `INSERT INTO account_credentials (account, kind, sealed, sealed_with, hint, mode, merchant_account, changed_at_ms)
+       VALUES ('${named.id}', 'adyen_api_key', '', '', '', 'live', '${taker.merchant}', 1)`,
+    );
+    assert.match(
+      (await taker.set('adyen_api_key', taker.adyenSecret)).text,
+      new RegExp(`so is that of the account ${named.id}`),
+    );
+    await site.rows(
+      `DELETE FROM account_credentials WHERE account = '${named.id}' AND kind = 'adyen_api_key'`,
+    );
+    assert.equal((await taker.set('adyen_api_key', taker.adyenSecret)).status, 200, 'control');
     const deployments = await adyenShop({ merchant: DEPLOYMENTS, key: null });
     assert.match(
       (await deployments.set('adyen_api_key', adyenKey(DEPLOYMENTS))).text,
