@@ -137,6 +137,8 @@ pub(super) async fn from_own_adyen(
         Some(announced.of_account(&own.account, item.merchant_account()))
     });
     let reports: Vec<Announcement> = announced.collect();
+    let is_early =
+        known.is_none() && items.iter().any(|item| Announcement::of(item, request.now_ms).is_some());
     if !reports.is_empty() {
         announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
     }
@@ -148,6 +150,10 @@ pub(super) async fn from_own_adyen(
         Entry::of(item, Some(&told_in), request.now_ms)
     });
     let is_stored = store(app, entries.collect(), request).await?;
+    if is_early {
+        // Adyen tells nothing again that was acknowledged: it comes once it is known whose report it is.
+        return Err(again(format!("{} is told of a report and has no API key at Adyen", own.account)));
+    }
     Ok(taken_in(is_stored, !reports.is_empty()))
 }
 

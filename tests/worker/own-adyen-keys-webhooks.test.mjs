@@ -204,5 +204,16 @@ describe('what Adyen tells of an account with keys of its own', () => {
       { name: report.pspReference, account: null, merchant_account: null },
       { name: `${own.id}/${report.pspReference}`, account: own.id, merchant_account: own.merchant },
     ]);
+    // Before there is an API key nobody knows which merchant account is the shop's: Adyen sends it again.
+    const early = await adyenShop({ key: null });
+    const item = { ...of(early.merchant), pspReference: 'settlement_detail_report_batch_78.csv' };
+    const other78 = { ...item, merchantAccountCode: other.merchant };
+    const rows = () => site.rows("SELECT account FROM report_announcements WHERE name LIKE '%_78.csv'");
+    assert.equal((await tells(early, item)).status, 503);
+    assert.deepEqual(await rows(), []);
+    assert.equal((await early.set('adyen_api_key', early.adyenSecret)).status, 200);
+    assert.equal((await tells(early, item)).status, 200);
+    assert.equal((await tells(early, other78)).status, 200, 'of another one it is never');
+    assert.deepEqual(await rows(), [{ account: early.id }]);
   });
 });
