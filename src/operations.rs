@@ -17,7 +17,7 @@ use worker::{Env, Request, Response, Result};
 
 use crate::config::Config;
 use crate::key_entry;
-use crate::own_keys::{self, OwnKeys};
+use crate::own_keys;
 use crate::transport::Transport;
 use crate::webhooks::work;
 
@@ -68,8 +68,8 @@ async fn read(env: &Env, config: &Rc<Config>, read: &ProviderRead) -> ProviderAn
     if let Some(account) = read.request.account.as_deref().and_then(account_of) {
         transport.prepare(config, account).await;
         if read.key_set_at_ms.is_some() && transport.own_key_set_at_ms() != read.key_set_at_ms {
-            // What this isolate knows may be older.
-            own_keys::forget(account);
+            // What this isolate knows may be older. Where it cannot be read, it stays.
+            let _ = own_keys::newest(env, config, account).await;
             transport.prepare(config, account).await;
             if transport.own_key_set_at_ms() != read.key_set_at_ms {
                 return Err(format!(
@@ -81,23 +81,13 @@ async fn read(env: &Env, config: &Rc<Config>, read: &ProviderRead) -> ProviderAn
     transport.get(read.provider, &read.request, &mut None).await
 }
 
-/// The keys of an account as they are set now: one that was entered a moment ago counts.
-async fn newest_keys(
-    env: &Env,
-    config: &Config,
-    account: &str,
-) -> std::result::Result<Rc<OwnKeys>, own_keys::Unreadable> {
-    own_keys::forget(account);
-    own_keys::of(env, config, account).await.0
-}
-
 /// Downloads a report of Adyen's. Its address is not signed, so the key goes to a host of Adyen's only, no redirect is followed, and what is
 /// read has a limit.
 async fn report(env: &Env, config: &Config, ReportRead { address, account }: ReportRead) -> Result<Response> {
     let key = match &account {
         None if config.adyen.is_none() => Err("Adyen is not configured".to_owned()),
         None => config.adyen_report_key.clone().ok_or_else(|| "ADYEN_REPORT_KEY is not set".to_owned()),
-        Some(account) => match newest_keys(env, config, account).await {
+        Some(account) => match own_keys::newest(env, config, account).await {
             Ok(own) => own.open(CredentialKind::AdyenReportKey).await,
             Err(own_keys::Unreadable) => {
                 return Response::error("the registry of accounts could not be read", 502);

@@ -160,29 +160,52 @@ pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<
         Freshness::Fresh(Entry { found: None, .. }) => return (Ok(Rc::new(OwnKeys::none(account))), false),
         _ => {}
     }
-    let (own, read_at_ms) = match rows::recent(env, config, account, now_ms).await {
-        Ok((rows, read_at_ms)) if rows.is_empty() => (Rc::new(OwnKeys::none(account)), read_at_ms),
-        Ok((rows, read_at_ms)) => {
-            let own = OwnKeys::read(config, account, rows).await;
-            let has_any = |provider| own.rows.iter().any(|row| row.is_at(provider));
-            let found = [(Provider::Stripe, &own.credential), (Provider::Adyen, &own.adyen)];
-            let of_those = found.into_iter().filter(|(provider, _)| has_any(*provider));
-            for why in of_those.filter_map(|(_, found)| found.as_ref().err()) {
-                log("error", &[("event", "own_keys_unusable".into()), ("error", why.as_str().into())]);
-            }
-            (Rc::new(own), read_at_ms)
-        }
+    match rows::recent(env, config, account, now_ms).await {
+        Ok((rows, read_at_ms)) => (Ok(keep(config, account, rows, read_at_ms).await), true),
         Err(error) => {
-            log("error", &[("event", "own_keys_unreadable".into()), ("error", error.to_string().into())]);
-            return match known {
+            log_unreadable(&error);
+            match known {
                 Freshness::Stale(Entry { found: Some(own), .. }) => (Ok(own), true),
                 _ => (Err(Unreadable), true),
-            };
+            }
         }
+    }
+}
+
+/// The keys of an account as they stand in D1 now: one that was entered a moment ago counts. While they cannot be read this isolate goes on by what it
+/// knows, in all else.
+pub(crate) async fn newest(env: &Env, config: &Config, account: &str) -> Result<Rc<OwnKeys>, Unreadable> {
+    let now_ms = Date::now().as_millis();
+    match rows::of(env, account).await {
+        Ok(rows) => Ok(keep(config, account, rows, now_ms).await),
+        Err(error) => {
+            log_unreadable(&error);
+            Err(Unreadable)
+        }
+    }
+}
+
+fn log_unreadable(error: &worker::Error) {
+    log("error", &[("event", "own_keys_unreadable".into()), ("error", error.to_string().into())]);
+}
+
+/// Opens what was read, and remembers it.
+async fn keep(config: &Config, account: &str, rows: Vec<Row>, read_at_ms: u64) -> Rc<OwnKeys> {
+    let own = if rows.is_empty() {
+        OwnKeys::none(account)
+    } else {
+        let own = OwnKeys::read(config, account, rows).await;
+        let has_any = |provider| own.rows.iter().any(|row| row.is_at(provider));
+        let found = [(Provider::Stripe, &own.credential), (Provider::Adyen, &own.adyen)];
+        let of_those = found.into_iter().filter(|(provider, _)| has_any(*provider));
+        for why in of_those.filter_map(|(_, found)| found.as_ref().err()) {
+            log("error", &[("event", "own_keys_unusable".into()), ("error", why.as_str().into())]);
+        }
+        own
     };
+    let own = Rc::new(own);
     // Whoever makes accounts up drives out none that has keys.
     let found = (!own.rows.is_empty()).then(|| Rc::clone(&own));
-    let entry = Entry::of(found, None);
-    KNOWN.with_borrow_mut(|known| known.keep(account.to_owned(), entry, read_at_ms));
-    (Ok(own), true)
+    KNOWN.with_borrow_mut(|known| known.keep(account.to_owned(), Entry::of(found, None), read_at_ms));
+    own
 }

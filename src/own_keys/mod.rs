@@ -12,4 +12,4 @@ mod known;
 pub(crate) mod rows;
 
 pub(crate) use adyen::base_of;
-pub(crate) use known::{OwnKeys, Unreadable, forget, is_known, of};
+pub(crate) use known::{OwnKeys, Unreadable, forget, is_known, newest, of};

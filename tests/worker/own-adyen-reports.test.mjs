@@ -392,6 +392,32 @@ describe('a report of which Adyen tells a shop', () => {
     );
   });
 
+  test('is asked for later where its keys cannot be read, and payments go on with those that are known', async () => {
+    const own = await listeningShop();
+    assert.equal((await own.set('adyen_report_key', reportKey(own.merchant))).status, 200);
+    await takes(own);
+    const { name } = await site.simulator.report({ merchant_account: own.merchant });
+    await told();
+    await model.run('ALTER TABLE account_credentials RENAME TO account_credentials_away');
+    let payment;
+    try {
+      await model.tick();
+      payment = await own.client.pay({ ...PAYMENT, ...ADYEN }, `while-away-${own.id}`);
+    } finally {
+      await model.run('ALTER TABLE account_credentials_away RENAME TO account_credentials');
+    }
+    const announced = () =>
+      model.first('SELECT state, error FROM report_announcements WHERE name = ?', `${own.id}/${name}`);
+    assert.deepEqual(await announced(), {
+      state: 'waiting',
+      error: 'the registry of accounts could not be read',
+    });
+    assert.equal(payment.status, 201, payment.text);
+    await model.run('UPDATE report_announcements SET next_at_ms = 0 WHERE name = ?', `${own.id}/${name}`);
+    await model.tick();
+    assert.equal((await announced()).state, 'fetched', 'control');
+  });
+
   test('its key is shown by its end alone, can be replaced and removed, and each is written down', async () => {
     const own = await listeningShop({ report: null });
     const keys = [reportKey(own.merchant, 7), `${reportKey(own.merchant, 8)}yyyy`];
