@@ -42,6 +42,9 @@ const UNREADABLE_MAX: u64 = 20;
 /// How many types of lines, and merchant accounts, are counted by their names.
 const NAMES_MAX: usize = 60;
 
+/// Why a report is refused whose bytes were deleted.
+const GONE: &str = "its file is not in the bucket any more: send it again";
+
 /// Counts a line of a report of this merchant account by its type.
 fn count(counts: &mut Counts, merchant: &str, line: &Line) {
     if !merchant.is_empty() {
@@ -156,10 +159,21 @@ impl<S: Stores> Import<S> {
         let waiting: Vec<Report> = self.stores.rows(Statement::new(sql, Vec::new())).await?;
         let mut waits_for = None;
         for report in &waiting {
-            if let Err(why) = or_wait(self.work(&report.report_id, SLICES_MAX).await)? {
-                waits_for =
-                    Some(format!("{} is compared no further: {why} It goes on by itself.", report.name));
-            }
+            let why = match self.work(&report.report_id, SLICES_MAX).await {
+                Ok(()) => continue,
+                Err(Halt::Waits(why)) => why,
+                // What is wrong with one keeps no other one back.
+                Err(Halt::Failed(error)) => {
+                    failed += 1;
+                    let report_id = report.report_id.as_str().into();
+                    let why = error.to_string();
+                    let fields =
+                        [("event", "report_failed".into()), ("report", report_id), ("error", (&*why).into())];
+                    log("error", &fields);
+                    format!("{why}.")
+                }
+            };
+            waits_for = Some(format!("{} is compared no further: {why} It goes on by itself.", report.name));
         }
         let mut of_rest = |done: std::result::Result<usize, Halt>| -> Result<usize> {
             or_wait(done).map(|done| {
@@ -170,10 +184,11 @@ impl<S: Stores> Import<S> {
             })
         };
         let searching = if self.is_d1_alone().await? { None } else { Some(of_rest(self.search().await)?) };
+        let mut failed = 0;
         let again = of_rest(self.old().await)?;
         let Unsettled { made, waits, missing } = self.unsettled().await?;
         let mut result = json!({
-            "waiting": waiting.len(), "slices": self.slices.get(), "again": again, "unsettled": made,
+            "waiting": waiting.len(), "failed": failed, "slices": self.slices.get(), "again": again, "unsettled": made,
         });
         if let Some(searching) = searching {
             set(&mut result, "searching", searching.into());
@@ -219,7 +234,10 @@ impl<S: Stores> Import<S> {
                 return Ok(());
             };
             if head.is_none() {
-                let bytes = self.read(&report, 0, LINE_MAX_BYTES * 2).await?;
+                let Some(bytes) = self.read(&report, 0, LINE_MAX_BYTES * 2).await? else {
+                    self.refuse(&report, GONE).await?;
+                    return Ok(());
+                };
                 let is_all = u64::try_from(bytes.len()).unwrap_or(u64::MAX) == report.bytes;
                 match Head::read(&bytes, is_all) {
                     Ok(found) => head = Some(found),
@@ -234,7 +252,10 @@ impl<S: Stores> Import<S> {
                 0 => (u64::try_from(head.bytes).unwrap_or(u64::MAX), head.next_line),
                 done => (done, report.line),
             };
-            let bytes = self.read(&report, from, self.limits.slice_bytes).await?;
+            let Some(bytes) = self.read(&report, from, self.limits.slice_bytes).await? else {
+                self.refuse(&report, GONE).await?;
+                return Ok(());
+            };
             let is_all = from.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX)) >= report.bytes;
             match head.rows(&bytes, line, is_all) {
                 Ok(lines) => self.take(&report, from, lines, is_all).await?,
@@ -245,9 +266,10 @@ impl<S: Stores> Import<S> {
         Ok(())
     }
 
-    async fn read(&self, report: &Report, offset: u64, length: usize) -> Result<Vec<u8>> {
+    /// Some of its bytes; `None` if it is not in the bucket any more.
+    async fn read(&self, report: &Report, offset: u64, length: usize) -> Result<Option<Vec<u8>>> {
         if offset >= report.bytes {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let length = u64::try_from(length).unwrap_or(u64::MAX).min(report.bytes - offset);
         self.stores.read(&key(report), offset, length).await

@@ -391,12 +391,12 @@ impl Stores for &World {
         Ok(shards.into_iter().cycle().skip(first).take(most.min(number)).collect())
     }
 
-    async fn read(&self, key: &str, offset: u64, length: u64) -> worker::Result<Vec<u8>> {
+    async fn read(&self, key: &str, offset: u64, length: u64) -> worker::Result<Option<Vec<u8>>> {
         turn().await;
         let number: usize = key.trim_start_matches("reports/").trim_end_matches(".csv").parse().unwrap();
         let bytes = self.reports[number].as_bytes();
         let from = usize::try_from(offset).unwrap();
-        Ok(bytes[from..(from + usize::try_from(length).unwrap()).min(bytes.len())].to_vec())
+        Ok(Some(bytes[from..(from + usize::try_from(length).unwrap()).min(bytes.len())].to_vec()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use serde::de::DeserializeOwned;
-use worker::{Bucket, Env, Error, Object, Range, Result};
+use worker::{Bucket, Env, Object, Range, Result};
 
 use super::place_stores::{Answers, Asks, BoundPlaces, Places};
 use messages::placement::{Layout, ShardName};
@@ -15,8 +15,8 @@ use runtime::db::Statement;
 pub(super) trait Stores: Places {
     /// The shards that have payments which were made before a moment, in ms since the epoch, or so many of them: others each time.
     async fn some_shards(&self, before_ms: u64, most: usize) -> Result<Vec<ShardName>>;
-    /// Some bytes of an object.
-    async fn read(&self, key: &str, offset: u64, length: u64) -> Result<Vec<u8>>;
+    /// Some bytes of an object; `None` if there is no such object.
+    async fn read(&self, key: &str, offset: u64, length: u64) -> Result<Option<Vec<u8>>>;
 }
 
 /// As they are bound.
@@ -75,12 +75,12 @@ impl Stores for Bound {
         Ok(some.into_iter().filter_map(|(_, db)| ShardName::parse(db.name()?)).collect())
     }
 
-    async fn read(&self, key: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
+    async fn read(&self, key: &str, offset: u64, length: u64) -> Result<Option<Vec<u8>>> {
         let range = Range::OffsetWithLength { offset, length };
         let object = self.bucket.get(key).range(range).execute().await?;
         match object.as_ref().and_then(Object::body) {
-            Some(body) => body.bytes().await,
-            None => Err(Error::RustError(format!("{key} is not in the bucket"))),
+            Some(body) => body.bytes().await.map(Some),
+            None => Ok(None),
         }
     }
 }
