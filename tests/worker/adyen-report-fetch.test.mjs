@@ -52,6 +52,19 @@ async function shop(options) {
   };
 }
 
+/** A person sends a file. */
+const sends = (site, body, name) =>
+  site.fetch(`/admin/settlement/reports?name=${name}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'text/csv' },
+    body,
+  });
+async function send(site, body, name) {
+  const report = await (await sends(site, body, name)).json();
+  assert.equal(report.state, 'done', JSON.stringify(report));
+  return report;
+}
+
 describe('a report of which Adyen tells', async () => {
   const adyen = await shop({ secrets: { ADMIN_TOKEN } });
   const { site, model, told, user } = adyen;
@@ -174,13 +187,26 @@ describe('without a key for reports', () => {
       adyen.model.first('SELECT state, note FROM breaks WHERE break_id = ?', `report:adyen:${name}`);
     assert.match((await seen()).note, /download it in the Customer Area and send it under Reports/);
     const file = await adyen.site.simulator.reportFile(name);
-    const sent = await adyen.site.fetch(`/admin/settlement/reports?name=${name}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'text/csv' },
-      body: file,
-    });
-    assert.equal((await sent.json()).state, 'done');
+    await send(adyen.site, file, 'renamed.csv');
+    assert.equal((await seen()).state, 'open', 'control: nobody knows that it is this one');
+    await send(adyen.site, file, name);
     assert.equal((await seen()).state, 'repaired');
     assert.deepEqual(await adyen.breaks(), []);
+  });
+
+  test('a file in which nothing was paid out is there all the same', async () => {
+    const { state, name } = await adyen.reports();
+    assert.equal(state, 'refused');
+    const file = await adyen.site.simulator.reportFile(name);
+    const reported = () => adyen.model.all('SELECT * FROM reported_merchants');
+    const before = await reported();
+    assert.equal(before.length, 1);
+    await send(adyen.site, `${file.split('\r\n', 1)}\r\n`, name);
+    const { state: seen } = await adyen.model.first(
+      'SELECT state FROM breaks WHERE break_id = ?',
+      `report:adyen:${name}`,
+    );
+    assert.equal(seen, 'repaired');
+    assert.deepEqual(await reported(), before, 'and it says nothing of what was not paid out');
   });
 });

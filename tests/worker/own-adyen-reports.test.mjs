@@ -86,7 +86,7 @@ function csv(lines) {
   return [Object.keys(lines[0]), ...rows].map((row) => `${row.join(',')}\r\n`).join('');
 }
 
-async function send(body, name = 'settlement_detail_report_batch_900.csv') {
+async function sends(body, name = 'settlement_detail_report_batch_900.csv') {
   const answer = await read(
     await site.fetch(`/admin/settlement/reports?name=${name}`, {
       method: 'POST',
@@ -95,8 +95,12 @@ async function send(body, name = 'settlement_detail_report_batch_900.csv') {
     }),
   );
   assert.equal(answer.status, 200, answer.text);
-  assert.equal(answer.json().state, 'done', answer.text);
   return answer.json();
+}
+async function send(body, name) {
+  const report = await sends(body, name);
+  assert.equal(report.state, 'done', JSON.stringify(report));
+  return report;
 }
 const imports = (...lines) => send(csv(lines));
 
@@ -218,6 +222,93 @@ describe('a line of a report that a person sends', () => {
     assert.equal(await isMarked(late), true);
   });
 
+  test('of a merchant account that becomes known later counts once the report is sent again', async () => {
+    const own = await listeningShop();
+    const payment = await takes(own);
+    assert.equal((await own.remove('adyen_api_key')).status, 204);
+    const file = csv([line(payment), line({ provider_payment: 'PSPFEE', payment_id: 'x' }, { Type: 'Fee' })]);
+    const first = await send(file);
+    assert.deepEqual([first.lines, first.own, first.of_others], [{ Fee: 1 }, {}, 1]);
+    assert.deepEqual(await send(file), first, 'control: it is as unknown as before');
+    assert.equal(await isMarked(payment), false);
+    assert.equal((await own.set('adyen_api_key', own.adyenSecret)).status, 200);
+    const again = await send(file);
+    assert.deepEqual(
+      [again.report, again.lines, again.own, again.of_others],
+      [first.report, { Fee: 1, Settled: 1 }, { [own.merchant]: 1 }, 0],
+    );
+    assert.equal(await isMarked(payment), true);
+    const kept = () => model.all('SELECT * FROM report_lines WHERE payment = ?', within(payment));
+    const lines = await kept();
+    assert.deepEqual([lines.length, await send(file), await kept()], [1, again, lines]);
+  });
+
+  test('of a merchant account that becomes known in the middle of a report counts once it is sent again', async () => {
+    const own = await listeningShop();
+    const payment = await takes(own);
+    assert.equal((await own.remove('adyen_api_key')).status, 204);
+    const fee = line({ provider_payment: 'F'.repeat(60), payment_id: 'x' }, { Type: 'Fee' });
+    const file = csv([line(payment), ...Array.from({ length: 20_000 }, () => fee)]);
+    const first = await sends(file);
+    assert.equal(first.state, 'waiting', JSON.stringify(first));
+    assert.equal((await own.set('adyen_api_key', own.adyenSecret)).status, 200);
+    const row = () => model.first('SELECT * FROM reports WHERE report_id = ?', first.report);
+    await model.tick();
+    const { state, counts } = await row();
+    assert.deepEqual([state, JSON.parse(counts).own, JSON.parse(counts).of_others], ['done', {}, 1]);
+    assert.equal(await isMarked(payment), false, 'control: it was read while nobody knew whose it is');
+
+    const again = await sends(file);
+    assert.deepEqual([again.state, again.own, again.of_others], ['waiting', { [own.merchant]: 1 }, 0]);
+    assert.equal(await isMarked(payment), true);
+    // Another report with lines of it is read meanwhile, and its end never comes.
+    await model.run(
+      "UPDATE reported_merchants SET report_id = 'another', until_ms = 1 WHERE merchant_account = ?",
+      own.merchant,
+    );
+    await model.tick();
+    const done = await row();
+    assert.deepEqual([done.state, JSON.parse(done.counts).types], ['done', { Settled: 1, Fee: 20_000 }]);
+    const { until_ms: until } = await model.first(
+      'SELECT until_ms FROM reported_merchants WHERE merchant_account = ?',
+      own.merchant,
+    );
+    assert.equal(until, done.received_at_ms);
+  });
+
+  test('of a report that fails, or is not in the bucket any more, keeps no other one back', async () => {
+    const own = await listeningShop();
+    const [payment, late] = [await takes(own), await takes(own)];
+    const [broken, gone, whole] = [csv([line(late)]), csv([line(payment)]), csv([line(payment)])];
+    const ids = [];
+    for (const file of [broken, gone, whole]) ids.push((await send(file)).report);
+    const reset = (id, more = '') =>
+      model.run(
+        `UPDATE reports SET state = 'waiting', bytes_done = 0, line = 1, counts = '{}' ${more} WHERE report_id = ?`,
+        id,
+      );
+    const { SETTLEMENT } = await site.desk().getEnv();
+    await SETTLEMENT.delete(`reports/${ids[1]}.csv`);
+    // More of it is to be read than there is.
+    await reset(ids[0], ', received_at_ms = 1, bytes = 90000000, bytes_done = 80000000');
+    await reset(ids[1], ', received_at_ms = 2');
+    await reset(ids[2]);
+    const { adyen_reports: run } = await model.tick();
+    assert.match(run.error, /is compared no further/);
+    const stateOf = async (id) =>
+      (await model.first('SELECT state FROM reports WHERE report_id = ?', id)).state;
+    assert.deepEqual(
+      [await stateOf(ids[0]), await stateOf(ids[1]), await stateOf(ids[2])],
+      ['waiting', 'refused', 'done'],
+    );
+    const told = (id) => model.first('SELECT * FROM breaks WHERE break_id = ?', `report:adyen:${id}`);
+    assert.match((await told(ids[1])).note, /not in the bucket any more: send it again/);
+    assert.equal((await send(gone)).report, ids[1]);
+    assert.equal((await told(ids[1])).state, 'repaired');
+    await model.run('DELETE FROM reports WHERE report_id = ?', ids[0]);
+    assert.equal((await model.tick()).adyen_reports.error, undefined, 'control');
+  });
+
   test('is expected of captures from the first day on of which reports of its merchant account tell', async () => {
     const [own, silent] = [await listeningShop(), await listeningShop()];
     const long = Date.now() - 30 * DAY_MS;
@@ -333,8 +424,25 @@ describe('a report of which Adyen tells a shop', () => {
     assert.equal((await reported(other)).file, file);
     const key = { key: reportKey(own.merchant) };
     const path = `MerchantAccount/${own.merchant}/${file}`;
-    await send(await site.simulator.reportFile(path, key), file);
+    const bytes = await site.simulator.reportFile(path, key);
+    // The deployment's of that name is missing, too.
+    await model.run(
+      "INSERT INTO breaks (break_id, kind, provider, state, first_seen_at_ms, last_seen_at_ms) VALUES (?, 'report', 'adyen', 'open', 1, 1)",
+      `report:adyen:${file}`,
+    );
+    await send(bytes, 'renamed.csv');
+    assert.equal((await missing(own, file)).state, 'open', 'control: under another name it is none of it');
+    await send(bytes, file);
     assert.equal((await missing(own, file)).state, 'repaired');
+    const ofDeployments = () =>
+      model.first('SELECT * FROM breaks WHERE break_id = ?', `report:adyen:${file}`);
+    assert.equal((await ofDeployments()).state, 'open', 'it has no line of the deployment’s');
+    await send(bytes.split('\r\n', 1) + '\r\n', file);
+    assert.equal(
+      (await ofDeployments()).state,
+      'repaired',
+      'the deployment’s, in which nothing was paid out',
+    );
     assert.equal((await missing(other, file)).state, 'open');
     assert.equal(await isMarked(payment), true);
     assert.equal((await other.set('adyen_report_key', reportKey(other.merchant))).status, 200);

@@ -1,7 +1,7 @@
 //! The files that an operator sends: Adyen's settlement details reports and the bank's acknowledgements. The desk hands them to the
 //! payments Worker, which imports them, and says what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -33,12 +33,23 @@ pub struct Counts {
     pub unreadable: u64,
 }
 
+impl Counts {
+    /// The merchant accounts of which a report with these has lines, as far as they are counted: by their names, the deployment's by the empty one.
+    pub fn told_of(&self) -> BTreeSet<String> {
+        let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
+        let own = sum(&self.own);
+        let all = sum(&self.types) + sum(&self.unknown) + self.unreadable;
+        let deployments = (all > own).then(String::new);
+        self.own.keys().cloned().chain(deployments).collect()
+    }
+}
+
 /// A report, as its row has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// SHA-256 of its bytes, in hexadecimal; where it was fetched with an account's own key, and the merchant account behind it.
     pub report_id: String,
-    /// What the file was called when it came first.
+    /// What the file was called when it came; also when it came again and is read anew.
     pub name: String,
     /// How long it is.
     pub bytes: u64,
@@ -112,3 +123,23 @@ pub enum Uploaded {
 /// How many lines of an acknowledgement were booked and how many were not, by reason; or what is wrong with the file, of which no line
 /// was booked.
 pub type Imported = Result<BTreeMap<String, u64>, Vec<String>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_of_whom_it_has_lines() {
+        let of = |types: u64, unreadable: u64, own: &[(&str, u64)], of_others: u64| {
+            let types = BTreeMap::from([("Settled".to_owned(), types)]);
+            let own = own.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
+            let counts = Counts { types, own, of_others, unreadable, ..Counts::default() };
+            counts.told_of().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(of(0, 0, &[], 2), [""; 0]);
+        assert_eq!(of(3, 0, &[], 2), [""]);
+        assert_eq!(of(3, 0, &[("A", 1), ("B", 2)], 2), ["A", "B"]);
+        assert_eq!(of(3, 0, &[("A", 1), ("B", 1)], 0), ["", "A", "B"]);
+        assert_eq!(of(1, 1, &[("A", 1)], 0), ["", "A"]);
+    }
+}

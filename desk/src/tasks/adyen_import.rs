@@ -99,7 +99,10 @@ pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>, only: Option<&
         Err(Halt::Failed(error)) => return Err(error),
     }
     match import.report(&report_id).await? {
-        Some(report) => Ok(Uploaded::Kept(report)),
+        Some(report) => {
+            import.arrived(&report, name).await?;
+            Ok(Uploaded::Kept(report))
+        }
         None => Err(Error::RustError("the report was not written down".to_owned())),
     }
 }
@@ -210,7 +213,8 @@ impl<S: Stores> Import<S> {
         Ok(rows.into_iter().next())
     }
 
-    /// Writes down that there is this report, which is in the bucket.
+    /// Writes down that there is this report, which is in the bucket. One that was read is read anew, where a line of it was of a merchant account that was
+    /// not known then, and may be known by now; and where it was refused. What was compared before is not changed by that.
     pub(super) async fn keep(
         &self,
         report_id: &str,
@@ -219,7 +223,11 @@ impl<S: Stores> Import<S> {
         only: Option<&str>,
     ) -> Result<()> {
         let sql = "INSERT INTO reports (report_id, name, bytes, bytes_done, line, state, counts, merchant_account, received_at_ms, updated_at_ms)
-             VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?5, ?4, ?4) ON CONFLICT (report_id) DO NOTHING";
+             VALUES (?1, ?2, ?3, 0, 1, 'waiting', '{}', ?5, ?4, ?4)
+             ON CONFLICT (report_id) DO UPDATE SET name = excluded.name, state = 'waiting', error = NULL, updated_at_ms = excluded.updated_at_ms,
+                bytes_done = iif(reports.state = 'waiting', reports.bytes_done, 0), line = iif(reports.state = 'waiting', reports.line, 1),
+                counts = iif(reports.state = 'waiting', reports.counts, '{}')
+             WHERE reports.state IN ('waiting', 'refused') OR (reports.merchant_account IS NULL AND reports.counts ->> 'of_others' > 0)";
         let only = only.map(str::to_owned);
         let values = vec![report_id.into(), name.into(), bytes.into(), self.now_ms.into(), only.into()];
         self.stores.batch(vec![Statement::new(sql, values)]).await.map(drop)
@@ -237,6 +245,25 @@ impl<S: Stores> Import<S> {
                 let Some(bytes) = self.read(&report, 0, LINE_MAX_BYTES * 2).await? else {
                     self.refuse(&report, GONE).await?;
                     return Ok(());
+    /// A break says no more that this file is missing, of the merchant accounts of which it tells: also where its lines, or its bytes, were here already.
+    /// One that tells of nobody is the deployment's.
+    async fn arrived(&self, report: &Report, name: &str) -> Result<()> {
+        let of = report.merchant_account.as_deref();
+        let mut merchants = of.map_or_else(|| report.counted().told_of(), |only| [only.to_owned()].into());
+        if merchants.is_empty() {
+            merchants.insert(String::new());
+        }
+        self.stores.batch(vec![self.there(merchants.iter().map(String::as_str), name)?]).await.map(drop)
+    }
+
+    /// Closes the breaks that say that a report of this name is missing, of these merchant accounts.
+    fn there<'a>(&self, merchants: impl Iterator<Item = &'a str>, name: &str) -> Result<Statement> {
+        let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
+             WHERE break_id IN (SELECT value FROM json_each(?1)) AND state = 'open'";
+        let missing: Vec<String> = merchants.map(|merchant| report_break(&within(merchant, name))).collect();
+        Ok(Statement::new(sql, vec![serde_json::to_string(&missing)?.into(), self.now_ms.into()]))
+    }
+
                 };
                 let is_all = u64::try_from(bytes.len()).unwrap_or(u64::MAX) == report.bytes;
                 match Head::read(&bytes, is_all) {
@@ -329,10 +356,18 @@ impl<S: Stores> Import<S> {
             self.now_ms.into(),
         ];
         statements.push(Statement::new(sql, values));
-        let sql = "UPDATE reported_merchants SET until_ms = max(coalesce(until_ms, 0), ?2)
-             WHERE report_id = ?1 AND EXISTS (SELECT 1 FROM reports WHERE report_id = ?1 AND state = 'done')";
-        let values = vec![report.report_id.as_str().into(), report.received_at_ms.into()];
-        statements.push(Statement::new(sql, values));
+        if is_last {
+            // If it was refused before.
+            statements.push(self.there([""].into_iter(), &report.report_id)?);
+            // Other reports may have been read between its slices. By their names: there may be more than are counted by it.
+            let sql = "UPDATE reported_merchants SET until_ms = max(coalesce(until_ms, 0), ?2)
+                 WHERE (report_id = ?1 OR merchant_account IN (SELECT value FROM json_each(?3)))
+                    AND EXISTS (SELECT 1 FROM reports WHERE report_id = ?1 AND state = 'done')";
+            let merchants = serde_json::to_string(&counts.told_of())?;
+            let values =
+                vec![report.report_id.as_str().into(), report.received_at_ms.into(), merchants.into()];
+            statements.push(Statement::new(sql, values));
+        }
         self.stores.batch(statements).await?;
         Ok(())
     }
@@ -374,12 +409,7 @@ impl<S: Stores> Import<S> {
         let rows: Vec<_> = merchants.iter().collect();
         let values = vec![serde_json::to_string(&rows)?.into(), report.report_id.as_str().into()];
         let there_are = Statement::new(sql, values);
-        let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
-             WHERE break_id IN (SELECT value FROM json_each(?1)) AND state = 'open'";
-        let of = |merchant: &&str| report_break(&within(merchant, &report.name));
-        let missing: Vec<String> = merchants.keys().map(of).collect();
-        let values = vec![serde_json::to_string(&missing)?.into(), self.now_ms.into()];
-        Ok([there_are, Statement::new(sql, values)])
+        Ok([there_are, self.there(merchants.keys().copied(), &report.name)?])
     }
 
     async fn book(&self, report: &Report, rows: &[&Row]) -> Result<()> {
