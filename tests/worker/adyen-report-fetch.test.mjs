@@ -210,3 +210,25 @@ describe('without a key for reports', () => {
     assert.deepEqual(await reported(), before, 'and it says nothing of what was not paid out');
   });
 });
+
+describe('where Adyen is not used any more', () => {
+  let site;
+  before(async () => {
+    site = await startSite({
+      vars: { ADYEN_API_BASE: '', ADYEN_API_KEY: '', ADYEN_MERCHANT_ACCOUNT: '' },
+      secrets: { ADMIN_TOKEN },
+    });
+  });
+  after(() => site.close());
+
+  test('reports of merchant accounts of which there are some are read all the same', async () => {
+    const file =
+      'Merchant Account,Psp Reference,Merchant Reference,Creation Date,TimeZone,Type,Modification Reference,Gross Currency,Gross Debit (GC),Gross Credit (GC),Batch Number\r\nGone_ECOM,,,,,Fee,,EUR,1.00,,1\r\n';
+    const before = await sends(site, file, 'r.csv');
+    assert.match(await before.text(), /or an account with a key of its own/, 'control: nobody is known');
+    await readModel(site).run(
+      "INSERT INTO reported_merchants (merchant_account, report_id) VALUES ('Gone_ECOM', '')",
+    );
+    assert.deepEqual((await send(site, file, 'r.csv')).own, { Gone_ECOM: 1 });
+  });
+});

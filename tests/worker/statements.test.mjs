@@ -123,9 +123,14 @@ const EXCEPTIONS = [
     bound: 'a page of the connected accounts of the registry: 1,000 at most',
   },
   {
-    statement: 'FROM account_credentials WHERE merchant_account IS NOT NULL LIMIT 1',
-    step: 'account_credentials_by_merchant_account',
+    statement: 'FROM account_credentials WHERE merchant_account IS NOT NULL UNION ALL',
+    step: '_by_merchant_account',
     bound: 'whether an account has a merchant account of its own: the first one is enough',
+  },
+  {
+    statement: 'SELECT merchant_account FROM reported_merchants LIMIT 1',
+    step: 'SCAN reported_merchants',
+    bound: 'the same of reports that there are',
   },
   {
     statement: 'FROM reported_merchants WHERE since_ms IS NOT NULL',

@@ -143,8 +143,9 @@ impl Import<Bound> {
         let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
         let deployments = settings.adyen_merchant_account;
         if deployments.is_none() {
-            let sql =
-                "SELECT account AS name FROM account_credentials WHERE merchant_account IS NOT NULL LIMIT 1";
+            // Reports of one whose key is gone are read all the same.
+            let sql = "SELECT account AS name FROM account_credentials WHERE merchant_account IS NOT NULL
+                 UNION ALL SELECT merchant_account FROM reported_merchants LIMIT 1";
             if Db::of(env)?.first::<Name>(sql, Vec::new()).await?.is_none() {
                 return Ok(None);
             }
