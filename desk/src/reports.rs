@@ -111,7 +111,7 @@ pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
         operator_log::begin_once(env, &key, &action, request.now_ms).await?;
     // The same report again changes nothing: what was broken off is done again.
     if is_new || is_unfinished {
-        let uploaded = adyen_import::upload(env, &name, file.body.to_vec(), None).await;
+        let uploaded = adyen_import::upload(env, &name, file.body.to_vec()).await;
         let outcome = match uploaded {
             Ok(Uploaded::Kept(report)) => report.said(),
             Ok(Uploaded::NoReport(error)) => format!("refused: {error}"),

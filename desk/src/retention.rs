@@ -180,7 +180,7 @@ pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Probl
     let what = settlement::action(&request.body);
     let action = Action { operator: &operator, what: &what, subject: &name };
     let work = async {
-        match adyen_import::upload(&app.env, &name, request.body.clone(), None).await.map_err(unreadable)? {
+        match adyen_import::upload(&app.env, &name, request.body.clone()).await.map_err(unreadable)? {
             Uploaded::Off(why) => Err(Problem::of_setting(Kind::Misconfigured, why)),
             Uploaded::NoReport(message) => {
                 Err(invalid_parameters(vec![FieldError { field: "body".to_owned(), message }]))

@@ -151,6 +151,25 @@ describe('a report of which Adyen tells', async () => {
     assert.equal(row.state, 'fetched');
   });
 
+  test('is left to the next run where others before it did not come', async () => {
+    const { address } = await adyen.reports();
+    await model.run(
+      `INSERT INTO report_announcements (name, address, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
+       SELECT 'none_' || value || '.csv', ?, 'waiting', 0, 1, value, 1 FROM json_each('[1, 2, 3, 4, 5, 6, 7, 8]')`,
+      address.replace(/[^/]*$/, 'none.csv'),
+    );
+    const { fetch_reports: run } = await model.tick();
+    assert.deepEqual([run.due, run.fetched], [3, 0]);
+    const tried = await model.all(
+      "SELECT name, error FROM report_announcements WHERE name LIKE 'none%' AND attempts > 0 ORDER BY name",
+    );
+    assert.deepEqual(
+      tried,
+      [1, 2, 3].map((number) => ({ name: `none_${number}.csv`, error: 'it was answered 404' })),
+    );
+    await model.run("DELETE FROM report_announcements WHERE name LIKE 'none%'");
+  });
+
   test('is not fetched from anybody else: a person sees it', async () => {
     const asked = async () =>
       (await site.simulator.requests()).filter(({ path }) => path.includes('reports')).length;

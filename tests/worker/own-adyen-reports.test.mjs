@@ -479,25 +479,50 @@ describe('a report of which Adyen tells a shop', () => {
     assert.equal(state, 'fetched');
   });
 
-  test('comes soon, however many another shop is told of', async () => {
-    const [own, busy] = [await listeningShop(), await listeningShop()];
-    for (const shop of [own, busy])
+  test('comes soon, however many other shops are told of', async () => {
+    const [own, ...busy] = [
+      await listeningShop(),
+      await listeningShop(),
+      await listeningShop(),
+      await listeningShop(),
+    ];
+    for (const shop of [own, ...busy])
       assert.equal((await shop.set('adyen_report_key', reportKey(shop.merchant))).status, 200);
-    await model.run(
-      `INSERT INTO report_announcements (name, address, account, merchant_account, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
-       SELECT ?1 || '/settlement_detail_report_batch_' || value || '.csv', 'https://adyen.simulator/adyen/reports/none', ?1, ?2, 'waiting', 0,
-         1, 1, 1
-       FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 60) SELECT value FROM n)`,
-      busy.id,
-      busy.merchant,
-    );
+    for (const shop of busy)
+      await model.run(
+        `INSERT INTO report_announcements (name, address, account, merchant_account, state, attempts, told_at_ms, next_at_ms, updated_at_ms)
+         SELECT ?1 || '/settlement_detail_report_batch_' || value || '.csv', 'https://evil.example/none.csv', ?1, ?2, 'waiting',
+           0, 1, 1, 1
+         FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 30) SELECT value FROM n)`,
+        shop.id,
+        shop.merchant,
+      );
+    const claimed = async ({ id }) =>
+      (
+        await model.first(
+          "SELECT count(*) AS number FROM report_announcements WHERE account = ? AND (attempts > 0 OR state != 'waiting')",
+          id,
+        )
+      ).number;
+    const all = async () => {
+      const numbers = [];
+      for (const shop of busy) numbers.push(await claimed(shop));
+      return numbers;
+    };
+    const { name } = await site.simulator.report();
     await takes(own);
-    assert.equal((await reported(own)).state, 'fetched');
-    const waiting = 'SELECT count(*) AS number FROM report_announcements WHERE account = ? AND attempts = 0';
-    assert.ok(
-      (await model.first(waiting, busy.id)).number > 30,
-      'control: one run does not come round to all',
-    );
+    const { name: file } = await site.simulator.report({ merchant_account: own.merchant });
+    await told();
+    await model.tick();
+    assert.deepEqual(await all(), [1, 1, 1], 'all of them in the same run');
+    assert.equal((await outcomeOf(own, file)).state, 'fetched', 'and this one');
+    await model.tick();
+    const deployments = await model.first('SELECT state FROM report_announcements WHERE name = ?', name);
+    assert.equal(deployments.state, 'fetched', 'and the deployment’s');
+    const numbers = await all();
+    assert.ok(Math.max(...numbers) - Math.min(...numbers) <= 1, 'and each again in its turn');
+    assert.ok(Math.max(...numbers) <= 3, 'control: a run does not come round to all');
+    await model.run("DELETE FROM report_announcements WHERE state = 'waiting'");
   });
 
   test('is asked for later where its keys cannot be read, and payments go on with those that are known', async () => {

@@ -9,6 +9,8 @@ use worker::{Date, Env, Error, Result};
 
 use super::adyen_import::{self, report_break};
 use super::adyen_merchants::within;
+use super::adyen_run::Import;
+use super::adyen_stores::Bound;
 use crate::operations;
 use messages::operations::{REPORT_PATH, REPORT_REFUSED, ReportRead};
 use messages::settlement::Uploaded;
@@ -17,10 +19,12 @@ use runtime::log::log;
 
 /// How often one is asked for: for some two days.
 const TRIES_MAX: u32 = 16;
-/// How many are claimed at once, and how many are fetched in one run: fewer, if so many bytes have come before.
-const CLAIMED_MAX: u32 = 2;
-const FETCHED_MAX: usize = 20;
+/// How many are fetched in one run: fewer, if so many bytes have come before, if so much time has passed, or if so many in a row did not come. The
+/// tasks behind this one have their turn in the same invocation, and a download may take a minute.
+const FETCHED_MAX: u32 = 5;
 const RUN_MAX_BYTES: usize = 4_194_304;
+const RUN_MAX_MS: u64 = 60_000;
+const FAILED_MAX: u32 = 3;
 
 #[derive(Deserialize)]
 struct Claimed {
@@ -54,52 +58,73 @@ enum Fetched {
     Refused(String),
 }
 
-/// Fetches the reports that are due.
+/// Fetches the reports that are due. All are imported by one [`Import`]: what it may read and ask is for all of them together.
 pub(super) async fn fetch(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
-    let now_ms = Date::now().as_millis();
-    let (mut due, mut fetched, mut bytes) = (0, 0, 0);
-    while due < FETCHED_MAX && bytes < RUN_MAX_BYTES {
-        let claimed = claim(&db, now_ms).await?;
-        if claimed.is_empty() {
+    let began_at_ms = Date::now().as_millis();
+    let (mut due, mut fetched, mut failed, mut bytes) = (0, 0, 0, 0);
+    let mut import = None;
+    while due < FETCHED_MAX && bytes < RUN_MAX_BYTES && failed < FAILED_MAX {
+        let now_ms = Date::now().as_millis();
+        if now_ms.saturating_sub(began_at_ms) > RUN_MAX_MS {
             break;
         }
-        due += claimed.len();
-        for one in &claimed {
-            let end = match fetch_one(env, one, &mut bytes).await {
-                Fetched::Again(error) if one.attempts >= TRIES_MAX => {
-                    Fetched::Refused(format!("it could not be fetched: {error}"))
-                }
-                end => end,
-            };
-            fetched += u32::from(matches!(end, Fetched::Kept));
-            note(&db, one, &end).await?;
+        let Some(one) = claim(&db, now_ms).await? else { break };
+        due += 1;
+        if import.is_none() {
+            import = Import::of(env).await?;
         }
+        let end = match fetch_one(env, import.as_ref(), &one, &mut bytes).await {
+            Fetched::Again(error) if one.attempts >= TRIES_MAX => {
+                failed += 1;
+                Fetched::Refused(format!("it could not be fetched: {error}"))
+            }
+            end @ Fetched::Again(_) => {
+                failed += 1;
+                end
+            }
+            end => {
+                failed = 0;
+                end
+            }
+        };
+        fetched += u32::from(matches!(end, Fetched::Kept));
+        note(&db, &one, &end).await?;
     }
     Ok(json!({ "due": due, "fetched": fetched }))
 }
 
-/// Some that are due, of several accounts where there are: of how many one is told says nothing about when another has its turn. A try is counted before
-/// it begins, so that one that crashes the Worker comes last next time.
-async fn claim(db: &Db, now_ms: u64) -> Result<Vec<Claimed>> {
+/// One that is due, of the account whose last turn is the longest ago: of how many one is told says nothing about when another has its turn. A try is
+/// counted before it begins, so that one that crashes the Worker comes last next time.
+async fn claim(db: &Db, now_ms: u64) -> Result<Option<Claimed>> {
     let sql = "UPDATE report_announcements SET attempts = attempts + 1, updated_at_ms = ?1,
             next_at_ms = ?1 + min(21600000, 60000 << min(attempts, 20))
-         WHERE name IN (SELECT name FROM (
-                SELECT name, next_at_ms, row_number() OVER (PARTITION BY account ORDER BY next_at_ms) AS turn
-                FROM report_announcements WHERE state = 'waiting' AND next_at_ms <= ?1)
-            ORDER BY turn, next_at_ms LIMIT ?2)
+         WHERE name IN (
+            SELECT name FROM report_announcements LEFT JOIN report_turns ON report_turns.account = coalesce(report_announcements.account, '')
+            WHERE state = 'waiting' AND next_at_ms <= ?1 ORDER BY coalesce(turn, 0), next_at_ms LIMIT 1)
          RETURNING name, address, account, merchant_account, attempts, told_at_ms";
-    db.rows(sql, vec![now_ms.into(), CLAIMED_MAX.into()]).await
+    let claimed: Option<Claimed> = db.first(sql, vec![now_ms.into()]).await?;
+    if let Some(claimed) = &claimed {
+        let sql = "INSERT INTO report_turns (account, turn) SELECT ?1, coalesce(max(turn), 0) + 1 FROM report_turns WHERE true
+             ON CONFLICT (account) DO UPDATE SET turn = excluded.turn";
+        db.run(sql, vec![claimed.account.as_deref().unwrap_or_default().into()]).await?;
+    }
+    Ok(claimed)
 }
 
 /// Also counts how many bytes came.
-async fn fetch_one(env: &Env, one: &Claimed, all_bytes: &mut usize) -> Fetched {
+async fn fetch_one(
+    env: &Env,
+    import: Option<&Import<Bound>>,
+    one: &Claimed,
+    all_bytes: &mut usize,
+) -> Fetched {
     let bytes = match download(env, one).await {
         Ok(bytes) => bytes,
         Err(end) => return end,
     };
     *all_bytes = all_bytes.saturating_add(bytes.len());
-    match adyen_import::upload(env, one.file(), bytes, one.merchant_account.as_deref()).await {
+    match adyen_import::upload_by(import, one.file(), bytes, one.merchant_account.as_deref()).await {
         Ok(Uploaded::Kept(_)) => Fetched::Kept,
         Ok(Uploaded::NoReport(error)) => Fetched::Again(format!("it is no report: {error}")),
         Ok(Uploaded::Off(why)) => Fetched::Refused(why),

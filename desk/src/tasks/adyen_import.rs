@@ -73,10 +73,20 @@ fn key(report: &Report) -> String {
     format!("reports/{}.csv", report.report_id)
 }
 
-/// Imports an uploaded report. It is stored in the bucket first: if this breaks off, the scheduled task continues. With `only` lines of that merchant
-/// account alone count: it was fetched for its account.
-pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>, only: Option<&str>) -> Result<Uploaded> {
-    let Some(import) = Import::of(env).await? else {
+/// Imports a report that a person sends.
+pub(crate) async fn upload(env: &Env, name: &str, bytes: Vec<u8>) -> Result<Uploaded> {
+    upload_by(Import::of(env).await?.as_ref(), name, bytes, None).await
+}
+
+/// Imports a report. It is stored in the bucket first: if this breaks off, the scheduled task continues, as it does with what is beyond what this import
+/// may read. With `only` lines of that merchant account alone count: it was fetched for its account.
+pub(super) async fn upload_by(
+    import: Option<&Import<Bound>>,
+    name: &str,
+    bytes: Vec<u8>,
+    only: Option<&str>,
+) -> Result<Uploaded> {
+    let Some(import) = import else {
         return Ok(Uploaded::Off(
             "Reports need the binding SETTLEMENT, a bucket, and ADYEN_MERCHANT_ACCOUNT or an account with a key of its own at Adyen."
                 .to_owned(),
@@ -138,7 +148,8 @@ fn or_wait<T>(done: std::result::Result<T, Halt>) -> Result<std::result::Result<
 }
 
 impl Import<Bound> {
-    async fn of(env: &Env) -> Result<Option<Self>> {
+    /// `None` where there is no bucket, or nothing at Adyen.
+    pub(super) async fn of(env: &Env) -> Result<Option<Self>> {
         let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
         let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
         let deployments = settings.adyen_merchant_account;
@@ -162,6 +173,7 @@ impl<S: Stores> Import<S> {
         );
         let waiting: Vec<Report> = self.stores.rows(Statement::new(sql, Vec::new())).await?;
         let mut waits_for = None;
+        let mut failed = 0;
         for report in &waiting {
             let why = match self.work(&report.report_id, SLICES_MAX).await {
                 Ok(()) => continue,
@@ -188,7 +200,6 @@ impl<S: Stores> Import<S> {
             })
         };
         let searching = if self.is_d1_alone().await? { None } else { Some(of_rest(self.search().await)?) };
-        let mut failed = 0;
         let again = of_rest(self.old().await)?;
         let Unsettled { made, waits, missing } = self.unsettled().await?;
         let mut result = json!({
@@ -234,18 +245,6 @@ impl<S: Stores> Import<S> {
         self.stores.batch(vec![Statement::new(sql, values)]).await.map(drop)
     }
 
-    /// Continues reading a report, until this run has read `slices_max` slices.
-    async fn work(&self, report_id: &str, slices_max: u32) -> std::result::Result<(), Halt> {
-        let mut head = None;
-        while self.slices.get() < slices_max && self.may_go_on() {
-            let Some(report) = self.report(report_id).await?.filter(|report| report.state == "waiting")
-            else {
-                return Ok(());
-            };
-            if head.is_none() {
-                let Some(bytes) = self.read(&report, 0, LINE_MAX_BYTES * 2).await? else {
-                    self.refuse(&report, GONE).await?;
-                    return Ok(());
     /// A break says no more that this file is missing, of the merchant accounts of which it tells: also where its lines, or its bytes, were here already.
     /// One that tells of nobody is the deployment's.
     async fn arrived(&self, report: &Report, name: &str) -> Result<()> {
@@ -265,6 +264,18 @@ impl<S: Stores> Import<S> {
         Ok(Statement::new(sql, vec![serde_json::to_string(&missing)?.into(), self.now_ms.into()]))
     }
 
+    /// Continues reading a report, until this run has read `slices_max` slices.
+    async fn work(&self, report_id: &str, slices_max: u32) -> std::result::Result<(), Halt> {
+        let mut head = None;
+        while self.slices.get() < slices_max && self.may_go_on() {
+            let Some(report) = self.report(report_id).await?.filter(|report| report.state == "waiting")
+            else {
+                return Ok(());
+            };
+            if head.is_none() {
+                let Some(bytes) = self.read(&report, 0, LINE_MAX_BYTES * 2).await? else {
+                    self.refuse(&report, GONE).await?;
+                    return Ok(());
                 };
                 let is_all = u64::try_from(bytes.len()).unwrap_or(u64::MAX) == report.bytes;
                 match Head::read(&bytes, is_all) {
