@@ -169,6 +169,7 @@ impl<S: Stores> Import<S> {
         if !is_alone && merchants.iter().any(|merchant| merchant.waits != 0) {
             return Ok(Unsettled { waits: true, ..Unsettled::default() });
         }
+        self.looked_at(&merchants).await?;
         let gone = self.settled_meanwhile();
         self.stores.batch(vec![gone.clone()]).await?;
         let flags = self.flags(&merchants)?;
@@ -196,14 +197,18 @@ impl<S: Stores> Import<S> {
                     OR EXISTS (SELECT 1 FROM shard_layouts WHERE moved_at_ms IS NOT NULL AND done_at_ms IS NULL) AS waits
              FROM reported_merchants WHERE since_ms IS NOT NULL AND until_ms IS NOT NULL ORDER BY looked_at_ms LIMIT ?1";
         let limit = u64::try_from(UNSETTLED_MERCHANTS_MAX).unwrap_or(u64::MAX);
-        let reported: Vec<Reported> = self.stores.rows(Statement::new(sql, vec![limit.into()])).await?;
-        if reported.len() == UNSETTLED_MERCHANTS_MAX {
-            let sql = "UPDATE reported_merchants SET looked_at_ms = ?2 WHERE merchant_account IN (SELECT value FROM json_each(?1))";
-            let names: Vec<&str> = reported.iter().map(|one| one.merchant_account.as_str()).collect();
-            let values = vec![serde_json::to_string(&names)?.into(), self.now_ms.into()];
-            self.stores.batch(vec![Statement::new(sql, values)]).await?;
+        self.stores.rows(Statement::new(sql, vec![limit.into()])).await
+    }
+
+    /// The next run looks at others, if there are more.
+    async fn looked_at(&self, merchants: &[Reported]) -> Result<()> {
+        if merchants.len() < UNSETTLED_MERCHANTS_MAX {
+            return Ok(());
         }
-        Ok(reported)
+        let sql = "UPDATE reported_merchants SET looked_at_ms = ?2 WHERE merchant_account IN (SELECT value FROM json_each(?1))";
+        let names: Vec<&str> = merchants.iter().map(|one| one.merchant_account.as_str()).collect();
+        let values = vec![serde_json::to_string(&names)?.into(), self.now_ms.into()];
+        self.stores.batch(vec![Statement::new(sql, values)]).await.map(drop)
     }
 
     /// The statements that flag payments in any place: those of the deployment's merchant account, and of others.
