@@ -66,6 +66,9 @@ const withoutTriggers = (config) => ({
   triggers: { crons: config.triggers?.crons ?? [] },
 });
 
+/** The sites that are not closed yet. */
+export const open = new Set();
+
 /** Starts the demo, or any other list of Workers whose first one is the site. */
 export async function startSite({ workers, looksAtStatements, ...options } = {}) {
   const looks = looksAtStatements ?? Boolean(statements.folder);
@@ -78,7 +81,7 @@ export async function startSite({ workers, looksAtStatements, ...options } = {})
   const worker = server.getWorker();
   await migrate(worker);
   process.once('exit', (failed) => failed && tellTroubles(server));
-  return {
+  const site = {
     server,
     worker,
     /** Where it listens: for browsers and other clients of the network. */
@@ -102,10 +105,13 @@ export async function startSite({ workers, looksAtStatements, ...options } = {})
     },
     logs: () => server.getLogs(),
     close: () => {
+      open.delete(site);
       if (statements.folder) statements.keep(server.getLogs());
       return server.close();
     },
   };
+  open.add(site);
+  return site;
 }
 
 /** A Worker whose statements are looked at: each time, or once each. */
