@@ -275,20 +275,16 @@ function nodeTests(folder) {
     byName:
       ['load.test.mjs', 'soak.test.mjs'].includes(file) || grouped.includes(file.replace('.test.mjs', '')),
   });
-  const group =
-    (runner) =>
-    ([what, names]) => ({
-      ...nodeSuite([runner, ...names.map((name) => path(`${name}.test.mjs`))]),
-      name: `${folder}: ${what}`,
-      asked: 'together',
-    });
+  const group = (runner, what, names) => ({
+    ...nodeSuite([runner, ...names.map((name) => path(`${name}.test.mjs`))]),
+    name: `${folder}: ${what}`,
+    asked: 'together',
+  });
   const longFirst = folder === 'worker' ? [...files].sort((a, b) => isShort(a) - isShort(b)) : files;
   return [
     ...(folder === 'browser' ? inFirefox(files) : []),
-    ...groupsOf(inTurn)
-      .map(group(oneAfterTheOther))
-      .map((suite) => ({ ...suite, name: `${suite.name}, in turn` })),
-    ...groupsOf(together).map(group(inOneProcess)),
+    ...groupsOf(inTurn).map(([what, names]) => group(oneAfterTheOther, `${what}, in turn`, names)),
+    ...groupsOf(together).map(([what, names]) => group(inOneProcess, what, names)),
     ...longFirst.map(suite),
   ];
 }
