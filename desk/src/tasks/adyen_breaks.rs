@@ -169,7 +169,7 @@ impl<S: Stores> Import<S> {
         if !is_alone && merchants.iter().any(|merchant| merchant.waits != 0) {
             return Ok(Unsettled { waits: true, ..Unsettled::default() });
         }
-        self.looked_at(&merchants).await?;
+        self.end_turn(&merchants).await?;
         let gone = self.settled_meanwhile();
         self.stores.batch(vec![gone.clone()]).await?;
         let flags = self.flags(&merchants)?;
@@ -201,7 +201,7 @@ impl<S: Stores> Import<S> {
     }
 
     /// The next run looks at others, if there are more.
-    async fn looked_at(&self, merchants: &[Reported]) -> Result<()> {
+    async fn end_turn(&self, merchants: &[Reported]) -> Result<()> {
         if merchants.len() < UNSETTLED_MERCHANTS_MAX {
             return Ok(());
         }
@@ -285,15 +285,16 @@ pub(super) struct Unsettled {
     pub(super) missing: Option<String>,
 }
 
-/// Opens breaks, at `?1`, of payments that were captured in a span of time and stand in no report.
-fn unsettled_sql(payments: &str, since_and_until: &str) -> String {
+/// Opens breaks, at `?1`, of payments that stand in no report: `from` has the table, `of_which` the merchant account and the span of time in which they
+/// were captured.
+fn unsettled_sql(from: &str, of_which: &str) -> String {
     format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
             last_seen_at_ms)
          SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
             status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
-         FROM {payments} WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
-            AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {since_and_until}
+         FROM {from} WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
+            AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {of_which}
             AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::{Date, Env, Error, Result};
 
-use super::adyen_import::{self, report_break};
+use super::adyen_import::{self, close_missing, report_break};
 use super::adyen_merchants::within;
 use super::adyen_run::Import;
 use super::adyen_stores::Bound;
@@ -74,19 +74,13 @@ pub(super) async fn fetch(env: &Env) -> Result<Value> {
         if import.is_none() {
             import = Import::of(env).await?;
         }
-        let end = match fetch_one(env, import.as_ref(), &one, &mut bytes).await {
+        let end = fetch_one(env, import.as_ref(), &one, &mut bytes).await;
+        failed = if matches!(end, Fetched::Again(_)) { failed + 1 } else { 0 };
+        let end = match end {
             Fetched::Again(error) if one.attempts >= TRIES_MAX => {
-                failed += 1;
                 Fetched::Refused(format!("it could not be fetched: {error}"))
             }
-            end @ Fetched::Again(_) => {
-                failed += 1;
-                end
-            }
-            end => {
-                failed = 0;
-                end
-            }
+            end => end,
         };
         fetched += u32::from(matches!(end, Fetched::Kept));
         note(&db, &one, &end).await?;
@@ -172,8 +166,8 @@ async fn note(db: &Db, one: &Claimed, end: &Fetched) -> Result<()> {
         Fetched::Again(_) => {}
         // Also where it has no line of this merchant account.
         Fetched::Kept => {
-            let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2 WHERE break_id = ?1 AND state = 'open'";
-            statements.push(Statement::new(sql, vec![report_break(&one.within()).into(), now_ms.into()]));
+            let merchant = one.merchant_account.as_deref().unwrap_or_default();
+            statements.push(close_missing([merchant].into_iter(), one.file(), now_ms)?);
         }
         Fetched::Refused(error) => {
             let sql = "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)

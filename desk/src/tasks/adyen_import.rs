@@ -68,6 +68,18 @@ pub(super) fn report_break(report: &str) -> String {
     format!("report:adyen:{report}")
 }
 
+/// Closes the breaks that say that a report of this name is missing, of these merchant accounts.
+pub(super) fn close_missing<'a>(
+    merchants: impl Iterator<Item = &'a str>,
+    name: &str,
+    now_ms: u64,
+) -> Result<Statement> {
+    let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
+         WHERE break_id IN (SELECT value FROM json_each(?1)) AND state = 'open'";
+    let missing: Vec<String> = merchants.map(|merchant| report_break(&within(merchant, name))).collect();
+    Ok(Statement::new(sql, vec![serde_json::to_string(&missing)?.into(), now_ms.into()]))
+}
+
 /// Where a report is in the bucket.
 fn key(report: &Report) -> String {
     format!("reports/{}.csv", report.report_id)
@@ -110,7 +122,7 @@ pub(super) async fn upload_by(
     }
     match import.report(&report_id).await? {
         Some(report) => {
-            import.arrived(&report, name).await?;
+            import.close_missing_of(&report, name).await?;
             Ok(Uploaded::Kept(report))
         }
         None => Err(Error::RustError("the report was not written down".to_owned())),
@@ -247,21 +259,14 @@ impl<S: Stores> Import<S> {
 
     /// A break says no more that this file is missing, of the merchant accounts of which it tells: also where its lines, or its bytes, were here already.
     /// One that tells of nobody is the deployment's.
-    async fn arrived(&self, report: &Report, name: &str) -> Result<()> {
+    async fn close_missing_of(&self, report: &Report, name: &str) -> Result<()> {
         let of = report.merchant_account.as_deref();
         let mut merchants = of.map_or_else(|| report.counted().told_of(), |only| [only.to_owned()].into());
         if merchants.is_empty() {
             merchants.insert(String::new());
         }
-        self.stores.batch(vec![self.there(merchants.iter().map(String::as_str), name)?]).await.map(drop)
-    }
-
-    /// Closes the breaks that say that a report of this name is missing, of these merchant accounts.
-    fn there<'a>(&self, merchants: impl Iterator<Item = &'a str>, name: &str) -> Result<Statement> {
-        let sql = "UPDATE breaks SET state = 'repaired', last_seen_at_ms = ?2
-             WHERE break_id IN (SELECT value FROM json_each(?1)) AND state = 'open'";
-        let missing: Vec<String> = merchants.map(|merchant| report_break(&within(merchant, name))).collect();
-        Ok(Statement::new(sql, vec![serde_json::to_string(&missing)?.into(), self.now_ms.into()]))
+        let closed = close_missing(merchants.iter().map(String::as_str), name, self.now_ms)?;
+        self.stores.batch(vec![closed]).await.map(drop)
     }
 
     /// Continues reading a report, until this run has read `slices_max` slices.
@@ -370,7 +375,7 @@ impl<S: Stores> Import<S> {
         statements.push(Statement::new(sql, values));
         if is_last {
             // If it was refused before.
-            statements.push(self.there([""].into_iter(), &report.report_id)?);
+            statements.push(close_missing([""].into_iter(), &report.report_id, self.now_ms)?);
             // Other reports may have been read between its slices. By their names: there may be more than are counted by it.
             let sql = "UPDATE reported_merchants SET until_ms = max(coalesce(until_ms, 0), ?2)
                  WHERE (report_id = ?1 OR merchant_account IN (SELECT value FROM json_each(?3)))
@@ -421,7 +426,7 @@ impl<S: Stores> Import<S> {
         let rows: Vec<_> = merchants.iter().collect();
         let values = vec![serde_json::to_string(&rows)?.into(), report.report_id.as_str().into()];
         let there_are = Statement::new(sql, values);
-        Ok([there_are, self.there(merchants.keys().copied(), &report.name)?])
+        Ok([there_are, close_missing(merchants.keys().copied(), &report.name, self.now_ms)?])
     }
 
     async fn book(&self, report: &Report, rows: &[&Row]) -> Result<()> {
