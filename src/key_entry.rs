@@ -151,7 +151,7 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
             return Ok(unchanged());
         }
         if let Some(merchant) = &of_merchant {
-            alone(env, account, merchant).await?;
+            check_unclaimed(env, account, merchant).await?;
         }
         return refused(
             "The keys were changed by another at the same time. Nothing was changed: look at the list.",
@@ -290,7 +290,7 @@ async fn checked_at_adyen(
             "{name} is the merchant account of ADYEN_MERCHANT_ACCOUNT: without keys of its own the account is charged there anyway."
         ));
     }
-    alone(env, &own.account, name).await?;
+    check_unclaimed(env, &own.account, name).await?;
     match Transport::new(env, config).is_key_of(&merchant.named(), secret).await {
         Ok(answer) if answer.status == 200 => Ok(name.clone()),
         Ok(answer) if answer.status == 401 => refused(
@@ -307,7 +307,7 @@ async fn checked_at_adyen(
 }
 
 /// A merchant account is one account's alone, and so is its name, for tests and live: reports tell it by its name.
-async fn alone(env: &Env, account: &str, merchant: &str) -> Result<(), Stop> {
+async fn check_unclaimed(env: &Env, account: &str, merchant: &str) -> Result<(), Stop> {
     match rows::merchant_owner(env, merchant, account).await? {
         None => Ok(()),
         Some(other) => refused(format!(
