@@ -5,12 +5,13 @@
 //! tick is longer than any backoff, so that "a little later" is the next tick; the lease, the window and the rest are a
 //! few ticks each, in the order of size that the defaults have.
 
+mod hashed_state;
 mod protocol;
 
+use hashed_state::{HashedState, hash_of};
 pub use protocol::Protocol;
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use once::alarm::{wake, wake_at};
@@ -133,7 +134,7 @@ pub struct Flight {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub now: u8,
-    pub object_state: Arc<ObjectState>,
+    pub object_state: HashedState,
     pub alarm: Option<u8>,
     pub live: Vec<Live>,
     pub wire: Vec<Flight>,
@@ -190,7 +191,7 @@ impl World {
     fn start(budget: Budget) -> Self {
         Self {
             now: 0,
-            object_state: Arc::new(ObjectState::empty(ObjectId::from_bytes([7; 32]))),
+            object_state: HashedState::new(ObjectState::empty(ObjectId::from_bytes([7; 32]))),
             alarm: None,
             live: Vec::new(),
             wire: Vec::new(),
@@ -283,19 +284,21 @@ impl World {
                 self.end_run(number as u8);
             }
         }
-        for key in &mut Arc::make_mut(&mut self.object_state).keys {
-            if let Lifecycle::Open(open) = &mut key.lifecycle
-                && let Some(lease) = &mut open.lease
-            {
-                lease.holder = gone();
+        self.object_state.change(|state| {
+            for key in &mut state.keys {
+                if let Lifecycle::Open(open) = &mut key.lifecycle
+                    && let Some(lease) = &mut open.lease
+                {
+                    lease.holder = gone();
+                }
             }
-        }
+        });
     }
 
     /// Makes states alike that nothing can tell apart: forgets times that lie in the past and are only compared with
     /// now, and counts that only lengthen a backoff, which is below a tick.
     fn canonical(mut self, before: &Self) -> Self {
-        if self.now != before.now || !Arc::ptr_eq(&self.object_state, &before.object_state) {
+        if self.now != before.now || !self.object_state.is_same_as(&before.object_state) {
             self.canonical_rows();
         }
         self.alarm = self.alarm.map(|at| at.max(self.now));
@@ -317,79 +320,81 @@ impl World {
     fn canonical_rows(&mut self) {
         let now_ms = ms(self.now);
         let past = |at_ms: u64| if at_ms <= now_ms { 0 } else { at_ms };
-        let object_state = Arc::make_mut(&mut self.object_state);
-        for key in &mut object_state.keys {
-            key.created_at_ms = 0;
-            // Attempts are only compared for being the newest one.
-            for live in &mut self.live {
-                live.run.token.attempt = if live.run.token.attempt == key.attempt { 2 } else { 1 };
-            }
-            key.attempt = 2;
-            match &mut key.lifecycle {
-                Lifecycle::Open(open) => {
-                    open.failures = 0;
-                    match &mut open.lease {
-                        Some(lease) => {
-                            open.resume_at_ms = 0;
-                            lease.until_ms = past(lease.until_ms);
-                            open.last_run_at_ms = past(open.last_run_at_ms + TIMES.completer_ms)
-                                .saturating_sub(TIMES.completer_ms);
-                        }
-                        None => {
-                            open.last_run_at_ms = 0;
-                            open.resume_at_ms = past(open.resume_at_ms);
+        let live = &mut self.live;
+        self.object_state.change(|object_state| {
+            for key in &mut object_state.keys {
+                key.created_at_ms = 0;
+                // Attempts are only compared for being the newest one.
+                for live in live.iter_mut() {
+                    live.run.token.attempt = if live.run.token.attempt == key.attempt { 2 } else { 1 };
+                }
+                key.attempt = 2;
+                match &mut key.lifecycle {
+                    Lifecycle::Open(open) => {
+                        open.failures = 0;
+                        match &mut open.lease {
+                            Some(lease) => {
+                                open.resume_at_ms = 0;
+                                lease.until_ms = past(lease.until_ms);
+                                open.last_run_at_ms = past(open.last_run_at_ms + TIMES.completer_ms)
+                                    .saturating_sub(TIMES.completer_ms);
+                            }
+                            None => {
+                                open.last_run_at_ms = 0;
+                                open.resume_at_ms = past(open.resume_at_ms);
+                            }
                         }
                     }
-                }
-                Lifecycle::Finished(finished) => {
-                    finished.finished_at_ms = 0;
-                    finished.expires_at_ms = past(finished.expires_at_ms);
-                }
-                Lifecycle::Expired(tombstone) => {
-                    tombstone.finished_at_ms = 0;
-                    tombstone.expires_at_ms = 0;
+                    Lifecycle::Finished(finished) => {
+                        finished.finished_at_ms = 0;
+                        finished.expires_at_ms = past(finished.expires_at_ms);
+                    }
+                    Lifecycle::Expired(tombstone) => {
+                        tombstone.finished_at_ms = 0;
+                        tombstone.expires_at_ms = 0;
+                    }
                 }
             }
-        }
-        if let Some(payment) = &mut object_state.resource.payment {
-            payment.created_at_ms = 0;
-            payment.ended_at_ms = payment.ended_at_ms.map(|_| 0);
-        }
-        for row in &mut object_state.resource.tries {
-            row.ended_at_ms = row.ended_at_ms.map(|_| 0);
-        }
-        let outside = |since_ms: u64| {
-            if since_ms + TIMES.provider_window_ms <= now_ms { ms(0) } else { since_ms }
-        };
-        let quiet = |sent_at_ms: u64| {
-            if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
-        };
-        let quarantine = |at_ms: u64| {
-            if at_ms + TIMES.quarantine_ms <= now_ms { ms(0) } else { at_ms }
-        };
-        // The second look counts a tick after the first.
-        let absence = |at_ms: u64| {
-            if at_ms < now_ms { ms(0) } else { at_ms }
-        };
-        // A look-up is judged by the time at which it began.
-        let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
-            || object_state.calls.iter().any(|call| call.look_up.is_some());
-        for call in &mut object_state.calls {
-            call.sends = 0;
-            call.next_try_at_ms = past(call.next_try_at_ms);
-            call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
-            if !looking_up {
-                call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
-                call.evidence.unheard_at_ms = call.evidence.unheard_at_ms.map(quarantine);
-                call.evidence.failed_at_ms = call.evidence.failed_at_ms.map(quarantine);
-                call.evidence.absent_at_ms = call.evidence.absent_at_ms.map(absence);
+            if let Some(payment) = &mut object_state.resource.payment {
+                payment.created_at_ms = 0;
+                payment.ended_at_ms = payment.ended_at_ms.map(|_| 0);
             }
-            if matches!(call.state, CallState::Settled(_)) {
-                call.first_sent_at_ms = None;
-                call.last_sent_at_ms = None;
-                call.evidence = Evidence::default();
+            for row in &mut object_state.resource.tries {
+                row.ended_at_ms = row.ended_at_ms.map(|_| 0);
             }
-        }
+            let outside = |since_ms: u64| {
+                if since_ms + TIMES.provider_window_ms <= now_ms { ms(0) } else { since_ms }
+            };
+            let quiet = |sent_at_ms: u64| {
+                if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
+            };
+            let quarantine = |at_ms: u64| {
+                if at_ms + TIMES.quarantine_ms <= now_ms { ms(0) } else { at_ms }
+            };
+            // The second look counts a tick after the first.
+            let absence = |at_ms: u64| {
+                if at_ms < now_ms { ms(0) } else { at_ms }
+            };
+            // A look-up is judged by the time at which it began.
+            let looking_up = live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
+                || object_state.calls.iter().any(|call| call.look_up.is_some());
+            for call in &mut object_state.calls {
+                call.sends = 0;
+                call.next_try_at_ms = past(call.next_try_at_ms);
+                call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
+                if !looking_up {
+                    call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
+                    call.evidence.unheard_at_ms = call.evidence.unheard_at_ms.map(quarantine);
+                    call.evidence.failed_at_ms = call.evidence.failed_at_ms.map(quarantine);
+                    call.evidence.absent_at_ms = call.evidence.absent_at_ms.map(absence);
+                }
+                if matches!(call.state, CallState::Settled(_)) {
+                    call.first_sent_at_ms = None;
+                    call.last_sent_at_ms = None;
+                    call.evidence = Evidence::default();
+                }
+            }
+        });
     }
 }
 

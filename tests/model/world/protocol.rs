@@ -368,20 +368,19 @@ impl Protocol {
             w.break_rule(Broken::WentBack);
         }
         w.alarm = wake_at(&self.saboteur.due(&state), &self.context(w.now)).map(tick);
-        w.object_state = Arc::new(state);
+        w.object_state = HashedState::new(state);
     }
 
     /// Whether the alarm alone brings every key to its end, if everything in memory and on the wire is lost now and no
     /// fault comes after.
     pub fn settles(&self, from: &World) -> bool {
-        let mut hasher = DefaultHasher::new();
-        (from.now, &from.object_state, from.alarm, &from.provider).hash(&mut hasher);
-        let known = &self.settles[usize::from(hasher.finish() as u8)];
-        if let Some(settles) = known.lock().unwrap().get(&hasher.finish()) {
+        let hash = hash_of(&(from.now, &from.object_state, from.alarm, &from.provider));
+        let known = &self.settles[usize::from(hash as u8)];
+        if let Some(settles) = known.lock().unwrap().get(&hash) {
             return *settles;
         }
         let settles = self.drive_to_end(from);
-        known.lock().unwrap().insert(hasher.finish(), settles);
+        known.lock().unwrap().insert(hash, settles);
         settles
     }
 
