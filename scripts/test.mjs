@@ -13,10 +13,10 @@ import { suites } from './test/suites.mjs';
 const shownLines = 200;
 /**
  * One after the other, and how many suites of each run at the same time: what cargo compiles and runs, the builds of the Workers, the suites that mostly
- * wait for these (six keep two cores busy), what would be deployed, and the few that run on it.
+ * wait for these (eight keep two cores busy), what would be deployed, and the few that run on it.
  * Two stages beside each other take no less time, and each test waits longer.
  */
-const stages = { cargo: 1, build: 1, runtime: 6, release: 1, 'on the release': 5 };
+const stages = { cargo: 1, build: 1, runtime: 8, release: 1, 'on the release': 5 };
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
