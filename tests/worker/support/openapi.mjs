@@ -40,9 +40,13 @@ function resolved(place) {
   return target ? resolved(target.slice(1)) : place;
 }
 
+/** The schemas that were compiled, by their places: ajv knows only the very same object again. */
+const validators = new Map();
+
 /** Fails unless `value` is what the schema at this place of the document says. */
 export function isValid(place, value, what = place) {
-  const validate = ajv.compile({ $ref: `openapi#${encodeURI(place)}` });
+  if (!validators.has(place)) validators.set(place, ajv.compile({ $ref: `openapi#${encodeURI(place)}` }));
+  const validate = validators.get(place);
   if (validate(value)) return;
   const errors = validate.errors.map(({ instancePath, message, params }) =>
     [instancePath || '(all)', message, JSON.stringify(params)].join(' '),
