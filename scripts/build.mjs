@@ -107,8 +107,8 @@ const profiles = {
 };
 
 /**
- * Builds the Workers named, by default those of the demo. `profile` is what `BUILD_PROFILE` says, where it says anything. `compiles` alone leaves build/ as
- * it is: a later build has little left to do.
+ * Builds the Workers named, by default those of the demo. `profile` is what `BUILD_PROFILE` says, where it says anything. With `compiles` it compiles
+ * the WebAssembly alone, and leaves build/ as it is: a later build has little left to do.
  */
 export async function build({
   names = demo.map(({ name }) => name),
@@ -126,7 +126,7 @@ export async function build({
 async function compileWorker(worker, profile) {
   const shown = step(`compiling ${worker.name}`);
   try {
-    await Promise.all([compile(worker, profile, shown), compileWriters(worker)]);
+    await compile(worker, profile, shown);
   } catch (error) {
     shown.fail();
     throw error;

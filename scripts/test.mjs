@@ -14,7 +14,8 @@ const shownLines = 200;
 /**
  * One after the other, and how many suites of each run at the same time: what cargo compiles and runs, the builds of the Workers, the suites that mostly
  * wait for these (eight keep two cores busy), what would be deployed, and the few that run on it.
- * Two stages beside each other take no less time, and each test waits longer.
+ * Two stages beside each other take no less time, and each test waits longer. What is to be deployed is compiled `beside` them: it takes what cargo leaves
+ * of two cores while it waits for one crate.
  */
 const stages = { cargo: 1, build: 1, runtime: 8, release: 1, 'on the release': 5 };
 
@@ -76,12 +77,17 @@ async function runAll(chosen) {
     explain(suite, result, ended);
     results.set(suite, result);
   };
-  for (const [stage, atOnce] of Object.entries(stages)) {
+  const runStage = async (stage, atOnce) => {
     const left = chosen.filter((suite) => suite.stage === stage);
     const inTurn = async () => {
       for (let suite = left.shift(); suite; suite = left.shift()) await runSuite(suite);
     };
     await Promise.all(Array.from({ length: atOnce }, inTurn));
+  };
+  const beside = runStage('beside', 1);
+  for (const [stage, atOnce] of Object.entries(stages)) {
+    if (stage === 'release') await beside;
+    await runStage(stage, atOnce);
   }
 
   const failed = [...results.values()].filter((result) => result.failed > 0).length;
@@ -109,6 +115,7 @@ async function play(suite, onProgress) {
       ...suite.env,
     },
     timeoutMs: suite.timeoutMs,
+    isNice: suite.stage === 'beside',
     onLine: (line) => onProgress(progress(line)),
   });
   removeLeftovers();

@@ -2,6 +2,7 @@
 // compilers, wrangler's workerd), and nothing outlives the script.
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 
 import { Stop, step } from './say.mjs';
 
@@ -18,9 +19,10 @@ export function run(command, args, { onLine = () => {}, timeoutMs, ...options } 
   return start(command, args, { onLine, timeoutMs, ...options }).ended;
 }
 
-/** Like `run`, for what keeps running: gives `stop()` and the promise `ended`. */
-export function start(command, args, { onLine = () => {}, timeoutMs, ...options } = {}) {
+/** Like `run`, for what keeps running: gives `stop()` and the promise `ended`. One that `isNice` takes the time that others leave. */
+export function start(command, args, { onLine = () => {}, timeoutMs, isNice, ...options } = {}) {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options, detached: true });
+  if (isNice && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
   const lines = [];
   let timedOut = false;
 

@@ -158,12 +158,11 @@ export const suites = () => [
       stage: 'build',
     }),
   ),
-  // One crate at a time on one core: beside suites that mostly wait it takes no time of its own.
   check('build: compile what would be deployed', ['node', 'scripts/build.mjs', '--compile', 'paid-once'], {
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'release' },
     builds: 'release',
-    stage: 'runtime',
+    stage: 'beside',
   }),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
