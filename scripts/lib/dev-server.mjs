@@ -50,42 +50,44 @@ export async function checkPortIsFree(port) {
  */
 export async function serve({ onReady, ...options }) {
   let server = await open(options);
+  // Looked for before anybody is told: whoever kills one at once is noticed.
+  let known = runtimes(server);
   onReady();
   const starts = [];
   for (;;) {
-    say(`\n${await death(server, options)} Starting ${options.name} again.`);
+    say(`\n${await death(server, known, options)} Starting ${options.name} again.`);
     starts.push(Date.now());
     if (starts.filter((at) => Date.now() - at < 60_000).length > startsInAMinute)
       throw new Stop(`${options.name} does not stay up: see what is printed above.`);
     await end(server);
     server = await open({ ...options, database: undefined });
+    known = runtimes(server);
     say(`${options.name} is ready again: http://localhost:${options.port}\n`);
   }
 }
 
-/** Resolves when a server has to be started again: says why. */
-async function death(server, { port, readyPath, isReady }) {
+/** Resolves when a server, whose processes of workerd were `known`, has to be started again: says why. */
+async function death(server, known, { port, readyPath, isReady }) {
   let gone = null;
   server.ended.then((result) => (gone = result));
   const withinMs = Math.min(Math.max(backWithinMs, 2 * server.startedInMs), readyWithinMs);
-  let known = runtimes(server);
   for (;;) {
     await new Promise((next) => setTimeout(next, lookEveryMs));
     if (gone) return `wrangler ended by itself (code ${gone.code ?? gone.signal}).`;
-    const dead = known.filter((pid) => !isAlive(pid));
-    if (dead.length === 0) {
-      // wrangler goes on replacing them for a moment after it answers again.
-      known = runtimes(server);
-      continue;
-    }
+    // By one look: what died between a look at those that were known and one for those that are new would be neither.
+    const running = runtimes(server).filter(isAlive);
+    const dead = known.filter((pid) => !running.includes(pid));
+    // wrangler goes on replacing them for a moment after it answers again.
+    known = running;
+    if (dead.length === 0) continue;
     say(`\nworkerd is gone (process ${dead.join(', ')}): killed, crashed, or replaced by wrangler.`);
     const url = `http://${host}:${port}${readyPath}`;
     if (!(await answers(url, { isReady, isGone: () => gone, withinMs }))) {
       if (gone) continue;
       return 'It does not answer any more.';
     }
-    say('wrangler has started it again: it answers.\n');
     known = runtimes(server);
+    say('wrangler has started it again: it answers.\n');
   }
 }
 
