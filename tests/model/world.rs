@@ -284,15 +284,13 @@ impl World {
                 self.end_run(number as u8);
             }
         }
-        self.object_state.change(|state| {
-            for key in &mut state.keys {
-                if let Lifecycle::Open(open) = &mut key.lifecycle
-                    && let Some(lease) = &mut open.lease
-                {
-                    lease.holder = gone();
-                }
+        for key in &mut self.object_state.make_mut().keys {
+            if let Lifecycle::Open(open) = &mut key.lifecycle
+                && let Some(lease) = &mut open.lease
+            {
+                lease.holder = gone();
             }
-        });
+        }
     }
 
     /// Makes states alike that nothing can tell apart: forgets times that lie in the past and are only compared with
@@ -320,81 +318,79 @@ impl World {
     fn canonical_rows(&mut self) {
         let now_ms = ms(self.now);
         let past = |at_ms: u64| if at_ms <= now_ms { 0 } else { at_ms };
-        let live = &mut self.live;
-        self.object_state.change(|object_state| {
-            for key in &mut object_state.keys {
-                key.created_at_ms = 0;
-                // Attempts are only compared for being the newest one.
-                for live in live.iter_mut() {
-                    live.run.token.attempt = if live.run.token.attempt == key.attempt { 2 } else { 1 };
-                }
-                key.attempt = 2;
-                match &mut key.lifecycle {
-                    Lifecycle::Open(open) => {
-                        open.failures = 0;
-                        match &mut open.lease {
-                            Some(lease) => {
-                                open.resume_at_ms = 0;
-                                lease.until_ms = past(lease.until_ms);
-                                open.last_run_at_ms = past(open.last_run_at_ms + TIMES.completer_ms)
-                                    .saturating_sub(TIMES.completer_ms);
-                            }
-                            None => {
-                                open.last_run_at_ms = 0;
-                                open.resume_at_ms = past(open.resume_at_ms);
-                            }
+        let object_state = self.object_state.make_mut();
+        for key in &mut object_state.keys {
+            key.created_at_ms = 0;
+            // Attempts are only compared for being the newest one.
+            for live in &mut self.live {
+                live.run.token.attempt = if live.run.token.attempt == key.attempt { 2 } else { 1 };
+            }
+            key.attempt = 2;
+            match &mut key.lifecycle {
+                Lifecycle::Open(open) => {
+                    open.failures = 0;
+                    match &mut open.lease {
+                        Some(lease) => {
+                            open.resume_at_ms = 0;
+                            lease.until_ms = past(lease.until_ms);
+                            open.last_run_at_ms = past(open.last_run_at_ms + TIMES.completer_ms)
+                                .saturating_sub(TIMES.completer_ms);
+                        }
+                        None => {
+                            open.last_run_at_ms = 0;
+                            open.resume_at_ms = past(open.resume_at_ms);
                         }
                     }
-                    Lifecycle::Finished(finished) => {
-                        finished.finished_at_ms = 0;
-                        finished.expires_at_ms = past(finished.expires_at_ms);
-                    }
-                    Lifecycle::Expired(tombstone) => {
-                        tombstone.finished_at_ms = 0;
-                        tombstone.expires_at_ms = 0;
-                    }
+                }
+                Lifecycle::Finished(finished) => {
+                    finished.finished_at_ms = 0;
+                    finished.expires_at_ms = past(finished.expires_at_ms);
+                }
+                Lifecycle::Expired(tombstone) => {
+                    tombstone.finished_at_ms = 0;
+                    tombstone.expires_at_ms = 0;
                 }
             }
-            if let Some(payment) = &mut object_state.resource.payment {
-                payment.created_at_ms = 0;
-                payment.ended_at_ms = payment.ended_at_ms.map(|_| 0);
+        }
+        if let Some(payment) = &mut object_state.resource.payment {
+            payment.created_at_ms = 0;
+            payment.ended_at_ms = payment.ended_at_ms.map(|_| 0);
+        }
+        for row in &mut object_state.resource.tries {
+            row.ended_at_ms = row.ended_at_ms.map(|_| 0);
+        }
+        let outside = |since_ms: u64| {
+            if since_ms + TIMES.provider_window_ms <= now_ms { ms(0) } else { since_ms }
+        };
+        let quiet = |sent_at_ms: u64| {
+            if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
+        };
+        let quarantine = |at_ms: u64| {
+            if at_ms + TIMES.quarantine_ms <= now_ms { ms(0) } else { at_ms }
+        };
+        // The second look counts a tick after the first.
+        let absence = |at_ms: u64| {
+            if at_ms < now_ms { ms(0) } else { at_ms }
+        };
+        // A look-up is judged by the time at which it began.
+        let looking_up = self.live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
+            || object_state.calls.iter().any(|call| call.look_up.is_some());
+        for call in &mut object_state.calls {
+            call.sends = 0;
+            call.next_try_at_ms = past(call.next_try_at_ms);
+            call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
+            if !looking_up {
+                call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
+                call.evidence.unheard_at_ms = call.evidence.unheard_at_ms.map(quarantine);
+                call.evidence.failed_at_ms = call.evidence.failed_at_ms.map(quarantine);
+                call.evidence.absent_at_ms = call.evidence.absent_at_ms.map(absence);
             }
-            for row in &mut object_state.resource.tries {
-                row.ended_at_ms = row.ended_at_ms.map(|_| 0);
+            if matches!(call.state, CallState::Settled(_)) {
+                call.first_sent_at_ms = None;
+                call.last_sent_at_ms = None;
+                call.evidence = Evidence::default();
             }
-            let outside = |since_ms: u64| {
-                if since_ms + TIMES.provider_window_ms <= now_ms { ms(0) } else { since_ms }
-            };
-            let quiet = |sent_at_ms: u64| {
-                if sent_at_ms + TIMES.quiet_ms <= now_ms { ms(0) } else { sent_at_ms }
-            };
-            let quarantine = |at_ms: u64| {
-                if at_ms + TIMES.quarantine_ms <= now_ms { ms(0) } else { at_ms }
-            };
-            // The second look counts a tick after the first.
-            let absence = |at_ms: u64| {
-                if at_ms < now_ms { ms(0) } else { at_ms }
-            };
-            // A look-up is judged by the time at which it began.
-            let looking_up = live.iter().any(|live| matches!(live.doing, Doing::LookedUp(_)))
-                || object_state.calls.iter().any(|call| call.look_up.is_some());
-            for call in &mut object_state.calls {
-                call.sends = 0;
-                call.next_try_at_ms = past(call.next_try_at_ms);
-                call.first_sent_at_ms = call.first_sent_at_ms.map(outside);
-                if !looking_up {
-                    call.last_sent_at_ms = call.last_sent_at_ms.map(quiet);
-                    call.evidence.unheard_at_ms = call.evidence.unheard_at_ms.map(quarantine);
-                    call.evidence.failed_at_ms = call.evidence.failed_at_ms.map(quarantine);
-                    call.evidence.absent_at_ms = call.evidence.absent_at_ms.map(absence);
-                }
-                if matches!(call.state, CallState::Settled(_)) {
-                    call.first_sent_at_ms = None;
-                    call.last_sent_at_ms = None;
-                    call.evidence = Evidence::default();
-                }
-            }
-        });
+        }
     }
 }
 

@@ -33,6 +33,6 @@ mod schedule;
 mod store;
 mod tables;
 
-/// Most of the time of a history went into what it allocates, and what SQLite does: with the system’s allocator it takes half as much again.
+/// Most of the time of a history went into what it allocates, and what SQLite does: with the system's allocator it takes half as much again.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

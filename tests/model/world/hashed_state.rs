@@ -22,10 +22,11 @@ impl HashedState {
         Self(Arc::new(Hashed { hash: OnceLock::new(), state }))
     }
 
-    pub fn change(&mut self, change: impl FnOnce(&mut ObjectState)) {
+    /// To be changed: it is hashed anew after that.
+    pub fn make_mut(&mut self) -> &mut ObjectState {
         let hashed = Arc::make_mut(&mut self.0);
-        change(&mut hashed.state);
         hashed.hash = OnceLock::new();
+        &mut hashed.state
     }
 
     /// Whether neither was changed since they were the same one.
