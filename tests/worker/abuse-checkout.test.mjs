@@ -11,6 +11,7 @@ import { SIGNING_KEY, shareSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
 import { contentOf, expired, sign } from './support/order-link.mjs';
+import { asksFor, beforeTheAlarm } from './support/polling.mjs';
 import { BANK, DECLINED, GOOD, heading } from './support/shopper.mjs';
 
 const LINES = [{ name: 'Enamel mug', unit_amount: 2500, quantity: 1 }];
@@ -56,13 +57,13 @@ describe('whoever knows a payment’s id', async () => {
   const { newOrder, pay } = shop(site);
   const paymentIn = ({ pathname }) => pathname.split('/')[2];
 
-  /** An order at the bank: its page, and the address to which the bank sends the browser back. */
+  /** An order at the bank: its page, the bank's, and the address to which the bank sends the browser back. */
   async function atTheBank() {
     const path = await newOrder();
     const page = await pay(path, BANK);
     assert.equal(heading(page), 'Your bank wants to be sure it is you');
     const [, bank] = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(page.text);
-    return { path, back: await site.simulator.wayBack(bank) };
+    return { path, bank, back: await site.simulator.wayBack(bank) };
   }
   const NO_PAYMENT = `pay_${Buffer.alloc(32, 7).toString('base64url')}`;
   const everyWay = (id, k) => [
@@ -106,14 +107,17 @@ describe('whoever knows a payment’s id', async () => {
   });
 
   test('asks the provider nothing by it; the control: the signed address does', async () => {
-    const { back } = await atTheBank();
-    const asked = async () =>
-      (await site.simulator.requests()).filter(({ method }) => method === 'GET').length;
-    const before = await asked();
-    for (let i = 0; i < 5; i++) await browser(site).visit(back.pathname);
-    assert.equal(await asked(), before);
-    await browser(site).visit(`${back.pathname}${back.search}`);
-    assert.ok((await asked()) > before);
+    await beforeTheAlarm(async () => {
+      const { back, bank } = await atTheBank();
+      const before = await asksFor(site, bank);
+      for (let i = 0; i < 5; i++) await browser(site).visit(back.pathname);
+      const after = await asksFor(site, bank);
+      return async () => {
+        assert.equal(after, before);
+        await browser(site).visit(`${back.pathname}${back.search}`);
+        assert.ok((await asksFor(site, bank)) > before);
+      };
+    });
   });
 
   test('a way back of a try that led elsewhere leads nowhere any more', async () => {
