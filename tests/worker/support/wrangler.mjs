@@ -2,7 +2,7 @@
 
 import '../../../scripts/lib/own-names.mjs';
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createRequire, enableCompileCache, registerHooks } from 'node:module';
 import { connect, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -25,6 +25,11 @@ const GROWTH = /(?<=MIN_SINGLE_SEGMENT_GROWTH = )4096\b/;
 // What is left out of the configuration that the runtime is given: runtime-config.mjs. The same holds.
 const SERIALIZE = /(?<=function serializeConfig\((\w+)\) \{)/;
 globalThis[Symbol.for('paid-once.spare')] = spare;
+// Who asks for a binding waits for a thread, which miniflare starts for each runtime: loading what it asks with takes longer than all that is asked.
+// Here a process has one. The same holds.
+const FETCHER = /(\bsync =) (new SynchronousFetcher\(\))/;
+const THREAD = /\bthis\.#worker = worker;/;
+const FETCHER_ENDS = /\breturn this\.sync\.dispose\(\);/;
 // What the runtime writes is a file's, and not a pipe's: runtime-log.mjs.
 const PROCESS = /(?<=\bruntimeProcess = [\w.]+\.spawn\(command, args, \{\s+stdio: \["pipe", )"pipe"/;
 const OUTPUT = /\bruntimeProcess\.stdout(?=\.pipe\()/;
@@ -49,6 +54,9 @@ registerHooks({
       ...loaded,
       source: source
         .replace(LIMITER, (read) => `${read}.replace(${JSON.stringify(WINDOW)}, '0')`)
+        .replace(FETCHER, "$1 (globalThis[Symbol.for('paid-once.fetcher')] ??= $2)")
+        .replace(THREAD, '$& worker.unref();')
+        .replace(FETCHER_ENDS, '')
         .replace(PROCESS, "globalThis[Symbol.for('paid-once.log')].open()")
         .replace(OUTPUT, "globalThis[Symbol.for('paid-once.log')].read(runtimeProcess)"),
     };
@@ -104,6 +112,7 @@ const { unstable_DevEnv: DevEnv } = wrangler;
 wrangler.unstable_DevEnv = class extends DevEnv {
   constructor(options) {
     super({ proxyFactory: () => new Address(), ...options });
+    bundleOnce(this.bundler);
     const [runtime] = this.runtimes;
     if (runtime.numWorkers > 1 && !Object.hasOwn(runtime, 'onBundleComplete')) startOnce(this, runtime);
   }
@@ -124,6 +133,29 @@ function startOnce({ config }, runtime) {
   runtime.onBundleComplete = (bundled) => {
     ready.set(bundled.config.name, bundled);
     if (ready.size === runtime.numWorkers) ready.forEach((each) => tell(each));
+  };
+}
+
+const bundles = new Map();
+
+/**
+ * What one Worker was bundled to serves all that have the same entry: it differs by what the runtime is told beside it. wrangler bundles each Worker
+ * for each start anew, which takes as long as the start.
+ */
+function bundleOnce(bundler) {
+  const bundle = bundler.onConfigUpdate.bind(bundler);
+  const tell = bundler.emitBundleCompleteEvent.bind(bundler);
+  const sourceOf = ({ entrypoint, build, compatibilityDate, compatibilityFlags }) =>
+    JSON.stringify([entrypoint, statSync(entrypoint).mtimeMs, build, compatibilityDate, compatibilityFlags]);
+  bundler.onConfigUpdate = ({ config, ...event }) => {
+    const known = bundles.get(sourceOf(config));
+    if (!known) return bundle({ config, ...event });
+    bundler.emitBundleStartEvent(config);
+    tell(config, known);
+  };
+  bundler.emitBundleCompleteEvent = (config, bundled) => {
+    bundles.set(sourceOf(config), bundled);
+    tell(config, bundled);
   };
 }
 
