@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 import { isAlive, ownNames, removeLeftovers } from './leftovers.mjs';
 import { inRoot } from './paths.mjs';
@@ -20,6 +21,11 @@ const backWithinMs = 6_000;
 const startsInAMinute = 5;
 /** How often it is tried to start where a port was taken by somebody else meanwhile. */
 const launchesAtMost = 3;
+
+/** What is loaded before wrangler. */
+const before = [ownNames, fileURLToPath(new URL('message-growth.mjs', import.meta.url))];
+/** As NODE_OPTIONS has it, whatever the path is. */
+const required = (file) => `--require=${JSON.stringify(file)}`;
 
 export function portFrom(value, standard) {
   const port = Number(value ?? standard);
@@ -154,7 +160,7 @@ async function launch({
     ],
     {
       cwd: inRoot(),
-      env: { ...process.env, NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} ${ownNames}` },
+      env: { ...process.env, NODE_OPTIONS: [process.env.NODE_OPTIONS, ...before.map(required)].join(' ') },
       onLine: (line) => print(line),
     },
   );

@@ -3,11 +3,15 @@
 import { mkdirSync, readFileSync, readdirSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 import { inRoot, workers } from './paths.mjs';
 
-/** What wrangler is to be started with, so that its folders are known by their process. */
-export const ownNames = `--import=${new URL('own-names.mjs', import.meta.url)}`;
+/**
+ * What wrangler is to be started with, so that its folders are known by their process. Required, not imported: Node would load wrangler as a module of
+ * today's kind, and first read its 15 MB for names of exports.
+ */
+export const ownNames = fileURLToPath(new URL('own-names.mjs', import.meta.url));
 
 const own = new Set();
 

@@ -24,7 +24,7 @@ const MAKER = `
 `;
 
 async function make(t) {
-  const child = spawn(process.execPath, [ownNames, '--input-type=module', '--eval', MAKER], {
+  const child = spawn(process.execPath, ['--require', ownNames, '--input-type=module', '--eval', MAKER], {
     cwd: inRoot(),
     stdio: ['pipe', 'pipe', 'inherit'],
   });

@@ -1,6 +1,7 @@
 // wrangler's test harness, and what makes it start in half the time: a process of its own for each suite pays for it.
 
 import '../../../scripts/lib/own-names.mjs';
+import '../../../scripts/lib/message-growth.mjs';
 
 import { readFileSync, statSync } from 'node:fs';
 import { createRequire, enableCompileCache, registerHooks } from 'node:module';
@@ -19,10 +20,7 @@ process.env.X_LOCAL_OBSERVABILITY ??= 'false';
 enableCompileCache(fileURLToPath(new URL('../../../.wrangler/compiled', import.meta.url)));
 const require = createRequire(import.meta.url);
 
-// miniflare writes the Workers into a message that grows by 4 KiB, and copies all of it each time: with some megabytes of
-// WebAssembly that takes longer than the start of the runtime. Should it change, nothing is replaced.
-const GROWTH = /(?<=MIN_SINGLE_SEGMENT_GROWTH = )4096\b/;
-// What is left out of the configuration that the runtime is given: runtime-config.mjs. The same holds.
+// What is left out of the configuration that the runtime is given: runtime-config.mjs. Should miniflare change, nothing is replaced.
 const SERIALIZE = /(?<=function serializeConfig\((\w+)\) \{)/;
 globalThis[Symbol.for('paid-once.spare')] = spare;
 // Who asks for a binding waits for a thread, which miniflare starts for each runtime: loading what it asks with takes longer than all that is asked.
@@ -42,9 +40,7 @@ registerHooks({
   load(url, context, next) {
     const loaded = next(url, context);
     if (!url.endsWith('/miniflare/dist/src/index.js')) return loaded;
-    const source = String(loaded.source)
-      .replace(GROWTH, '16777216')
-      .replace(SERIALIZE, "globalThis[Symbol.for('paid-once.spare')]($1);");
+    const source = String(loaded.source).replace(SERIALIZE, "globalThis[Symbol.for('paid-once.spare')]($1);");
     const limiter = readFileSync(new URL('workers/ratelimit/ratelimit-object.worker.js', url), 'utf8');
     if (!LIMITER.test(source) || !limiter.includes(WINDOW))
       throw new Error("miniflare's rate limiter has changed: its windows would end in the middle of a test.");
