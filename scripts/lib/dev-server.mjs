@@ -121,9 +121,9 @@ export async function open({ database, ...options }) {
   const { name, configs, env = [], state } = options;
   if (database) await migrate({ database, config: configs[0], env, state });
   for (let tries = 1; ; tries++) {
-    const { server, output } = await launch(options);
+    const { server, output } = await launch({ ...options, isCrowded: tries > 1 });
     if (server) return server;
-    // Beside `port` wrangler opens ports that it finds free itself, and another program may be faster.
+    // Beside `port` wrangler opens one for debuggers, 9229 or the next that is free, and another program may be faster.
     const isRace = output.some((line) => /Address already in use \(socket "direct:/.test(line));
     if (!isRace || tries === launchesAtMost)
       throw new Stop([...output.slice(-60), '', `${name} did not start.`].join('\n'));
@@ -142,6 +142,7 @@ async function launch({
   readyPath,
   isReady,
   shows = () => true,
+  isCrowded,
 }) {
   const shown = step(`starting ${name}`);
   const beganAtMs = Date.now();
@@ -156,6 +157,8 @@ async function launch({
       ...env.flatMap((environment) => ['--env', environment]),
       ...Object.entries(vars).flatMap(([variable, value]) => ['--var', `${variable}:${value}`]),
       ...['--ip', host, '--port', String(port), '--persist-to', state],
+      // Which one is free is for the system to say: so nobody else takes it.
+      ...(isCrowded ? ['--inspector-port', '0'] : []),
       '--show-interactive-dev-session=false',
     ],
     {
