@@ -90,7 +90,10 @@ const firefoxDiffers = {
   ],
 };
 /** Those of tests/worker that take longest by themselves: they begin, so that none is left over alone. */
-const long = ['statements', 'reconcile-shards', 'reconcile', 'queues', 'desk-counts', 'settlement-shards'];
+const long = [
+  ...['reconcile-shards', 'reconcile', 'statements', 'queues', 'replay-cache', 'own-adyen-reports'],
+  ...['jobs', 'configuration', 'settlement-shards', 'abuse-edge', 'desk-counts'],
+];
 
 export const suites = () => [
   ...[...workspaces, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
@@ -279,12 +282,13 @@ function nodeTests(folder) {
     name: `${folder}: ${what}`,
     asked: 'together',
   });
-  const longFirst = folder === 'worker' ? [...files].sort((a, b) => isShort(a) - isShort(b)) : files;
+  const isLong = (file) => folder !== 'worker' || long.includes(file.replace('.test.mjs', ''));
   return [
     ...(folder === 'browser' ? inFirefox(files) : []),
     ...groupsOf(inTurn).map(([what, names]) => group(oneAfterTheOther, `${what}, in turn`, names)),
+    ...files.filter(isLong).map(suite),
     ...groupsOf(together).map(([what, names]) => group(inOneProcess, what, names)),
-    ...longFirst.map(suite),
+    ...files.filter((file) => !isLong(file)).map(suite),
   ];
 }
 
@@ -321,8 +325,6 @@ function inFirefox(files) {
 
 const inOneProcess = join('tests', 'worker', 'support', 'together.mjs');
 const oneAfterTheOther = join('tests', 'worker', 'support', 'in-turn.mjs');
-
-const isShort = (file) => !long.includes(file.replace('.test.mjs', ''));
 
 function nodeSuite(files) {
   return {
