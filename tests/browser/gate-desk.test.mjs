@@ -47,7 +47,9 @@ test('an operator finds what was lost, and says how it ended', async (t) => {
   await send('wrong');
   const lost = Date.now();
   const { reference } = JSON.parse(await send('lost'));
-  await until('it is told', async () => (await count('unknown')) + (await count('done')) === 2);
+  // On a slow machine the shop is too late with the other one, and it is not known either.
+  await until('both are told', async () => (await count('unknown')) + (await count('done')) === 2);
+  const unknown = await count('unknown');
   const context = await people.visit({ baseURL: site.url.origin, javaScriptEnabled: true });
   t.after(() => context.close());
   const page = await context.newPage();
@@ -68,6 +70,6 @@ test('an operator finds what was lost, and says how it ended', async (t) => {
   await notDone.getByRole('button').click();
   await page.getByText('Settled as not done', { exact: true }).waitFor();
   await look(page, 'desk gate settled');
-  assert.equal(await count('unknown'), 0);
+  assert.equal(await count('unknown'), unknown - 1);
   assert.equal(await count('not_done'), 1);
 });
