@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { inRoot, workers } from './paths.mjs';
 
 /**
- * What wrangler is to be started with, so that its folders are known by their process. Required, not imported: Node would load wrangler as a module of
- * today's kind, and first read its 15 MB for names of exports.
+ * What wrangler is to be started with, so that its folders are known by their process. By `--require`: with `--import` Node loads wrangler itself as an
+ * ES module would be loaded, and reads its 15 MB for names of exports first.
  */
 export const ownNames = fileURLToPath(new URL('own-names.mjs', import.meta.url));
 

@@ -24,10 +24,12 @@ const require = createRequire(import.meta.url);
 const SERIALIZE = /(?<=function serializeConfig\((\w+)\) \{)/;
 globalThis[Symbol.for('paid-once.spare')] = spare;
 // Who asks for a binding waits for a thread, which miniflare starts for each runtime: loading what it asks with takes longer than all that is asked.
-// Here a process has one. The same holds.
-const FETCHER = /(\bsync =) (new SynchronousFetcher\(\))/;
-const THREAD = /\bthis\.#worker = worker;/;
-const FETCHER_ENDS = /\breturn this\.sync\.dispose\(\);/;
+// Here a process has one, with which it may end. The same holds: all of it is replaced, or nothing.
+const FETCHER = [
+  [/(\bsync =) (new SynchronousFetcher\(\))/, "$1 (globalThis[Symbol.for('paid-once.fetcher')] ??= $2)"],
+  [/\bthis\.#worker = worker;/, '$& worker.unref();'],
+  [/\breturn this\.sync\.dispose\(\);/, ''],
+];
 // What the runtime writes is a file's, and not a pipe's: runtime-log.mjs.
 const PROCESS = /(?<=\bruntimeProcess = [\w.]+\.spawn\(command, args, \{\s+stdio: \["pipe", )"pipe"/;
 const OUTPUT = /\bruntimeProcess\.stdout(?=\.pipe\()/;
@@ -46,13 +48,12 @@ registerHooks({
       throw new Error("miniflare's rate limiter has changed: its windows would end in the middle of a test.");
     if (!PROCESS.test(source) || !OUTPUT.test(source))
       throw new Error('miniflare starts the runtime in another way: a test could wait for it for ever.');
+    const hasFetcher = FETCHER.every(([found]) => found.test(source));
     return {
       ...loaded,
-      source: source
+      source: (hasFetcher ? FETCHER : [])
+        .reduce((changed, [found, instead]) => changed.replace(found, instead), source)
         .replace(LIMITER, (read) => `${read}.replace(${JSON.stringify(WINDOW)}, '0')`)
-        .replace(FETCHER, "$1 (globalThis[Symbol.for('paid-once.fetcher')] ??= $2)")
-        .replace(THREAD, '$& worker.unref();')
-        .replace(FETCHER_ENDS, '')
         .replace(PROCESS, "globalThis[Symbol.for('paid-once.log')].open()")
         .replace(OUTPUT, "globalThis[Symbol.for('paid-once.log')].read(runtimeProcess)"),
     };
