@@ -11,7 +11,7 @@ import { examples, inRoot, libraries, root, workers, workspaces } from '../lib/p
 const minutes = (n) => n * 60_000;
 /** A suite that hangs is ended; one on a machine that is slow or busy is not. */
 const compiled = minutes(45);
-const served = minutes(30);
+const served = minutes(60);
 /** What is counted: on the release alone, which is what is billed. */
 const onReleaseOnly = ['cost', 'cost-budget'];
 /** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
