@@ -57,13 +57,24 @@ struct Measured {
     bytes_a_line: u64,
 }
 
-/// A database that is not in memory, as D1's is not.
-fn on_disk() -> (Model, std::path::PathBuf) {
-    let path = std::env::temp_dir().join(format!("settlement-day-{}.sqlite", std::process::id()));
-    drop(std::fs::remove_file(&path));
-    let sqlite = rusqlite::Connection::open(&path).unwrap();
+/// What is stored goes with it, also what SQLite keeps beside the database.
+struct Folder(std::path::PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A database that is not in memory, as D1's is not. It is closed before its folder goes: keep them in this order.
+fn on_disk() -> (Folder, Model) {
+    let folder = std::env::temp_dir().join(format!("settlement-day-{}", std::process::id()));
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir(&folder).unwrap();
+    let sqlite = rusqlite::Connection::open(folder.join("day.sqlite")).unwrap();
+    let folder = Folder(folder);
     sqlite.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL").unwrap();
-    (Model::on(sqlite), path)
+    (folder, Model::on(sqlite))
 }
 
 /// Movements as the shop has them, so many payments of a day.
@@ -92,7 +103,7 @@ fn elapsed_ms(since: Instant) -> u64 {
 
 /// Closes the day with these payments, and writes its parts.
 fn measure(payments: u64) -> Measured {
-    let (model, path) = on_disk();
+    let (_folder, model) = on_disk();
     // The day before is closed in slices, too: so only the day itself is looked through.
     let first_ms = OPENS_MS + DAY_MS + 3 * 3_600_000;
     close(&model, first_ms, |_| {});
@@ -119,7 +130,6 @@ fn measure(payments: u64) -> Measured {
     }
     let manifest = Manifest::of("a day", parts).unwrap();
     assert_eq!(manifest.lines, moved);
-    std::fs::remove_file(path).unwrap();
     let bytes_a_line = (after - before) / moved;
     Measured { lines: moved, slices, slowest_ms, closing_ms, part_bytes, bytes_a_line }
 }

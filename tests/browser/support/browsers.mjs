@@ -3,6 +3,8 @@
 
 import { chromium, firefox } from 'playwright-core';
 
+import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
+
 export const isFirefox = process.env.BROWSER === 'firefox';
 
 const CHROMIUM_ARGS = [
@@ -35,6 +37,9 @@ const FIREFOX_PREFS = {
   'network.connectivity-service.enabled': false,
   'toolkit.telemetry.enabled': false,
 };
+
+/** A home of their own, which goes with this process: they make folders there, whatever profile they are given. */
+const environment = () => ({ ...process.env, HOME: ownFolder('home') });
 
 /** Contexts of Firefox without JavaScript. */
 const withoutScripts = new WeakSet();
@@ -81,6 +86,7 @@ const launchChromium = (backForwardCache) => {
   return chromium.launch({
     executablePath: backForwardCache === undefined ? withoutWindow : whole,
     args: CHROMIUM_ARGS,
+    env: environment(),
     // Playwright turns it off, and people have it on.
     ignoreDefaultArgs: backForwardCache === false ? [] : ['--disable-back-forward-cache'],
   });
@@ -90,6 +96,7 @@ const launchFirefox = (backForwardCache, javaScriptEnabled, colorScheme) =>
   firefox.launch({
     executablePath: process.env.FIREFOX || '/usr/bin/firefox-esr',
     channel: 'moz-firefox',
+    env: environment(),
     firefoxUserPrefs: {
       ...FIREFOX_PREFS,
       'browser.sessionhistory.max_total_viewers': backForwardCache ? -1 : 0,
