@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 import { isAlive, ownNames, removeLeftovers } from './leftovers.mjs';
 import { inRoot } from './paths.mjs';
@@ -23,7 +22,7 @@ const startsInAMinute = 5;
 const launchesAtMost = 3;
 
 /** What is loaded before wrangler. */
-const before = [ownNames, fileURLToPath(new URL('message-growth.mjs', import.meta.url))];
+const before = [ownNames, inRoot('scripts', 'lib', 'message-growth.mjs')];
 /** As NODE_OPTIONS has it, whatever the path is. */
 const required = (file) => `--require=${JSON.stringify(file)}`;
 
@@ -121,7 +120,7 @@ export async function open({ database, ...options }) {
   const { name, configs, env = [], state } = options;
   if (database) await migrate({ database, config: configs[0], env, state });
   for (let tries = 1; ; tries++) {
-    const { server, output } = await launch({ ...options, isCrowded: tries > 1 });
+    const { server, output } = await launch({ ...options, inspectorPort: tries > 1 ? 0 : undefined });
     if (server) return server;
     // Beside `port` wrangler opens one for debuggers, 9229 or the next that is free, and another program may be faster.
     const isRace = output.some((line) => /Address already in use \(socket "direct:/.test(line));
@@ -142,7 +141,7 @@ async function launch({
   readyPath,
   isReady,
   shows = () => true,
-  isCrowded,
+  inspectorPort,
 }) {
   const shown = step(`starting ${name}`);
   const beganAtMs = Date.now();
@@ -157,8 +156,8 @@ async function launch({
       ...env.flatMap((environment) => ['--env', environment]),
       ...Object.entries(vars).flatMap(([variable, value]) => ['--var', `${variable}:${value}`]),
       ...['--ip', host, '--port', String(port), '--persist-to', state],
-      // Which one is free is for the system to say: so nobody else takes it.
-      ...(isCrowded ? ['--inspector-port', '0'] : []),
+      // 0 is one that the system finds free as it is opened: so nobody else takes it.
+      ...(inspectorPort === undefined ? [] : ['--inspector-port', String(inspectorPort)]),
       '--show-interactive-dev-session=false',
     ],
     {

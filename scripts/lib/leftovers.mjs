@@ -3,7 +3,6 @@
 import { mkdirSync, readFileSync, readdirSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 import { inRoot, workers } from './paths.mjs';
 
@@ -11,7 +10,7 @@ import { inRoot, workers } from './paths.mjs';
  * What wrangler is to be started with, so that its folders are known by their process. By `--require`: with `--import` Node loads wrangler itself as an
  * ES module would be loaded, and reads its 15 MB for names of exports first.
  */
-export const ownNames = fileURLToPath(new URL('own-names.mjs', import.meta.url));
+export const ownNames = inRoot('scripts', 'lib', 'own-names.mjs');
 
 const own = new Set();
 

@@ -22,16 +22,15 @@ function migrated() {
   return database;
 }
 
-/** What makes such a database: its tables with their rows, and then what follows each change of them. Each statement is on one line. */
+/** What makes such a database: its tables, their rows, and then indexes and triggers. Each statement is on one line. */
 function statements(database) {
   const all = database
     .prepare(
       "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
     )
     .all();
-  const [tables, others] = [true, false].map((isTable) =>
-    all.filter(({ type }) => (type === 'table') === isTable),
-  );
+  const tables = all.filter(({ type }) => type === 'table');
+  const others = all.filter(({ type }) => type !== 'table');
   const sqlOf = ({ sql }) => `${onOneLine(sql)};`;
   return [...tables.map(sqlOf), ...tables.flatMap(({ name }) => rows(database, name)), ...others.map(sqlOf)];
 }
