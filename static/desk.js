@@ -21,7 +21,14 @@ function localise(root) {
 // more than a search, or shows a token once.
 
 const ANSWER_WITHIN_MS = 10_000;
+/** The longest wait after answers that did not come, in times of the usual one. */
+const WAIT_AT_MOST = 6;
 const PAUSED = 'desk-paused';
+const STATES = {
+  runs: 'Updates by itself',
+  held: 'Updates wait while the page is in use',
+  unanswered: 'No answer from the desk: it is asked again',
+};
 
 const content = document.querySelector('[data-live]');
 const control = document.querySelector('[data-live-control]');
@@ -30,7 +37,10 @@ const sent = (root) => root.innerHTML.replaceAll(/(name="form" value=")[^"]*/g, 
 let shown = content && sent(content);
 let timer;
 let isOn = false;
-let wasHeld = false;
+/** One of STATES. */
+let state;
+/** How many answers in a row did not come. */
+let missed = 0;
 let isPressing = false;
 let isLeaving = false;
 
@@ -92,7 +102,10 @@ function update(old, newer) {
   }
 }
 
-/** Asks for the page once more. Throws if it cannot be had, or is not this page any more. */
+/** This page cannot be had any more: somebody has logged out, say. To ask again does not help. */
+class Gone extends Error {}
+
+/** Asks for the page once more. Throws if there is no answer, or the desk is in trouble; `Gone` if it is not this page any more. */
 async function refresh() {
   const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
   const response = await fetch(location.href, {
@@ -100,9 +113,11 @@ async function refresh() {
     cache: 'no-store',
     signal,
   });
+  if (response.status === 429 || response.status >= 500)
+    throw new Error(`the desk answered ${response.status}`);
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
   const newer = page.querySelector('[data-live]');
-  if (!response.ok || response.redirected || !newer) throw new Error(`the desk answered ${response.status}`);
+  if (!response.ok || response.redirected || !newer) throw new Gone(`the desk answered ${response.status}`);
   if (isInUse() || !isOn) return; // since it was asked for
   const html = sent(newer);
   if (html === shown) return;
@@ -114,20 +129,30 @@ async function refresh() {
 
 async function tick() {
   if (document.hidden) return wait();
-  const isHeld = isInUse();
-  if (isOn && isHeld !== wasHeld) sayThatItRuns(isHeld);
-  if (!isHeld)
-    try {
-      await refresh();
-    } catch {
-      if (isOn && !isLeaving) stop('Updates have stopped', 'Reload', () => location.reload());
-    }
+  if (isInUse()) {
+    tell('held');
+    return wait();
+  }
+  tell(stateOfAnswers());
+  try {
+    await refresh();
+    missed = 0;
+  } catch (error) {
+    if (isLeaving) return wait();
+    if (error instanceof Gone) return isOn && stop('Updates have stopped', 'Reload', () => location.reload());
+    missed += 1;
+  }
+  tell(stateOfAnswers());
   wait();
 }
 
+const stateOfAnswers = () => (missed > 0 ? 'unanswered' : 'runs');
+
+/** Until the next look: longer after each answer that did not come. */
 function wait() {
   clearTimeout(timer);
-  if (isOn) timer = setTimeout(tick, 1000 * Number(content.dataset.live));
+  const times = Math.min(2 ** missed, WAIT_AT_MOST);
+  if (isOn) timer = setTimeout(tick, 1000 * Number(content.dataset.live) * times);
 }
 
 /** Says how it stands, with a button. No part of it is announced: it changes only when it is pressed, or at the end. */
@@ -158,14 +183,18 @@ function pause() {
   });
 }
 
-function sayThatItRuns(isHeld) {
-  wasHeld = isHeld;
-  say(isHeld ? 'Updates wait while the page is in use' : 'Updates by itself', 'Pause', pause);
+/** `next` is one of STATES. */
+function tell(next) {
+  if (!isOn || next === state) return;
+  state = next;
+  say(STATES[state], 'Pause', pause);
 }
 
 function run() {
   isOn = true;
-  sayThatItRuns(false);
+  missed = 0;
+  state = undefined;
+  tell('runs');
 }
 
 localise(document);

@@ -54,13 +54,14 @@ function asked(page) {
   return times;
 }
 
-/** The next time that the page looks for news, and what it is told. */
+/** The next time that the page looks for news, and what it is told. A look that is under way already may have missed what is new. */
 async function nextUpdate(page) {
-  const answered = page.waitForResponse(
-    (response) => response.request().resourceType() === 'fetch' && response.url() === page.url(),
+  const asked = page.waitForRequest(
+    (request) => request.resourceType() === 'fetch' && request.url() === page.url(),
   );
   await page.clock.runFor(EVERY_MS);
-  await (await answered).finished();
+  const response = await (await asked).response();
+  await response?.finished();
 }
 
 const pause = (page) => page.getByRole('button', { name: 'Pause' });
@@ -193,6 +194,37 @@ describe('an open page of the desk', () => {
     await page.clock.runFor(6 * EVERY_MS);
     assert.equal(times.count, 0);
     await page.getByRole('heading', { name: 'Payments' }).waitFor();
+  });
+
+  test('goes on when the desk answers again, and says so', async (t) => {
+    const { page } = await operator(t);
+    await page.goto('/admin/payments');
+    const troubles = [
+      (route) => route.abort(),
+      (route) => route.fulfill({ status: 503, body: 'in trouble' }),
+    ];
+    await page.route('**/admin/payments', (route) => {
+      const trouble = route.request().resourceType() === 'fetch' && troubles.shift();
+      return trouble ? trouble(route) : route.continue();
+    });
+    await page.evaluate(() => {
+      const ask = window.fetch;
+      window.asked = [];
+      window.fetch = (...given) => (window.asked.push(Date.now()), ask(...given));
+    });
+    await page.clock.runFor(EVERY_MS);
+    await page.getByText('No answer from the desk: it is asked again').waitFor();
+
+    const id = await listed('order-after-trouble');
+    const row = page.locator(`a[href="/admin/payments/${id}"]`);
+    await until('the page shows what is new', async () => {
+      await page.clock.runFor(EVERY_MS);
+      return row.isVisible();
+    });
+    await page.getByText('Updates by itself').waitFor();
+    const [first, second, third] = await page.evaluate(() => window.asked);
+    assert.ok(second - first >= 2 * EVERY_MS, 'it waits longer');
+    assert.ok(third - second >= 4 * EVERY_MS, 'and longer');
   });
 
   test('is none that asks for a confirmation, takes entries, or shows a token', async (t) => {
