@@ -10,6 +10,7 @@ import { after, test } from 'node:test';
 import { inRoot, root } from '../../scripts/lib/paths.mjs';
 import { start } from '../../scripts/lib/run.mjs';
 import { setUpNpmApp } from '../../scripts/setup/npm-app.mjs';
+import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 
 const [, chapter] = readFileSync(inRoot('docs', 'testing.md'), 'utf8').split('## Use it in your tests');
 const all = [...chapter.matchAll(/^```js\n\/\/ (\S+)\n([^]*?)^```$/gm)];
@@ -29,7 +30,7 @@ async function run(name, source) {
   const args = ['--test', '--test-reporter=tap', name];
   const options = { cwd: folder, env: { ...env, PAID_ONCE: root, CLOUDFLARE_CF_FETCH_ENABLED: 'false' } };
   return new Promise((resolve) =>
-    execFile(process.execPath, args, { ...options, timeout: 240_000 }, (error, stdout, stderr) =>
+    execFile(process.execPath, args, { ...options, timeout: HANGS_AFTER_MS }, (error, stdout, stderr) =>
       resolve({ code: error ? 1 : 0, output: stdout + stderr }),
     ),
   );
@@ -69,7 +70,7 @@ test('Vitest passes in another project, with packages of its own', async () => {
     const { code, lines } = await start('node', ['node_modules/vitest/vitest.mjs', 'run'], {
       cwd: home,
       env: { ...env, ...more },
-      timeoutMs: 240_000,
+      timeoutMs: HANGS_AFTER_MS,
     }).ended;
     return { code, output: lines.join('\n') };
   };

@@ -6,12 +6,9 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 
 import { USER, account, freshKey } from '../worker/support/account.mjs';
 import { startSite } from '../worker/support/harness.mjs';
-import { until } from '../worker/support/until.mjs';
+import { HANGS_AFTER_MS, until } from '../worker/support/until.mjs';
 import { clients } from './support/clients.mjs';
 import { FAULTS, faultProxy } from './support/fault-proxy.mjs';
-
-/** A first time set-up fetches the Python packages. */
-const SET_UP_WITHIN_MS = 300_000;
 
 const site = await startSite({ vars: { KEY_POLICY: 'optional' } });
 const proxy = await faultProxy(site.url);
@@ -30,7 +27,8 @@ afterEach(() => assert.equal(proxy.left(), 0, 'each fault came to pass'));
 for (const [name, open] of Object.entries(clients))
   describe(name, () => {
     let client;
-    before(async () => (client = await open()), { timeout: SET_UP_WITHIN_MS });
+    // A first time set-up fetches the Python packages.
+    before(async () => (client = await open()), { timeout: HANGS_AFTER_MS });
     after(() => client?.close());
 
     /** The answer that the client has in the end, and what the bank knows of it. */

@@ -13,10 +13,9 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { freePorts } from '../../scripts/lib/lab.mjs';
-import { until } from '../worker/support/until.mjs';
+import { HANGS_AFTER_MS, until } from '../worker/support/until.mjs';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
-const MINUTE_MS = 60_000;
 
 const page = readFileSync(join(ROOT, 'docs', 'lab.md'), 'utf8');
 /** The commands of the page with their heading, and with what is to be seen. What npm runs is no business of the shell. */
@@ -56,11 +55,11 @@ before(
     guard.stdin.unref();
     for (const stream of [lab.stdout, lab.stderr]) stream.on('data', (chunk) => log.push(`${chunk}`));
     const isReady = () => seen('The lab is ready') > 0 || lab.exitCode !== null;
-    await until('the lab is ready', isReady, { withinMs: 4 * MINUTE_MS, everyMs: 100 });
+    await until('the lab is ready', isReady, { everyMs: 100 });
     assert.equal(lab.exitCode, null, log.join(''));
     shell = new Shell();
   },
-  { timeout: 5 * MINUTE_MS },
+  { timeout: HANGS_AFTER_MS },
 );
 
 after(async () => {
@@ -79,7 +78,7 @@ describe('docs/lab.md', () => {
   for (const [index, { heading, commands, promised }] of experiments.entries())
     test(
       `${index + 1}, ${heading}: ${commands.trim().split('\n').at(-1)}`,
-      { timeout: MINUTE_MS },
+      { timeout: HANGS_AFTER_MS },
       async () => {
         const output = await shell.run(here(commands));
         outputs.set(heading, (outputs.get(heading) ?? '') + output);
@@ -118,7 +117,7 @@ describe('docs/lab.md', () => {
   });
 });
 
-describe("the tutorial's load script", { timeout: MINUTE_MS }, () => {
+describe("the tutorial's load script", { timeout: HANGS_AFTER_MS }, () => {
   const TIMES = 5;
   /** Plays tests/load/tutorial.js. Gives the names of the checks that always held, and of those that never did. */
   const play = async (url) => {
@@ -169,7 +168,7 @@ describe("the tutorial's load script", { timeout: MINUTE_MS }, () => {
   });
 });
 
-test('Ctrl-C ends the lab, and nothing stays behind', { timeout: MINUTE_MS }, async () => {
+test('Ctrl-C ends the lab, and nothing stays behind', { timeout: HANGS_AFTER_MS }, async () => {
   const gone = once(lab, 'exit');
   lab.kill('SIGINT');
   assert.deepEqual(await gone, [0, null]);
@@ -207,7 +206,7 @@ class Shell {
     writeFileSync(file, commands);
     this.#output = '';
     this.#bash.stdin.write(`source ${file} < /dev/null\necho '${end}'\n`);
-    await until('the block ends', () => this.#output.includes(end), { withinMs: MINUTE_MS });
+    await until('the block ends', () => this.#output.includes(end));
     return this.#output.slice(0, this.#output.indexOf(end));
   }
 

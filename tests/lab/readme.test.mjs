@@ -8,6 +8,7 @@ import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { root, startSite } from '../worker/support/harness.mjs';
+import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 
 const site = await startSite();
 after(() => site.close());
@@ -24,14 +25,14 @@ const [, inAShop] = document('README.md').split(/^## Use it in a shop$/m);
 async function run(commands) {
   assert.ok(commands.includes('http://localhost:8787/'), commands);
   const here = commands.replaceAll('http://localhost:8787/', site.url.href);
-  const { stdout } = await promisify(execFile)('bash', ['-c', here], { timeout: 60_000 });
+  const { stdout } = await promisify(execFile)('bash', ['-c', here], { timeout: HANGS_AFTER_MS });
   return stdout.split('\n').filter((line) => line !== '');
 }
 const json = (line) => JSON.parse(line);
 
 /** So many answers of `curl -i` are one payment: the first, and replays of it. */
 async function paysOnce(commands, times) {
-  const { stdout } = await promisify(execFile)('bash', ['-c', commands], { timeout: 60_000 });
+  const { stdout } = await promisify(execFile)('bash', ['-c', commands], { timeout: HANGS_AFTER_MS });
   const answers = stdout.split(/(?=HTTP\/1\.1 )/);
   assert.equal(answers.length, times, stdout);
   const bodies = answers.map((answer) => answer.slice(answer.indexOf('{')).trim());

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 
 import { ownFolder } from '../../scripts/lib/leftovers.mjs';
 import { root } from './support/harness.mjs';
-import { until } from './support/until.mjs';
+import { HANGS_AFTER_MS, until } from './support/until.mjs';
 import { createTestHarness } from './support/wrangler.mjs';
 
 /** More than the pipe to a process holds by far. */
@@ -26,7 +26,7 @@ export default {
 
 test(
   'a runtime whose log nobody reads answers, and all of it is read later',
-  { timeout: 60_000 },
+  { timeout: HANGS_AFTER_MS },
   async (t) => {
     const main = join(ownFolder('writes'), 'worker.mjs');
     writeFileSync(main, WORKER);

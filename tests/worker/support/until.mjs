@@ -3,7 +3,10 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 
-export async function until(what, condition, { withinMs = 240_000, everyMs = 15 } = {}) {
+/** What takes longer hangs: no machine is that slow. */
+export const HANGS_AFTER_MS = 10 * 60_000;
+
+export async function until(what, condition, { withinMs = HANGS_AFTER_MS, everyMs = 15 } = {}) {
   const since = Date.now();
   for (;;) {
     const found = await condition();
