@@ -9,9 +9,9 @@ import { join, relative } from 'node:path';
 import { examples, inRoot, libraries, root, workers, workspaces } from '../lib/paths.mjs';
 
 const minutes = (n) => n * 60_000;
-/** A suite that hangs is ended; one on a machine that is slow or busy is not. */
-const compiled = minutes(45);
-const served = minutes(60);
+/** The last resort: what a test waits for is given up by itself (`HANGS_AFTER_MS`). A suite on a machine that is slow or busy is not ended. */
+const compiled = minutes(90);
+const served = minutes(180);
 /** What is counted: on the release alone, which is what is billed. */
 const onReleaseOnly = ['cost', 'cost-budget'];
 /** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
