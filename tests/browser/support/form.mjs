@@ -51,9 +51,15 @@ export async function duplicate(page) {
   return copy;
 }
 
-/** Back, also to a page that comes out of the back-forward cache and so never loads. */
+/** Back, also to a page that comes out of the back-forward cache and so never loads. A page that refreshes itself just then is left by the next try. */
 export async function back(page) {
-  await page.goBack({ waitUntil: 'commit' });
+  for (;;) {
+    try {
+      return await page.goBack({ waitUntil: 'commit' });
+    } catch (error) {
+      if (!error.message.includes('ERR_ABORTED')) throw error;
+    }
+  }
 }
 
 /**
