@@ -18,6 +18,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 
 import { open } from '../../scripts/lib/dev-server.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
@@ -84,7 +85,7 @@ test('whatever dies with the queue is done once, and the lists say what is true'
 
   assert.deepEqual(judge(seen, HELD), []);
   const receipts = seen.objects.flatMap((object) => Object.values(receiptsOf(object)).flat());
-  assert.deepEqual(await mailbox(), receipts.sort(), 'the mailbox has each receipt once');
+  assert.deepEqual(seen.emails.map(receiptOf).sort(), receipts.sort(), 'the mailbox has each receipt once');
   assert.ok(seen.emails.length > KILLS, 'there were receipts');
   assert.ok(figures.sentAgain > 0, 'some jobs died with the queue and left again');
   assert.ok(figures.struck > 0, 'some kills struck requests that were under way');
@@ -230,12 +231,20 @@ class Load {
     await this.worker.start({ CONFIRM_MS });
     await Promise.race([this.clients.all(), pause(ENDS_WITHIN_MS, null, { ref: false })]);
     if (this.clients.failures.length > 0) throw this.clients.failures[0];
-    await this.worker.reaches('every key is finished and every job is over', () => {
-      const objects = this.worker.objects();
-      const isOpen = ({ status }) => status === 'open';
-      if (objects.some(({ keys }) => keys.some(isOpen))) return false;
-      return objects.every(({ jobs }) => jobs.length === 0);
+    // A request that its client has given up may come to an object while the witnesses are asked: then they tell of different times.
+    return this.worker.reaches('nothing happens while all witnesses are asked', async () => {
+      await this.worker.reaches('every key is finished and every job is over', () => {
+        const objects = this.worker.objects();
+        const isOpen = ({ status }) => status === 'open';
+        if (objects.some(({ keys }) => keys.some(isOpen))) return false;
+        return objects.every(({ jobs }) => jobs.length === 0);
+      });
+      const seen = await this.#witnesses();
+      return isDeepStrictEqual(this.worker.objects(), seen.objects) && seen;
     });
+  }
+
+  async #witnesses() {
     const objects = this.worker.objects();
     const shown = new Map();
     for (const { payment_id: id } of objects.flatMap(({ payments }) => payments))
