@@ -21,7 +21,9 @@ const ADYEN = { provider: 'adyen' };
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-const site = await startSite({ vars: { ...IMPATIENT, ADYEN_HMAC_KEY: ADYEN_KEY }, secrets: { ADMIN_TOKEN } });
+// A call is on its way until the test lets it go on, however slow the machine is.
+const vars = { ...IMPATIENT, PROVIDER_TIMEOUT_MS: '30000', QUIET_MS: '31000', ADYEN_HMAC_KEY: ADYEN_KEY };
+const site = await startSite({ vars, secrets: { ADMIN_TOKEN } });
 const { tick } = readModel(site);
 const user = client(site);
 after(() => site.close());
