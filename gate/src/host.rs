@@ -227,7 +227,7 @@ fn never_sent() -> Outcome<Reply> {
 
 fn not_brought() -> Outcome<Reply> {
     let reason = "nobody has brought it again".to_owned();
-    Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Send, reason }
+    Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::NoClient, reason }
 }
 
 /// Asks the origin. An error means that it is unknown whether it got it; its text quotes nothing of it.
@@ -328,8 +328,7 @@ impl Host for GateHost {
             _ if call.provider != Again::Ask || age_ms > times.retention_ms => {
                 found(502, without_answer(Ended::Unknown))
             }
-            _ => LookUp::Inconclusive {
-                from_the_start: true,
+            _ => LookUp::NoClient {
                 reason: "it is asked for with the visitor's cookies: they have not come again".to_owned(),
             },
         }

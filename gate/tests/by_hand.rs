@@ -53,7 +53,7 @@ fn lost(again: Again, while_sent: impl Fn(&mut ObjectState<PassOn>)) -> ObjectSt
             }
             Action::LookUp(call) => {
                 let reason = "no visitor".to_owned();
-                Event::LookedUp(call.call_id, LookUp::Inconclusive { from_the_start: true, reason })
+                Event::LookedUp(call.call_id, LookUp::NoClient { reason })
             }
             Action::Again => Event::Go,
             Action::SleepUntil(_) | Action::End(_) => return state,

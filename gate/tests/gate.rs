@@ -10,17 +10,18 @@
 )]
 
 use once::begin::{Begin, Command, begin};
-use once::call::ProviderCall;
+use once::call::{LookUp, Outcome, ProviderCall, RefusalScope};
 use once::context::Context;
 use once::id::{InstanceId, ObjectId};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
 use once::record::{Finished, Lifecycle, StoredResponse};
+use once::run::{Action, Event, Run, RunEnd};
 use once::times::Times;
 use once_testing::{End, Harness, Saboteur, Scenario};
 use paid_once_gate::domain::{Again, PassOn, Reply};
 use paid_once_gate::meaning::Ended;
-use support::command;
+use support::{WAITS, command};
 
 mod support;
 
@@ -124,5 +125,72 @@ fn without_a_protection_something_breaks() {
         let harness = Harness::new(never).without(protection);
         let found = harness.every_single_fault().and_then(|_| harness.random(20_000, 1));
         found.expect_err(&format!("nothing breaks without {protection:?}"));
+    }
+}
+
+/// Tries of an operation whose answer was lost, at this time, until the run has nothing more to do: those for which a client is needed, and
+/// whether one was there.
+fn tries(state: &mut ObjectState<PassOn>, mut run: Run<PassOn>, now_ms: u64, client: bool) -> usize {
+    let ctx = Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () };
+    let reason = || "nobody is there".to_owned();
+    let mut tried = 0;
+    let mut event = Event::Go;
+    loop {
+        event = match run.turn(state, event, &ctx).unwrap() {
+            Action::Again => Event::Go,
+            Action::Send(call) => {
+                tried += 1;
+                let outcome = match client {
+                    true => Outcome::Unknown { answer_is_stored: false, reason: "no answer".to_owned() },
+                    false => {
+                        let scope = RefusalScope::NoClient;
+                        Outcome::NotExecuted { retry_after_ms: None, scope, reason: reason() }
+                    }
+                };
+                Event::Outcome(call.call_id, outcome)
+            }
+            Action::LookUp(call) => {
+                tried += 1;
+                let look_up = match client {
+                    true => LookUp::Inconclusive { from_the_start: true, reason: "it is busy".to_owned() },
+                    false => LookUp::NoClient { reason: reason() },
+                };
+                Event::LookedUp(call.call_id, look_up)
+            }
+            Action::SleepUntil(_) => {
+                run.abandon(state, "nobody waits", &ctx).unwrap();
+                return tried;
+            }
+            Action::End(RunEnd::Pending { .. }) => return tried,
+            Action::End(end) => panic!("{end:?}"),
+        };
+    }
+}
+
+/// An alarm that finds nobody there must not make the next client wait, who may come by Retry-After just after each of them.
+#[test]
+fn whoever_comes_is_not_kept_waiting_by_tries_without_them() {
+    let me = InstanceId("incarnation".into());
+    let ctx =
+        |now_ms| Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () };
+    for again in [Again::Ask, Again::Send] {
+        let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+        let come = |state: &mut ObjectState<PassOn>, now_ms| begin(state, &command(again), &me, &ctx(now_ms));
+        let Ok(Begin::Run(token)) = come(&mut state, 1) else { panic!("begins") };
+        assert_eq!(tries(&mut state, Run::new(token, 0, &[]), 1, true), 1);
+        let mut now_ms = 1;
+        for _ in 0..12 {
+            now_ms = once::alarm::wake_at(&state, &ctx(now_ms)).unwrap().max(now_ms + 1);
+            for token in once::alarm::wake(&mut state, &me, &ctx(now_ms)) {
+                tries(&mut state, Run::new(token, 0, &[]), now_ms, false);
+            }
+        }
+        let Ok(Begin::Run(token)) = come(&mut state, now_ms + 1) else {
+            panic!("{again:?}: it is kept waiting")
+        };
+        assert_eq!(tries(&mut state, Run::new(token, 0, &[]), now_ms + 1, true), 1, "{again:?}");
+        // The pause after a try with a client is for clients, too.
+        let Ok(Begin::Run(token)) = come(&mut state, now_ms + 2) else { continue };
+        assert_eq!(tries(&mut state, Run::new(token, 0, &[]), now_ms + 2, true), 0, "{again:?}");
     }
 }

@@ -230,7 +230,9 @@ fn sighting(call: &ProviderCall, look_up: &LookUp) -> Sighting {
             (format!("Stripe shows {shown}{}", unconfirmed.reason), id, true)
         }
         LookUp::Absent | LookUp::More { .. } => ("Stripe shows nothing of it".to_owned(), None, false),
-        LookUp::Inconclusive { reason, .. } => (format!("Stripe cannot say: {reason}"), None, false),
+        LookUp::Inconclusive { reason, .. } | LookUp::NoClient { reason } => {
+            (format!("Stripe cannot say: {reason}"), None, false)
+        }
         LookUp::Identity(_) => ("Stripe cannot say".to_owned(), None, false),
     };
     Sighting { text, id, is_found }

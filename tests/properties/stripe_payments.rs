@@ -298,6 +298,7 @@ proptest! {
             LookUp::LeftOpen(_) => prop_assert!(kind == CallKind::Authorize),
             LookUp::Unconfirmed(unconfirmed) => prop_assert!(unconfirmed.provider_id.is_some()),
             LookUp::Identity(_) => prop_assert!(false, "nobody has asked for it"),
+            LookUp::NoClient { .. } => prop_assert!(false, "Stripe is asked without any client"),
             LookUp::Inconclusive { .. } => {}
         }
     }

@@ -196,7 +196,7 @@ pub(crate) const fn look_up_counter(look_up: &LookUp) -> &'static str {
         LookUp::More { .. } => "look-ups: read on",
         LookUp::Absent => "look-ups: absent",
         LookUp::Identity(_) => "look-ups: of the account",
-        LookUp::Inconclusive { .. } => "look-ups: inconclusive",
+        LookUp::Inconclusive { .. } | LookUp::NoClient { .. } => "look-ups: inconclusive",
     }
 }
 

@@ -111,6 +111,9 @@ pub fn begin<F: Flow>(
     if let Some(key) = object_state.key_of(&command.key_hash) {
         // A key that was found open can be taken over.
         let key_id = key.key_id;
+        if let Some(call) = object_state.unsettled_call_mut(key_id) {
+            call.client_is_here(ctx.now_ms);
+        }
         return Ok(take_over(object_state, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run));
     }
     // An object belongs to whoever used its first key.
@@ -190,6 +193,7 @@ fn pending<F: Flow>(
 ) -> Option<Begin<F>> {
     let call = object_state.unsettled_call(key_id)?;
     match call.plan(ctx) {
+        _ if call.evidence.needs_client => None,
         Plan::WaitUntil(retry_at_ms) if retry_at_ms > ctx.now_ms.saturating_add(ctx.times.wait_ms) => {
             Some(Begin::Pending { retry_at_ms, in_doubt: call.in_doubt() })
         }

@@ -113,6 +113,8 @@ pub enum RefusalScope {
     Send,
     /// All that has arrived under the key until now: the provider says that the key is unused.
     Key,
+    /// This send, which never left us: a client alone has what it takes, and none was there. One that comes again need not wait.
+    NoClient,
 }
 
 /// What the provider has executed, and what is wrong with its answer.
@@ -160,6 +162,11 @@ pub enum LookUp<A> {
     Absent,
     /// Which account the configured credential is of: asked for in the place of a look-up.
     Identity(Identity),
+    /// It was not asked: a client alone has what it takes, and none was there. One that comes again need not wait.
+    NoClient {
+        /// For the log.
+        reason: String,
+    },
     /// The provider could not say.
     Inconclusive {
         /// The place in the list is lost: the next look-up begins with the first page.
@@ -180,6 +187,7 @@ impl<A: Answer> LookUp<A> {
             Self::More { .. } => "more",
             Self::Absent => "absent",
             Self::Identity(_) => "identity",
+            Self::NoClient { .. } => "no_client",
             Self::Inconclusive { .. } => "inconclusive",
         }
     }
@@ -268,6 +276,9 @@ pub struct Evidence<A> {
     /// Nobody has heard of it for long: it is called off where the provider can do that without its own id of what was made.
     #[serde(skip_serializing_if = "is_false")]
     pub is_given_up: bool,
+    /// The last try came to nothing because no client was there. The pause since then is for tries without one.
+    #[serde(skip_serializing_if = "is_false")]
+    pub needs_client: bool,
     /// At which account the provider got it, or must get it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<SentTo>,
@@ -289,6 +300,7 @@ impl<A> Default for Evidence<A> {
             absent_at_ms: None,
             closing: None,
             is_given_up: false,
+            needs_client: false,
             sent_to: None,
             by_hand: None,
         }

@@ -190,6 +190,13 @@ impl<F: Domain> ObjectState<F> {
         self.calls.iter().find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
     }
 
+    /// The same, to be changed.
+    pub(crate) fn unsettled_call_mut(&mut self, key_id: u32) -> Option<&mut ProviderCall<F>> {
+        self.calls
+            .iter_mut()
+            .find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
+    }
+
     /// At which account something was made, by the provider's id of it: as the newest call about it has found.
     pub fn account_of(&self, provider: F::Provider, made: &str) -> Option<&SentTo> {
         let call = self.calls.iter().rev().find(|call| knows_account(call, provider, made))?;

@@ -220,6 +220,7 @@ pub fn record_look_up<F: Flow>(
         LookUp::LeftOpen(_) => Some("found, left open".to_owned()),
         LookUp::Absent => Some("absent".to_owned()),
         LookUp::Identity(identity) => Some(told(identity)),
+        LookUp::NoClient { reason } => Some(format!("not asked: {reason}")),
         LookUp::Inconclusive { reason, .. } => Some(format!("inconclusive: {reason}")),
         // One line for the whole list, not one for each of its pages.
         LookUp::More { .. } if call.look_up.is_some() => None,

@@ -87,6 +87,7 @@ impl<F: Domain> ProviderCall<F> {
         }
         self.state = CallState::Unknown;
         self.maybe_executed = true;
+        self.evidence.needs_client = matches!(look_up, LookUp::NoClient { .. });
         let progress = self.look_up.take();
         let asked_at_ms = progress.as_ref().map_or(asked_at_ms, |first| first.asked_at_ms);
         let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
@@ -113,7 +114,7 @@ impl<F: Domain> ProviderCall<F> {
                 }
             }
             // Nobody has asked for it.
-            LookUp::Identity(_) => self.look_again_later(ctx),
+            LookUp::Identity(_) | LookUp::NoClient { .. } => self.look_again_later(ctx),
             LookUp::More { after } => self.look_up = Some(LookUpProgress { after, asked_at_ms }),
             LookUp::Unconfirmed(unconfirmed) => {
                 self.keep(unconfirmed);

@@ -84,7 +84,7 @@ impl<F: Domain> ProviderCall<F> {
                 evidence.refused_sends = self.sends;
                 evidence.doubted_at_ms = None;
             }
-            RefusalScope::Send | RefusalScope::Key => {
+            RefusalScope::Send | RefusalScope::Key | RefusalScope::NoClient => {
                 evidence.refused_sends = evidence.refused_sends.saturating_add(1);
             }
         }
@@ -117,6 +117,8 @@ impl<F: Domain> ProviderCall<F> {
     /// Takes in what came of a send.
     pub(crate) fn take(&mut self, outcome: Outcome<F::Answer>, ctx: &Context<F::Settings>) {
         self.failures = self.failures.saturating_add(1);
+        self.evidence.needs_client =
+            matches!(outcome, Outcome::NotExecuted { scope: RefusalScope::NoClient, .. });
         match outcome {
             // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
             Outcome::Definitive(reply)
@@ -202,6 +204,14 @@ impl<F: Domain> ProviderCall<F> {
         self.evidence.is_executed = true;
         self.evidence.closing = Some(reply);
         self.next_try_at_ms = ctx.now_ms;
+    }
+
+    /// A client has come: what waited for one goes on now.
+    pub(crate) const fn client_is_here(&mut self, now_ms: u64) {
+        if self.evidence.needs_client {
+            self.evidence.needs_client = false;
+            self.next_try_at_ms = now_ms;
+        }
     }
 
     pub(super) fn try_again_after(&mut self, delay_ms: u64, ctx: &Context<F::Settings>) {
