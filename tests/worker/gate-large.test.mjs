@@ -10,7 +10,8 @@ import { gateOf, send as sendTo, workersWithGate } from './support/gate-site.mjs
 import { startSite } from './support/harness.mjs';
 import { until } from './support/until.mjs';
 
-const BRIEF_MS = 1000;
+/** The longer ones are for a machine that takes longer than that to look. */
+const BRIEF_MS = [1_000, 8_000, 64_000];
 const MARK = 'what the shop has answered, word for word';
 const bodies = {
   large: Buffer.concat([Buffer.from(MARK), randomBytes(2_000_000), Buffer.from(MARK)]),
@@ -29,7 +30,7 @@ await once(shop, 'listening');
 const origin = `http://127.0.0.1:${shop.address().port}`;
 const routes = [
   { origin, api: ['POST /kept/*/*'] },
-  { origin, api: ['POST /brief/*/*'], keep_ms: BRIEF_MS },
+  ...BRIEF_MS.map((ms) => ({ origin, api: [`POST /brief-${ms}/*/*`], keep_ms: ms })),
 ];
 const site = await startSite({ workers: workersWithGate(routes, {}) });
 after(async () => {
@@ -90,16 +91,16 @@ test('without what the bucket has lost it is still done once', async () => {
 });
 
 test('it goes from the bucket when its key expires', async () => {
-  let path, key;
-  await until('it was there before', async () => {
-    [path, key] = [`/brief/large/${randomUUID()}`, randomUUID()];
+  let path, key, isStored;
+  for (const ms of BRIEF_MS) {
+    [path, key] = [`/brief-${ms}/large/${randomUUID()}`, randomUUID()];
     const began = Date.now();
     await send(path, key);
-    const { length } = await stored();
-    // On a slow machine it may have gone by now.
-    assert.ok(length > 0 || Date.now() - began >= BRIEF_MS, 'it was stored');
-    return length > 0;
-  });
+    isStored = (await stored()).length > 0;
+    if (isStored) break;
+    assert.ok(Date.now() - began >= ms, 'it was stored');
+  }
+  assert.ok(isStored, 'it was there before');
   await until('the bucket is empty', async () => (await stored()).length === 0);
   assert.notEqual((await send(path, key)).status, 201);
   assert.equal(times(path), 1);
