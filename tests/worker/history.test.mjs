@@ -27,9 +27,9 @@ const TABLES = { payments: 'object', keys: 'object', audit_records: 'object', re
 const PERSONAL = { description: 'Dinner for Ada Lovelace', metadata: { nickname: 'enchantress' } };
 
 const dir = ownFolder('history');
-const site = await startSite({
-  workers: withFailingBucket(demoWorkers({ secrets: { ADMIN_TOKEN }, vars: { HISTORY_AFTER_DAYS: '100' } })),
-});
+// Stripe has made these payments today, however old they are made here: its list is not compared, be the tests ever so slow.
+const vars = { HISTORY_AFTER_DAYS: '100', RECONCILE_QUIET_MS: '86400000' };
+const site = await startSite({ workers: withFailingBucket(demoWorkers({ secrets: { ADMIN_TOKEN }, vars })) });
 const user = account(site);
 const model = readModel(site);
 const { look } = operator(site, ADMIN_TOKEN);

@@ -21,9 +21,9 @@ export function readModel(site) {
       };
       const { last } = await first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
       const askedAtMs = Date.now();
-      const known = [];
+      const known = new Map();
       for (const { task } of [...(await ownRuns(all)), ...(await placeRuns(all))])
-        known.push(await objectOf(site, task));
+        known.set(task, await objectOf(site, task));
       await strike();
       const results = async () => {
         const sql = "SELECT task, result FROM runs WHERE run_id > ? AND task NOT GLOB '*:*' ORDER BY run_id";
@@ -32,18 +32,21 @@ export function readModel(site) {
       };
       const told = await results();
       const { reconcile, places } = told;
-      if (reconcile.begun !== undefined || places) for (const object of known) await object.hurry();
-      const ended = (what, runs, number) =>
+      if (reconcile.begun !== undefined || places) for (const object of known.values()) await object.hurry();
+      // One that has come to rest was counted, and is forgotten by its next run, which may come before the others have had theirs.
+      const ended = (what, kind, runs, number) =>
         until(`all ${what}`, async () => {
           const found = await runs(all);
-          return found.length === number && found.every(({ at_ms }) => at_ms >= askedAtMs) && found;
+          const names = new Set(found.map(({ task }) => task));
+          const gone = [...known.keys()].filter((task) => task.startsWith(kind) && !names.has(task)).length;
+          return found.length + gone >= number && found.every(({ at_ms }) => at_ms >= askedAtMs) && found;
         });
       if (reconcile.begun !== undefined) {
-        const own = await ended('accounts were reconciled', ownRuns, reconcile.accounts);
+        const own = await ended('accounts were reconciled', 'reconcile:', ownRuns, reconcile.accounts);
         told.reconcile = together(reconcile, own);
       }
       if (!places) return told;
-      await ended('places had their run', placeRuns, places.places);
+      await ended('places had their run', 'place:', placeRuns, places.places);
       // What came of these the next one tells.
       await strike();
       const { sweep, settle, history, plots, forget } = await results();
