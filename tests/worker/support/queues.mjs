@@ -1,4 +1,4 @@
-// The demo with other queues than wrangler.toml has, and with an entry that tells of each batch and of what is asked of the read model, and can
+// The demo with other queues than wrangler.toml has, and with an entry that tells of each batch, when it begins and when it is over, and of what is asked of the read model, and can
 // hold that up.
 
 import { startChanged } from './changed.mjs';
@@ -67,8 +67,13 @@ export default class extends Site {
 
   async queue(batch) {
     const ids = batch.messages.map(({ body }) => body.match(/"job_id":"([^"]+)"/g)).flat();
-    console.log('batch: ' + JSON.stringify([batch.queue, ids]));
-    return super.queue(batch);
+    const told = JSON.stringify([batch.queue, ids]);
+    console.log('batch: ' + told);
+    try {
+      return await super.queue(batch);
+    } finally {
+      console.log('batch over: ' + told);
+    }
   }
 }
 `;
