@@ -34,6 +34,9 @@ const FETCHER = [
 const PROCESS = /(?<=\bruntimeProcess = [\w.]+\.spawn\(command, args, \{\s+stdio: \["pipe", )"pipe"/;
 const OUTPUT = /\bruntimeProcess\.stdout(?=\.pipe\()/;
 globalThis[Symbol.for('paid-once.log')] = log;
+// workerd closes a connection that was idle for some seconds. A process that comes late, as on a busy machine, would send a request on one that is
+// closed, and nobody may send it again. So there is one for each request.
+const KEPT = /\bkeepAliveTimeout: 1e3,\s+keepAliveMaxTimeout: 1e3,/;
 // miniflare's rate limiter counts in the minutes of the clock, and begins anew when one turns: what a test has counted up to then would
 // depend on when it began. Here the first window never ends. A test counts with an account, an address or an order of its own.
 const LIMITER = /"ratelimit\/ratelimit-object\.worker\.js"\);\s+\w+ = [\w.]+\(filePath, "utf8"\)/;
@@ -48,12 +51,15 @@ registerHooks({
       throw new Error("miniflare's rate limiter has changed: its windows would end in the middle of a test.");
     if (!PROCESS.test(source) || !OUTPUT.test(source))
       throw new Error('miniflare starts the runtime in another way: a test could wait for it for ever.');
+    if (!KEPT.test(source))
+      throw new Error('miniflare asks the runtime in another way: a request could be lost.');
     const hasFetcher = FETCHER.every(([found]) => found.test(source));
     return {
       ...loaded,
       source: (hasFetcher ? FETCHER : [])
         .reduce((changed, [found, instead]) => changed.replace(found, instead), source)
         .replace(LIMITER, (read) => `${read}.replace(${JSON.stringify(WINDOW)}, '0')`)
+        .replace(KEPT, 'pipelining: 0,')
         .replace(PROCESS, "globalThis[Symbol.for('paid-once.log')].open()")
         .replace(OUTPUT, "globalThis[Symbol.for('paid-once.log')].read(runtimeProcess)"),
     };
