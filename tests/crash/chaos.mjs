@@ -17,12 +17,11 @@ import { root } from '../../scripts/lib/paths.mjs';
 import { endOf, paymentOf } from '../witness/journal.mjs';
 import { objectsIn } from '../witness/objects.mjs';
 import { rng } from '../witness/rng.mjs';
+import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 
 export const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 
 const LOOK_EVERY_MS = 100;
-/** Lease, quiet time, and the pauses after a provider that failed: they double with each send. */
-const ENDS_WITHIN_MS = 600_000;
 /** Of all who begin, so many at most are not done. On a slow machine the others come later. */
 const UNFINISHED_MAX = 25;
 
@@ -175,9 +174,9 @@ export class Chaos {
     await this.sim('faults', { method: 'DELETE' });
     await this.worker.start();
     const from = Date.now();
-    await Promise.race([clients.all(), pause(ENDS_WITHIN_MS, null, { ref: false })]);
+    await Promise.race([clients.all(), pause(HANGS_AFTER_MS, null, { ref: false })]);
     if (clients.failures.length > 0) throw clients.failures[0];
-    await this.#allEnded(from + ENDS_WITHIN_MS);
+    await this.#allEnded(from + HANGS_AFTER_MS);
     this.endedAfterMs = Date.now() - from;
     await this.readRequests();
 

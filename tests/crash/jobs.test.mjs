@@ -22,7 +22,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { open } from '../../scripts/lib/dev-server.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
-import { until } from '../worker/support/until.mjs';
+import { HANGS_AFTER_MS, until } from '../worker/support/until.mjs';
 import { OWNER } from '../witness/clients.mjs';
 import { Disk } from '../witness/disk.mjs';
 import { judge } from '../witness/invariants.mjs';
@@ -56,7 +56,6 @@ const CONFIRM_MS = 2_500;
 const NEVER_MS = 3_600_000;
 /** How soon it looks there first. */
 const OUTBOX_MS = 1_000;
-const ENDS_WITHIN_MS = 600_000;
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
@@ -192,7 +191,7 @@ class Site {
   }
 
   reaches(what, isThere) {
-    return until(what, isThere, { withinMs: ENDS_WITHIN_MS, everyMs: 100 });
+    return until(what, isThere, { everyMs: 100 });
   }
 }
 
@@ -229,7 +228,7 @@ class Load {
   async settle() {
     await sim('faults', { method: 'DELETE' });
     await this.worker.start({ CONFIRM_MS });
-    await Promise.race([this.clients.all(), pause(ENDS_WITHIN_MS, null, { ref: false })]);
+    await Promise.race([this.clients.all(), pause(HANGS_AFTER_MS, null, { ref: false })]);
     if (this.clients.failures.length > 0) throw this.clients.failures[0];
     // A request that its client has given up may come to an object while the witnesses are asked: then they tell of different times.
     return this.worker.reaches('nothing happens while all witnesses are asked', async () => {

@@ -22,6 +22,7 @@ import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { rng } from '../witness/rng.mjs';
 import { SEED } from './chaos.mjs';
 import { Site } from './sharded.mjs';
+import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 
 const DAY_MS = 86_400_000;
 /** Of these days the last is due: it ended two hours ago or earlier. */
@@ -37,7 +38,6 @@ const KILLS = Number(process.env.CRASH_KILLS ?? 4);
 const LIVES_MAX = 20;
 /** How long the site takes to start, mostly. Where it takes longer nothing is killed in that life. */
 const STARTS_WITHIN_MS = 6_000;
-const ENDS_WITHIN_MS = 600_000;
 const OBJECTS = 'paid-once-demo-desk-TaskObject';
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
@@ -69,7 +69,7 @@ test('places that are killed again and again go on by their own alarms, and sett
   /** Lets the runs go on until this is so, or each has ended. */
   const life = async (isNow) => {
     const began = Date.now();
-    const endsBy = began + ENDS_WITHIN_MS;
+    const endsBy = began + HANGS_AFTER_MS;
     while (!isNow() && !isJoined() && !endedSince(began)) {
       assert.ok(Date.now() < endsBy, 'their alarms do not come');
       await turn();

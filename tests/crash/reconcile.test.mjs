@@ -23,7 +23,7 @@ import { migrate } from '../../scripts/lib/read-model.mjs';
 import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { Disk } from '../witness/disk.mjs';
 import { rng } from '../witness/rng.mjs';
-import { until } from '../worker/support/until.mjs';
+import { HANGS_AFTER_MS, until } from '../worker/support/until.mjs';
 import { openBank } from './bank.mjs';
 import { SEED } from './chaos.mjs';
 
@@ -35,7 +35,6 @@ const LIVES_MAX = 12;
 const AT_ONCE = 20;
 /** How long the site takes to start, mostly. Where it takes longer nothing is killed in that life. */
 const STARTS_WITHIN_MS = 6_000;
-const ENDS_WITHIN_MS = 600_000;
 const TASK = 'reconcile:deployment';
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
@@ -106,7 +105,7 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
     if (life > 0) due(STARTS_WITHIN_MS);
     await start();
     const struck = life === 0 ? strike() : Promise.resolve();
-    const endsBy = Date.now() + ENDS_WITHIN_MS;
+    const endsBy = Date.now() + HANGS_AFTER_MS;
     while (!isNow() && !isOver()) {
       assert.ok(Date.now() < endsBy, 'its alarm does not come');
       await turn();
@@ -124,14 +123,10 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
 
   due(0);
   await start();
-  await until(
-    'a run has come to its end',
-    () => {
-      const [newest] = disk.rows('SELECT result FROM runs WHERE task = ?', TASK);
-      return newest && JSON.parse(newest.result).complete && found() >= PAYMENTS;
-    },
-    { withinMs: ENDS_WITHIN_MS },
-  );
+  await until('a run has come to its end', () => {
+    const [newest] = disk.rows('SELECT result FROM runs WHERE task = ?', TASK);
+    return newest && JSON.parse(newest.result).complete && found() >= PAYMENTS;
+  });
   await kill();
   const breaks = disk.rows("SELECT provider_payment AS id FROM breaks WHERE kind = 'orphan' ORDER BY id");
   assert.deepEqual(

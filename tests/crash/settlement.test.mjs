@@ -37,6 +37,7 @@ import {
   dateOf,
   fileOf,
 } from './settlement-books.mjs';
+import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 
 /** Days that are due at first. One run takes 31. */
 const DAYS = 45;
@@ -47,7 +48,6 @@ const LATE = 3;
 /** Kills that aim at the files: at least one each, and not more than this until both half-way states were there. */
 const KILLS_MAX = 16;
 const RANDOM_MS = [0, 1_000];
-const RUN_ENDS_WITHIN_MS = 600_000;
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
@@ -104,7 +104,7 @@ class Site {
 
   /** Resolves when the answer is there, and also when the process was killed. */
   async ask(path, init) {
-    const signal = AbortSignal.timeout(RUN_ENDS_WITHIN_MS);
+    const signal = AbortSignal.timeout(HANGS_AFTER_MS);
     await fetch(`http://127.0.0.1:${port}${path}`, { ...init, signal }).then(
       (answer) => answer.text(),
       (error) => {

@@ -13,8 +13,6 @@ import { objectsIn, rowsIn } from '../witness/objects.mjs';
 import { until } from '../worker/support/until.mjs';
 import { openBank } from './bank.mjs';
 
-const ENDS_WITHIN_MS = 600_000;
-
 /** The site and its desk with shards, its process group, and its disk. */
 export class Site {
   #folder = ownFolder('crash-shards');
@@ -140,6 +138,6 @@ export class Site {
   }
 
   reaches(what, isThere) {
-    return until(what, isThere, { withinMs: ENDS_WITHIN_MS, everyMs: 100 });
+    return until(what, isThere, { everyMs: 100 });
   }
 }
