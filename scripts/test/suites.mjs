@@ -89,6 +89,8 @@ const firefoxDiffers = {
     ...['in the middle of a payment', 'used key', 'another one pay an order once'],
   ],
 };
+/** Those of cargo's that take longest: they begin. */
+const longOfCargo = ['simulation', 'model'];
 /** Those of tests/worker that take longest by themselves: they begin, so that none is left over alone. */
 const long = [
   ...['reconcile-shards', 'reconcile', 'statements', 'queues', 'replay-cache', 'own-adyen-reports'],
@@ -208,7 +210,7 @@ function thorough(name) {
   return {
     name: `thorough: ${name}`,
     kind: 'cargo',
-    stage: 'cargo',
+    stage: 'cargo tests',
     command: ['cargo', 'test', '--test', name],
     cwd: root,
     env: { THOROUGH: '1' },
@@ -238,14 +240,20 @@ function cargoTests(workspace) {
   const cargo = (suite, args) => ({
     name: `cargo: ${suite} of ${workspace.name}`,
     kind: 'cargo',
-    stage: 'cargo',
+    stage: 'cargo tests',
     command: ['cargo', 'test', '--workspace', ...args],
     cwd: workspace.dir,
     timeoutMs: compiled,
   });
   const crates = [...workers, ...libraries].filter((crate) => crate.workspace === workspace.dir);
   const tests = crates.flatMap(({ dir }) => integrationTests(join(dir, 'tests')));
-  return [cargo('unit tests', ['--lib']), ...tests.map((test) => cargo(test, ['--test', test]))];
+  const isLong = (test) => longOfCargo.includes(test);
+  const one = (test) => cargo(test, ['--test', test]);
+  return [
+    ...longOfCargo.filter((test) => tests.includes(test)).map(one),
+    cargo('unit tests', ['--lib']),
+    ...tests.filter((test) => !isLong(test)).map(one),
+  ];
 }
 
 /** As cargo finds them: tests/NAME.rs and tests/NAME/main.rs. */

@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path';
 
 import { query } from './database.mjs';
 import { migrate } from './migrations.mjs';
+import { readAll } from './runtime-log.mjs';
 import { sharing } from './shared.mjs';
 import * as statements from './statements.mjs';
 import { createTestHarness, readConfig } from './wrangler.mjs';
@@ -79,6 +80,10 @@ export async function startSite({ workers, looksAtStatements, ...options } = {})
   let running = JSON.stringify(first);
   const { url } = await server.listen();
   const worker = server.getWorker();
+  const logs = () => {
+    readAll();
+    return server.getLogs();
+  };
   await migrate(worker);
   process.once('exit', (failed) => failed && tellTroubles(server));
   const site = {
@@ -103,10 +108,11 @@ export async function startSite({ workers, looksAtStatements, ...options } = {})
       await server.update({ root, workers: next });
       running = wanted;
     },
-    logs: () => server.getLogs(),
+    /** All that its Workers have written until now. */
+    logs,
     close: () => {
       open.delete(site);
-      if (statements.folder) statements.keep(server.getLogs());
+      if (statements.folder) statements.keep(logs());
       return server.close();
     },
   };

@@ -1,5 +1,6 @@
 // What the runtime writes comes by way of a file, in the place of a pipe. A test's question to a binding stops this process until the runtime
-// answers, and a runtime that has filled its pipe stops until this process reads it: each would wait for the other. A file is never full.
+// answers, and a runtime that has filled its pipe stops until this process reads it: each would wait for the other. A file is never full. And it
+// can be read when it is asked for: a test need not wait until it hears that there is more.
 
 import { closeSync, openSync, readSync, rmSync, watch } from 'node:fs';
 import { join } from 'node:path';
@@ -11,6 +12,12 @@ const CHUNK_BYTES = 65_536;
 
 let files = 0;
 let opened;
+const reading = new Set();
+
+/** Reads all that was written until now. Who listens has it when this returns. */
+export function readAll() {
+  for (const readOn of reading) readOn();
+}
 
 /** A descriptor for the output of the runtime that is started next. */
 export function open() {
@@ -31,8 +38,10 @@ export function read(runtime) {
       lines.push(Buffer.from(chunk.subarray(0, size)));
   };
   const watcher = watch(file, { persistent: false }, readOn);
+  reading.add(readOn);
   runtime.once('exit', () => {
     watcher.close();
+    reading.delete(readOn);
     readOn();
     lines.push(null);
     closeSync(descriptor);
