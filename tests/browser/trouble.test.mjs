@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 import { isFirefox } from './support/browsers.mjs';
 import {
-  back,
+  backFrom,
   entries,
   field,
   intercept,
@@ -197,7 +197,7 @@ for (const javaScriptEnabled of [true, false]) {
 
     // In Firefox Back leads to the status page.
     if (!javaScriptEnabled && !isFirefox) {
-      await back(page);
+      await backFrom(page, heading, payButton(page));
       await payButton(page).click({ noWaitAfter: true }); // impatient
     }
     await site.calm();

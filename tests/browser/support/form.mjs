@@ -51,14 +51,22 @@ export async function duplicate(page) {
   return copy;
 }
 
-/** Back, also to a page that comes out of the back-forward cache and so never loads. A page that refreshes itself just then is left by the next try. */
-export async function back(page) {
+/** Back, also to a page that comes out of the back-forward cache and so never loads. */
+export const back = (page) => page.goBack({ waitUntil: 'commit' });
+
+/**
+ * The same from a page that refreshes itself, by what is seen here and there. Where it does so just then one of the two is given up, and the browser
+ * does not say which.
+ */
+export async function backFrom(page, here, there) {
   for (;;) {
     try {
-      return await page.goBack({ waitUntil: 'commit' });
+      await back(page);
     } catch (error) {
       if (!error.message.includes('ERR_ABORTED')) throw error;
     }
+    await here.or(there).first().waitFor();
+    if (await there.isVisible()) return;
   }
 }
 

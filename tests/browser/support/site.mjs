@@ -14,13 +14,10 @@ import { fileURLToPath } from 'node:url';
 import { query } from '../../worker/support/database.mjs';
 import { migrate } from '../../worker/support/migrations.mjs';
 import { objects } from '../../worker/support/objects.mjs';
-import { until } from '../../worker/support/until.mjs';
+import { HANGS_AFTER_MS, until } from '../../worker/support/until.mjs';
 import { createTestHarness } from '../../worker/support/wrangler.mjs';
 
 import { browsers, actWithoutFrames } from './browsers.mjs';
-
-/** Only ends what hangs. */
-const WAIT_AT_MOST_MS = 60_000;
 
 export const SIGNING_KEY = 'of-the-browser-tests-'.repeat(2);
 
@@ -76,7 +73,7 @@ class Site {
   /** Somebody with a browser of their own. At the end nothing may have been reported by the browser. */
   async visit(t, options = {}) {
     const context = await this.#browsers.visit({ baseURL: this.origin, ...options });
-    context.setDefaultTimeout(WAIT_AT_MOST_MS);
+    context.setDefaultTimeout(HANGS_AFTER_MS);
     const complaints = [];
     context.on('console', (message) => {
       if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
