@@ -21,7 +21,8 @@ enableCompileCache(fileURLToPath(new URL('../../../.wrangler/compiled', import.m
 const require = createRequire(import.meta.url);
 
 // What is left out of the configuration that the runtime is given: runtime-config.mjs. Should miniflare change, nothing is replaced.
-const SERIALIZE = /(?<=function serializeConfig\((\w+)\) \{)/;
+// No pattern looks behind: with such a one Node looks at each of the six million characters.
+const SERIALIZE = /(function serializeConfig\((\w+)\) \{)/;
 globalThis[Symbol.for('paid-once.spare')] = spare;
 // Who asks for a binding waits for a thread, which miniflare starts for each runtime: that takes a tenth of a start. Here a process has one, and
 // may end while it has it. The same holds: all of it is replaced, or nothing.
@@ -31,7 +32,7 @@ const FETCHER = [
   [/\breturn this\.sync\.dispose\(\);/, ''],
 ];
 // What the runtime writes is a file's, and not a pipe's: runtime-log.mjs.
-const PROCESS = /(?<=\bruntimeProcess = [\w.]+\.spawn\(command, args, \{\s+stdio: \["pipe", )"pipe"/;
+const PROCESS = /(\bruntimeProcess = [\w.]+\.spawn\(command, args, \{\s+stdio: \["pipe", )"pipe"/;
 const OUTPUT = /\bruntimeProcess\.stdout(?=\.pipe\()/;
 globalThis[Symbol.for('paid-once.log')] = log;
 // workerd closes a connection that was idle for some seconds. A process that comes late, as on a busy machine, would send a request on one that is
@@ -45,7 +46,10 @@ registerHooks({
   load(url, context, next) {
     const loaded = next(url, context);
     if (!url.endsWith('/miniflare/dist/src/index.js')) return loaded;
-    const source = String(loaded.source).replace(SERIALIZE, "globalThis[Symbol.for('paid-once.spare')]($1);");
+    const source = String(loaded.source).replace(
+      SERIALIZE,
+      "$1globalThis[Symbol.for('paid-once.spare')]($2);",
+    );
     const limiter = readFileSync(new URL('workers/ratelimit/ratelimit-object.worker.js', url), 'utf8');
     if (!LIMITER.test(source) || !limiter.includes(WINDOW))
       throw new Error("miniflare's rate limiter has changed: its windows would end in the middle of a test.");
@@ -60,7 +64,7 @@ registerHooks({
         .reduce((changed, [found, instead]) => changed.replace(found, instead), source)
         .replace(LIMITER, (read) => `${read}.replace(${JSON.stringify(WINDOW)}, '0')`)
         .replace(KEPT, 'pipelining: 0,')
-        .replace(PROCESS, "globalThis[Symbol.for('paid-once.log')].open()")
+        .replace(PROCESS, "$1globalThis[Symbol.for('paid-once.log')].open()")
         .replace(OUTPUT, "globalThis[Symbol.for('paid-once.log')].read(runtimeProcess)"),
     };
   },
