@@ -19,7 +19,7 @@ const got = [];
 const shop = createServer(async (request, response) => {
   for await (const _ of request);
   got.push({ url: request.url, key: request.headers['idempotency-key'] });
-  if (request.url.startsWith('/order/lost')) return request.socket.destroy();
+  if (request.url.includes('/lost-')) return request.socket.destroy();
   if (request.url.startsWith('/order/refused')) return response.writeHead(422).end('no');
   response.writeHead(201, { 'content-type': 'text/plain' }).end('ordered');
 });
@@ -29,6 +29,7 @@ const origin = `http://127.0.0.1:${shop.address().port}`;
 
 const routes = [
   { origin, api: ['POST /order/*'], timeout_ms: 1000, quiet_ms: QUIET_MS },
+  { origin, api: ['POST /long-order/*'], timeout_ms: 1000, quiet_ms: 3_600_000 },
   { origin, api: ['POST /asked/*'], on_unknown: { lookup: 'GET /done?key={key}' }, wait_ms: 300 },
 ];
 const site = await startSite({ workers: workersWithGate(routes, { ADMIN_TOKEN }) });
@@ -104,8 +105,8 @@ describe('what was passed on', () => {
 describe('an operator', () => {
   let path, key, row, page;
   before(() => got.splice(0));
-  const lose = async () => {
-    path = `/order/lost-${randomUUID()}`;
+  const lose = async (what = 'order') => {
+    path = `/${what}/lost-${randomUUID()}`;
     key = randomUUID();
     assert.equal((await send(path, key)).status, 502);
     row = await told('unknown');
@@ -134,12 +135,13 @@ describe('an operator', () => {
   });
 
   test('says that it was not done: it is sent once more', async () => {
-    await lose();
+    await lose('long-order');
     const early = await say('not-done', 'the shop was down');
     assert.equal(early.status, 303);
     assert.match((await outcomes())[0], /^refused: the origin may still work on it/);
     assert.equal((await send(path, key)).status, 502);
     assert.equal(times(path), 1, 'nothing has changed');
+    await lose();
     await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
     page = await look(pageOf(row));
     const pressed = await Promise.all([1, 2].map(() => say('not-done', 'the shop was down')));
