@@ -12,7 +12,8 @@
 use once::begin::{Begin, Command, begin};
 use once::call::{LookUp, Outcome, ProviderCall, RefusalScope};
 use once::context::Context;
-use once::id::{InstanceId, ObjectId};
+use once::fingerprint::Fingerprint;
+use once::id::{InstanceId, ObjectId, Owner};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
 use once::record::{Finished, Lifecycle, StoredResponse};
@@ -178,19 +179,34 @@ fn whoever_comes_is_not_kept_waiting_by_tries_without_them() {
         let come = |state: &mut ObjectState<PassOn>, now_ms| begin(state, &command(again), &me, &ctx(now_ms));
         let Ok(Begin::Run(token)) = come(&mut state, 1) else { panic!("begins") };
         assert_eq!(tries(&mut state, Run::new(token, 0, &[]), 1, true), 1);
-        let mut now_ms = 1;
+        let (mut now_ms, mut without) = (1, 0);
         for _ in 0..12 {
             now_ms = once::alarm::wake_at(&state, &ctx(now_ms)).unwrap().max(now_ms + 1);
             for token in once::alarm::wake(&mut state, &me, &ctx(now_ms)) {
-                tries(&mut state, Run::new(token, 0, &[]), now_ms, false);
+                without += tries(&mut state, Run::new(token, 0, &[]), now_ms, false);
             }
         }
+        assert!(without >= 10, "{again:?}: {without}");
+        // Somebody else, or whoever has changed the form, is no reason to go on.
+        let waiting = state.clone();
+        let first = command(again);
+        let other = Command { owner: Owner::Session("somebody else".into()), ..first.clone() };
+        let changed = Command { fingerprint: Fingerprint("gate1:2".into()), ..first };
+        assert!(matches!(begin(&mut state, &other, &me, &ctx(now_ms + 1)), Ok(Begin::NotOwner)));
+        assert!(matches!(begin(&mut state, &changed, &me, &ctx(now_ms + 1)), Ok(Begin::Mismatch { .. })));
+        assert_eq!(state, waiting);
         let Ok(Begin::Run(token)) = come(&mut state, now_ms + 1) else {
             panic!("{again:?}: it is kept waiting")
         };
         assert_eq!(tries(&mut state, Run::new(token, 0, &[]), now_ms + 1, true), 1, "{again:?}");
-        // The pause after a try with a client is for clients, too.
-        let Ok(Begin::Run(token)) = come(&mut state, now_ms + 2) else { continue };
-        assert_eq!(tries(&mut state, Run::new(token, 0, &[]), now_ms + 2, true), 0, "{again:?}");
+        // The pause after a try with a client is for clients, too, and no longer for all those without one.
+        let call = &state.calls[0];
+        assert_eq!((call.evidence.needs_client, call.failures), (false, 2), "{again:?}");
+        let next_ms = call.next_try_at_ms;
+        assert!(next_ms > now_ms + 2, "{again:?}");
+        if let Ok(Begin::Run(token)) = come(&mut state, now_ms + 2) {
+            assert_eq!(tries(&mut state, Run::new(token, 0, &[]), now_ms + 2, true), 0, "{again:?}");
+        }
+        assert_eq!(state.calls[0].next_try_at_ms, next_ms, "{again:?}");
     }
 }

@@ -111,10 +111,11 @@ pub fn begin<F: Flow>(
     if let Some(key) = object_state.key_of(&command.key_hash) {
         // A key that was found open can be taken over.
         let key_id = key.key_id;
+        let Some(token) = take_over(object_state, key_id, me, ctx) else { return Ok(Begin::NotStarted) };
         if let Some(call) = object_state.unsettled_call_mut(key_id) {
             call.client_is_here(ctx.now_ms);
         }
-        return Ok(take_over(object_state, key_id, me, ctx).map_or(Begin::NotStarted, Begin::Run));
+        return Ok(Begin::Run(token));
     }
     // An object belongs to whoever used its first key.
     if object_state.keys.first().is_some_and(|first| first.owner != command.owner) {
@@ -185,15 +186,17 @@ pub fn ended<'a, F: Flow>(
 }
 
 /// A run that could do nothing but wait for the provider, longer than its client would, is not worth an attempt: the
-/// alarm is set.
+/// alarm is set. What waited for the client goes on.
 fn pending<F: Flow>(
     object_state: &ObjectState<F>,
     key_id: u32,
     ctx: &Context<F::Settings>,
 ) -> Option<Begin<F>> {
     let call = object_state.unsettled_call(key_id)?;
+    if call.evidence.needs_client {
+        return None;
+    }
     match call.plan(ctx) {
-        _ if call.evidence.needs_client => None,
         Plan::WaitUntil(retry_at_ms) if retry_at_ms > ctx.now_ms.saturating_add(ctx.times.wait_ms) => {
             Some(Begin::Pending { retry_at_ms, in_doubt: call.in_doubt() })
         }

@@ -114,7 +114,11 @@ impl<F: Domain> ProviderCall<F> {
                 }
             }
             // Nobody has asked for it.
-            LookUp::Identity(_) | LookUp::NoClient { .. } => self.look_again_later(ctx),
+            LookUp::Identity(_) => self.look_again_later(ctx),
+            LookUp::NoClient { .. } => {
+                self.look_up = progress;
+                self.wait_for_client(ctx);
+            }
             LookUp::More { after } => self.look_up = Some(LookUpProgress { after, asked_at_ms }),
             LookUp::Unconfirmed(unconfirmed) => {
                 self.keep(unconfirmed);
@@ -136,6 +140,7 @@ impl<F: Domain> ProviderCall<F> {
             return;
         };
         (sent_to.asking, sent_to.asked_after) = (false, self.sends);
+        self.evidence.needs_client = false;
         let was_changed = sent_to.credential != now;
         match sent_to.take(identity, now) {
             Some(true) if was_changed => self.next_try_at_ms = ctx.now_ms,
@@ -164,6 +169,13 @@ impl<F: Domain> ProviderCall<F> {
             self.next_try_at_ms = second_at_ms;
         }
         counts
+    }
+
+    /// When to try again without a client: rarely, and the rarer the older it is. That none was there is no failure of the provider's.
+    pub(super) fn wait_for_client(&mut self, ctx: &Context<F::Settings>) {
+        let age_ms = ctx.now_ms.saturating_sub(self.first_sent_at_ms.unwrap_or(ctx.now_ms));
+        let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
+        self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
     }
 
     fn look_again_later(&mut self, ctx: &Context<F::Settings>) {

@@ -116,9 +116,9 @@ impl<F: Domain> ProviderCall<F> {
 
     /// Takes in what came of a send.
     pub(crate) fn take(&mut self, outcome: Outcome<F::Answer>, ctx: &Context<F::Settings>) {
-        self.failures = self.failures.saturating_add(1);
-        self.evidence.needs_client =
-            matches!(outcome, Outcome::NotExecuted { scope: RefusalScope::NoClient, .. });
+        let needs_client = matches!(outcome, Outcome::NotExecuted { scope: RefusalScope::NoClient, .. });
+        self.evidence.needs_client = needs_client;
+        self.failures = self.failures.saturating_add(u32::from(!needs_client));
         match outcome {
             // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
             Outcome::Definitive(reply)
@@ -148,6 +148,9 @@ impl<F: Domain> ProviderCall<F> {
                 self.is_refused(scope, ctx);
                 // Only this send is known to have done nothing: an earlier doubt stays.
                 self.state = if self.maybe_executed { CallState::Unknown } else { CallState::Frozen };
+                if needs_client {
+                    return self.wait_for_client(ctx);
+                }
                 self.try_again_after(
                     ctx.backoff_ms(self.failures).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
                     ctx,

@@ -191,6 +191,7 @@ pub fn hold(state: &mut ObjectState, call_id: u32, me: &InstanceId, ctx: &Contex
     let until_ms = may_arrive_until_ms(&call, ctx).max(ctx.now_ms).saturating_add(HOLD_MS);
     if let Some(call) = state.call_mut(call_id) {
         call.next_try_at_ms = call.next_try_at_ms.max(until_ms);
+        call.evidence.needs_client = false;
     }
     state.append_timeline(call.key_id, ctx.now_ms, "call_held", format!("{}: an operator looks", call.name));
     Ok(until_ms)
