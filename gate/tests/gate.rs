@@ -30,6 +30,8 @@ mod support;
 struct Form {
     again: Again,
     answer: Ended,
+    /// The alarm can do nothing without its visitor, as in the Worker.
+    needs_visitor: bool,
 }
 
 impl Scenario for Form {
@@ -42,6 +44,16 @@ impl Scenario for Form {
 
     fn execute(&self, _: &ProviderCall<PassOn>) -> Reply {
         Reply { ended: self.answer, in_bucket: false, sealed: b"sealed".to_vec() }
+    }
+
+    fn needs_client(&self) -> bool {
+        self.needs_visitor
+    }
+
+    fn times(&self) -> Times {
+        // Its visitor may never come again: then it takes as long as an answer is kept.
+        let keep_ms = if self.needs_visitor { 1_200_000 } else { Times::default().retention_ms };
+        Times { retention_ms: keep_ms, ..Times::default() }
     }
 
     fn judge(&self, end: &End<'_, PassOn>) -> Result<(), String> {
@@ -66,7 +78,8 @@ fn only_the_newest_answer_is_kept() {
     let ctx = Context { now_ms: 1, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () };
     let me = InstanceId("incarnation".into());
     let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let (_, first) = Form { again: Again::Never, answer: Ended::Refused }.requests().remove(0);
+    let (_, first) =
+        Form { again: Again::Never, answer: Ended::Refused, needs_visitor: false }.requests().remove(0);
     for number in 1..=3 {
         let command = Command { key_hash: KeyHash(format!("form.{number}")), ..first.clone() };
         assert!(matches!(begin(&mut state, &command, &me, &ctx), Ok(Begin::Run(_))));
@@ -81,13 +94,15 @@ fn only_the_newest_answer_is_kept() {
     assert_eq!(kept.collect::<Vec<_>>(), [0, 0, 4]);
 }
 
-const FORMS: [Form; 6] = [
-    Form { again: Again::Never, answer: Ended::Done },
-    Form { again: Again::Never, answer: Ended::Refused },
-    Form { again: Again::Send, answer: Ended::Done },
-    Form { again: Again::Send, answer: Ended::Refused },
-    Form { again: Again::Ask, answer: Ended::Done },
-    Form { again: Again::Ask, answer: Ended::ShownAgain },
+const FORMS: [Form; 8] = [
+    Form { again: Again::Never, answer: Ended::Done, needs_visitor: false },
+    Form { again: Again::Never, answer: Ended::Refused, needs_visitor: false },
+    Form { again: Again::Send, answer: Ended::Done, needs_visitor: false },
+    Form { again: Again::Send, answer: Ended::Refused, needs_visitor: false },
+    Form { again: Again::Ask, answer: Ended::Done, needs_visitor: false },
+    Form { again: Again::Ask, answer: Ended::ShownAgain, needs_visitor: false },
+    Form { again: Again::Send, answer: Ended::Done, needs_visitor: true },
+    Form { again: Again::Ask, answer: Ended::Done, needs_visitor: true },
 ];
 
 #[test]

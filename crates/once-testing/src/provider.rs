@@ -81,6 +81,14 @@ pub(crate) fn limited<A>() -> Outcome<A> {
     }
 }
 
+pub(crate) fn not_sent<A>() -> Outcome<A> {
+    Outcome::NotExecuted {
+        retry_after_ms: None,
+        scope: RefusalScope::NoClient,
+        reason: "no client is there".to_owned(),
+    }
+}
+
 pub(crate) fn timed_out<A>() -> Outcome<A> {
     Outcome::Unknown { answer_is_stored: false, reason: "no answer in time".to_owned() }
 }

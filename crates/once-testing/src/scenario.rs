@@ -33,6 +33,12 @@ pub trait Scenario {
         ObjectId::from_bytes([7; 32])
     }
 
+    /// Whether a client alone has what the provider is sent or asked: a run without one comes to nothing (`NoClient`), as long as a response would
+    /// be kept. Afterwards the provider can be asked without.
+    fn needs_client(&self) -> bool {
+        false
+    }
+
     /// The configured times.
     fn times(&self) -> Times {
         Times::default()

@@ -18,7 +18,7 @@ use once::step::StepError;
 use once::times::Times;
 
 use crate::plan::{Fault, Plan, Site};
-use crate::provider::Provider;
+use crate::provider::{Provider, not_sent};
 use crate::saboteur::Saboteur;
 use crate::scenario::{End, Scenario, Violation};
 
@@ -307,17 +307,24 @@ impl<'a, S: Scenario> World<'a, S> {
                     self.object_state = before;
                 }
                 self.must_be_written(&call)?;
+                let lacks_client = self.lacks_client(&running);
                 self.runs.insert(id, running);
-                self.send(id, call, stall_ms);
+                match lacks_client {
+                    true => self.after(stall_ms, go(Input::Outcome(call.call_id, not_sent()))),
+                    false => self.send(id, call, stall_ms),
+                }
                 return Ok(());
             }
             Action::LookUp(call) => {
                 let fails = self.site(Site::LookUp) == Some(Fault::LookUpFails);
                 let reason = "no answer".to_owned();
-                let silence = LookUp::Inconclusive { from_the_start: false, reason };
-                let event = match fails {
-                    true => go(Input::LookedUp(call.call_id, silence)),
-                    false => Event::Page { instance, run: id, call: Box::new(call) },
+                let silence = match self.lacks_client(&running) {
+                    true => Some(LookUp::NoClient { reason }),
+                    false => fails.then_some(LookUp::Inconclusive { from_the_start: false, reason }),
+                };
+                let event = match silence {
+                    Some(silence) => go(Input::LookedUp(call.call_id, silence)),
+                    None => Event::Page { instance, run: id, call: Box::new(call) },
                 };
                 self.after(stall_ms + WAY_MS, event);
             }
@@ -333,6 +340,12 @@ impl<'a, S: Scenario> World<'a, S> {
         }
         self.runs.insert(id, running);
         Ok(())
+    }
+
+    /// Whether a run comes to nothing because no client is there.
+    fn lacks_client(&self, running: &Running<S>) -> bool {
+        let is_kept = self.now_ms <= BEGIN_MS + self.times.retention_ms;
+        self.scenario.needs_client() && running.clients.is_empty() && is_kept
     }
 
     /// With fencing off a run that is stale goes on as the one that took over.
