@@ -115,6 +115,13 @@ describe('history over shards', async () => {
   const made = {};
   const rests = async (place) =>
     (await model.first('SELECT rests_since_ms FROM shards WHERE name = ?', place)).rests_since_ms !== null;
+  const comesToRest = (place) =>
+    until(`${place} rests`, async () => {
+      // Jobs that are done are kept for a while, and one may be told of late.
+      await all.rowsIn(place, 'DELETE FROM jobs');
+      await tick();
+      return rests(place);
+    });
 
   test('payments leave from each place, into files of its own', async () => {
     made.inD1 = await old(SHARDS_SINCE_DAYS + 20, { order_id: 'order-of-d1' });
@@ -230,12 +237,7 @@ describe('history over shards', async () => {
 
   test('a shard from which all has left rests: it is asked by nobody but who looks for what has left', async () => {
     const { id, place } = made.later;
-    // Jobs that are done are kept for a while.
-    await all.rowsIn(place, 'DELETE FROM jobs');
-    await until('it rests', async () => {
-      await tick();
-      return rests(place);
-    });
+    await comesToRest(place);
     assert.equal(await rests(made.young.place), false, 'what may still get payments does not');
     await all.takeDown(place);
     for (const path of ['/admin', '/admin/payments', '/admin/keys', '/admin/breaks', '/admin/audit'])
@@ -275,11 +277,7 @@ describe('history over shards', async () => {
     // And it leaves and rests again.
     await grow(place, id, Date.now() - 100 * DAY_MS);
     assert.equal((await tick()).left, 1);
-    await all.rowsIn(place, 'DELETE FROM jobs');
-    await until('it rests again', async () => {
-      await tick();
-      return rests(place);
-    });
+    await comesToRest(place);
   });
 
   test('a shard that rests by D1 alone is woken by a run, and its rows are listed', async () => {
