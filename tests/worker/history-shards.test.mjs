@@ -26,7 +26,14 @@ const sha256 = (text) => createHash('sha256').update(text).digest('hex');
 const secrets = { ADMIN_TOKEN, API_ACCOUNTS: apiAccounts(ACCOUNTS) };
 
 describe('history over shards', async () => {
-  const vars = { ...LOOKS_SOON, SHARDS_CACHE_MS: '0', HISTORY_AFTER_DAYS: `${AFTER_DAYS}` };
+  // Stripe has made these payments today: once its list were compared there would be breaks, and a shard with an open one does not rest.
+  const RECONCILE_QUIET_MS = `${DAY_MS}`;
+  const vars = {
+    ...LOOKS_SOON,
+    SHARDS_CACHE_MS: '0',
+    HISTORY_AFTER_DAYS: `${AFTER_DAYS}`,
+    RECONCILE_QUIET_MS,
+  };
   const site = await startSite({ workers: workersWithShards({ vars, secrets, buckets: ['HISTORY'] }) });
   const all = shards(site);
   const model = readModel(site);
