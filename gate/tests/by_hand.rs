@@ -13,7 +13,6 @@ use messages::gate::GateWord;
 use messages::message::ByHandAnswer;
 use once::begin::{Begin, begin};
 use once::call::{LookUp, Outcome};
-use once::context::Context;
 use once::id::{InstanceId, ObjectId};
 use once::object_state::ObjectState;
 use once::record::Lifecycle;
@@ -21,17 +20,9 @@ use once::run::{Action, Event, Run};
 use paid_once_gate::by_hand::{inspection, settle};
 use paid_once_gate::domain::{Again, PassOn};
 use paid_once_gate::meaning::Ended;
-use support::{WAITS, command};
+use support::{WAITS, at, command, me};
 
 mod support;
-
-fn at(now_ms: u64) -> Context<()> {
-    Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () }
-}
-
-fn me() -> InstanceId {
-    InstanceId("incarnation".into())
-}
 
 fn word(is_done: bool) -> GateWord {
     let (operator, reason) = ("ada".to_owned(), "it is in the books".to_owned());

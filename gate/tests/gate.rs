@@ -13,7 +13,7 @@ use once::begin::{Begin, Command, begin};
 use once::call::{LookUp, Outcome, ProviderCall, RefusalScope};
 use once::context::Context;
 use once::fingerprint::Fingerprint;
-use once::id::{InstanceId, ObjectId, Owner};
+use once::id::{ObjectId, Owner};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
 use once::record::{Finished, Lifecycle, StoredResponse};
@@ -22,7 +22,7 @@ use once::times::Times;
 use once_testing::{End, Harness, Saboteur, Scenario};
 use paid_once_gate::domain::{Again, PassOn, Reply};
 use paid_once_gate::meaning::Ended;
-use support::{WAITS, command};
+use support::{at, command, me};
 
 mod support;
 
@@ -75,11 +75,9 @@ impl Scenario for Form {
 /// What the next one begins with: a key is refused a hundred times at most, each with a page of half a megabyte, and a row takes two.
 #[test]
 fn only_the_newest_answer_is_kept() {
-    let ctx = Context { now_ms: 1, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () };
-    let me = InstanceId("incarnation".into());
+    let (ctx, me) = (Context { times: Times::default(), ..at(1) }, me());
     let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let (_, first) =
-        Form { again: Again::Never, answer: Ended::Refused, needs_visitor: false }.requests().remove(0);
+    let first = command(Again::Never);
     for number in 1..=3 {
         let command = Command { key_hash: KeyHash(format!("form.{number}")), ..first.clone() };
         assert!(matches!(begin(&mut state, &command, &me, &ctx), Ok(Begin::Run(_))));
@@ -144,10 +142,9 @@ fn without_a_protection_something_breaks() {
     }
 }
 
-/// Tries of an operation whose answer was lost, at this time, until the run has nothing more to do: those for which a client is needed, and
-/// whether one was there.
+/// Plays a run at this time until it has nothing more to do, with a client there or without, and counts its sends and look-ups. None settles it.
 fn tries(state: &mut ObjectState<PassOn>, mut run: Run<PassOn>, now_ms: u64, client: bool) -> usize {
-    let ctx = Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () };
+    let ctx = at(now_ms);
     let reason = || "nobody is there".to_owned();
     let mut tried = 0;
     let mut event = Event::Go;
@@ -186,18 +183,16 @@ fn tries(state: &mut ObjectState<PassOn>, mut run: Run<PassOn>, now_ms: u64, cli
 /// An alarm that finds nobody there must not make the next client wait, who may come by Retry-After just after each of them.
 #[test]
 fn whoever_comes_is_not_kept_waiting_by_tries_without_them() {
-    let me = InstanceId("incarnation".into());
-    let ctx =
-        |now_ms| Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () };
+    let me = me();
     for again in [Again::Ask, Again::Send] {
         let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-        let come = |state: &mut ObjectState<PassOn>, now_ms| begin(state, &command(again), &me, &ctx(now_ms));
+        let come = |state: &mut ObjectState<PassOn>, now_ms| begin(state, &command(again), &me, &at(now_ms));
         let Ok(Begin::Run(token)) = come(&mut state, 1) else { panic!("begins") };
         assert_eq!(tries(&mut state, Run::new(token, 0, &[]), 1, true), 1);
         let (mut now_ms, mut without) = (1, 0);
         for _ in 0..12 {
-            now_ms = once::alarm::wake_at(&state, &ctx(now_ms)).unwrap().max(now_ms + 1);
-            for token in once::alarm::wake(&mut state, &me, &ctx(now_ms)) {
+            now_ms = once::alarm::wake_at(&state, &at(now_ms)).unwrap().max(now_ms + 1);
+            for token in once::alarm::wake(&mut state, &me, &at(now_ms)) {
                 without += tries(&mut state, Run::new(token, 0, &[]), now_ms, false);
             }
         }
@@ -207,8 +202,8 @@ fn whoever_comes_is_not_kept_waiting_by_tries_without_them() {
         let first = command(again);
         let other = Command { owner: Owner::Session("somebody else".into()), ..first.clone() };
         let changed = Command { fingerprint: Fingerprint("gate1:2".into()), ..first };
-        assert!(matches!(begin(&mut state, &other, &me, &ctx(now_ms + 1)), Ok(Begin::NotOwner)));
-        assert!(matches!(begin(&mut state, &changed, &me, &ctx(now_ms + 1)), Ok(Begin::Mismatch { .. })));
+        assert!(matches!(begin(&mut state, &other, &me, &at(now_ms + 1)), Ok(Begin::NotOwner)));
+        assert!(matches!(begin(&mut state, &changed, &me, &at(now_ms + 1)), Ok(Begin::Mismatch { .. })));
         assert_eq!(state, waiting);
         let Ok(Begin::Run(token)) = come(&mut state, now_ms + 1) else {
             panic!("{again:?}: it is kept waiting")

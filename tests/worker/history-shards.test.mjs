@@ -124,7 +124,7 @@ describe('history over shards', async () => {
     (await model.first('SELECT rests_since_ms FROM shards WHERE name = ?', place)).rests_since_ms !== null;
   const comesToRest = (place) =>
     until(`${place} rests`, async () => {
-      // Jobs that are done are kept for a while, and one may be told of late.
+      // Jobs that are done are kept for a while.
       await all.rowsIn(place, 'DELETE FROM jobs');
       await tick();
       return rests(place);

@@ -1,8 +1,9 @@
 //! A form, as it is passed on.
 
 use once::begin::Command;
+use once::context::Context;
 use once::fingerprint::{Canonical, Fingerprint};
-use once::id::{Owner, RequestId};
+use once::id::{InstanceId, Owner, RequestId};
 use once::key::KeyHash;
 use once::record::Channel;
 use paid_once_gate::domain::{Again, PassOn, Place, Submission};
@@ -15,6 +16,14 @@ pub const WAITS: Waits = Waits {
     replay_ms: 3_600_000,
     quiet_ms: 120_000,
 };
+
+pub fn at(now_ms: u64) -> Context<()> {
+    Context { now_ms, jitter_permille: 0, times: WAITS.times(), keys_max: 100, settings: () }
+}
+
+pub fn me() -> InstanceId {
+    InstanceId("incarnation".into())
+}
 
 pub fn command(again: Again) -> Command<PassOn> {
     Command {

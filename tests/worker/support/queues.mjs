@@ -1,5 +1,5 @@
-// The demo with other queues than wrangler.toml has, and with an entry that tells of each batch, when it begins and when it is over, and of what is asked of the read model, and can
-// hold that up.
+// The demo with other queues than wrangler.toml has, and with an entry that tells of each batch, when it begins and when it is over, and of what is
+// asked of the read model, and can hold that up.
 
 import { startChanged } from './changed.mjs';
 

@@ -147,9 +147,7 @@ impl<F: Domain> ProviderCall<F> {
             Some(true) => {}
             Some(false) | None => {
                 self.failures = self.failures.saturating_add(1);
-                let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(ctx.now_ms));
-                let pause_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
-                self.try_again_after(pause_ms.min(AWAY_PAUSE_MAX_MS), ctx);
+                self.try_rarely(self.last_sent_at_ms.unwrap_or(ctx.now_ms), AWAY_PAUSE_MAX_MS, ctx);
             }
         }
     }
@@ -171,22 +169,26 @@ impl<F: Domain> ProviderCall<F> {
         counts
     }
 
-    /// When to try again without a client: rarely, and the rarer the older it is. That none was there is no failure of the provider's.
+    /// Waits for a client. That none was there is no failure of the provider's.
     pub(super) fn wait_for_client(&mut self, ctx: &Context<F::Settings>) {
-        let age_ms = ctx.now_ms.saturating_sub(self.first_sent_at_ms.unwrap_or(ctx.now_ms));
-        let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
-        self.try_again_after(delay_ms.min(LOOK_UP_PAUSE_MAX_MS), ctx);
+        // A try without one is written down as a send, too: the first one says how old it is.
+        self.try_rarely(self.first_sent_at_ms.unwrap_or(ctx.now_ms), LOOK_UP_PAUSE_MAX_MS, ctx);
     }
 
     fn look_again_later(&mut self, ctx: &Context<F::Settings>) {
         self.failures = self.failures.saturating_add(1);
-        // What was made can stay open at the provider for hours: the longer it does, the rarer it is asked for.
-        let age_ms = ctx.now_ms.saturating_sub(self.last_sent_at_ms.unwrap_or(0));
-        let delay_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
+        // What was made can stay open at the provider for hours.
         let most_ms = match self.provider.answers_questions() {
             true => LOOK_UP_PAUSE_MAX_MS,
             false => CLOSE_PAUSE_MAX_MS,
         };
-        self.try_again_after(delay_ms.min(most_ms), ctx);
+        self.try_rarely(self.last_sent_at_ms.unwrap_or(0), most_ms, ctx);
+    }
+
+    /// Tries again after a pause: the longer the longer this has lasted, since a time in ms since the epoch; at most `most_ms`.
+    fn try_rarely(&mut self, since_ms: u64, most_ms: u64, ctx: &Context<F::Settings>) {
+        let age_ms = ctx.now_ms.saturating_sub(since_ms);
+        let pause_ms = ctx.backoff_ms(self.failures.max(6)).max(age_ms / 8);
+        self.try_again_after(pause_ms.min(most_ms), ctx);
     }
 }
