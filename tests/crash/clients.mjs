@@ -1,7 +1,7 @@
 // API clients, and browsers that pay an order by its form.
 
 import { Clients } from '../witness/clients.mjs';
-import { kept, waitOf } from '../witness/journal.mjs';
+import { kept, notYet } from '../witness/journal.mjs';
 import { DECLINED_USER } from '../worker/support/account.mjs';
 import { entries } from '../worker/support/browser.mjs';
 import { contentOf } from '../worker/support/order-link.mjs';
@@ -44,7 +44,7 @@ export class Shoppers extends Clients {
     });
     if (!answer) return none;
     if (answer.status === 303) return this.#followed(answer);
-    return NOT_YET.includes(answer.status) ? { waitMs: waitOf(answer) } : { end: kept(answer) };
+    return NOT_YET.includes(answer.status) ? notYet(answer) : { end: kept(answer) };
   }
 
   /** A form is always answered with the way to its order, whose page says whether it is over. */
@@ -60,9 +60,7 @@ export class Shoppers extends Clients {
       : /card was declined/.exec(page.text)?.[0];
     // What is stored names the request that it answered. One that came before may lead to a page that says the end by now.
     const isStored = Boolean(answer.headers['original-request']);
-    return isStored && page.status === 200 && shown
-      ? { end: { ...kept(answer), shown } }
-      : { waitMs: waitOf(page) };
+    return isStored && page.status === 200 && shown ? { end: { ...kept(answer), shown } } : notYet(page);
   }
 
   /** The form of a new order. */

@@ -5,11 +5,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { send } from '../../crates/once-testing/kill/kill.mjs';
 import { USER } from '../worker/support/account.mjs';
+import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 import { meaning } from './journal.mjs';
 
 export const OWNER = { authorization: `Bearer ${USER}` };
-/** Nobody asks this often in one life of the process, unless something is wrong. */
-const TRIES_MAX = 300;
 
 /** All clients of one load, their acts, and what they counted. */
 export class Clients {
@@ -49,9 +48,18 @@ export class Clients {
     this.#runs.push(run);
   }
 
-  /** Resolves when all who have begun are done. */
-  all() {
-    return Promise.all(this.#runs);
+  /**
+   * Resolves when all who have begun are done. Rejects with what went wrong first, or with who is still told to wait. No count of tries bounds
+   * it: a call that failed often is put off for minutes, in which whoever presses the button again and again is told so each time.
+   */
+  async all() {
+    await Promise.race([Promise.all(this.#runs), pause(HANGS_AFTER_MS, null, { ref: false })]);
+    if (this.failures.length > 0) throw this.failures[0];
+    if (this.unfinished === 0) return;
+    const waiting = this.acts
+      .filter(({ told }) => told)
+      .map(({ who, path, told }) => `${who}, ${path}: ${told}`);
+    throw new Error([`${this.unfinished} have no answer within ${HANGS_AFTER_MS} ms`, ...waiting].join('\n'));
   }
 
   /** Resolves when so many more acts have come to their end, or all clients have. */
@@ -69,26 +77,24 @@ export class Clients {
   /** Does what an act asks for, with so many `copies` at once, to its end. An abandoned one is tried once, and given up `afterMs`. */
   async toTheEnd(act, { copies = 1 } = {}) {
     this.acts.push(Object.assign(act, { owner: act.owner ?? OWNER, answers: [], refused: null }));
-    let kills;
-    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    for (let isRetry = false; ; isRetry = true) {
       this.over.throwIfAborted();
       await this.#load.worker.up();
-      if (tries > 0) this.counts.retries += 1;
-      if (kills !== this.#load.kills) tries = 0;
-      kills = this.#load.kills;
+      if (isRetry) this.counts.retries += 1;
       const all = await Promise.all(Array.from({ length: copies }, () => this.attempt(act)));
       act.answers.push(...all.filter(({ end }) => end).map(({ end }) => end));
       if (act.answers.length === 0) act.refused = all.find(({ refused }) => refused)?.refused ?? null;
       act.abandoned ||= this.givesUp(act, all);
+      act.told = undefined;
       if (act.answers.length > 0 || act.refused || (act.abandoned && all.some(({ away }) => !away))) {
         this.#ended += 1;
         if (this.#ended === this.#awaited?.at) this.#awaited.resolve();
         return act.answers[0];
       }
+      act.told = all.map(({ told }) => told ?? 'nothing').join(', ');
       const waitMs = Math.min(...all.map(({ waitMs = 0 }) => waitMs));
       if (waitMs > 0) await pause(waitMs, null, { signal: this.over });
     }
-    throw new Error(`${act.path} of ${act.who} had no answer after ${TRIES_MAX} tries`);
   }
 
   /** Whether somebody whose request was broken off never comes back. */

@@ -14,20 +14,22 @@ const NOT_YET = ['request-in-progress', 'interrupted', 'outcome-unknown', 'tempo
 );
 const LOOK_AGAIN_MS = 300;
 
-/** What an answer means: `{ end }`, `{ refused }`, or to ask again after `waitMs`; nothing of them if it must not be. */
+/** What an answer means: `{ end }`, `{ refused }`, or to ask again ([notYet]); nothing of them if it must not be. */
 export function meaning(answer, { key }) {
   if (ENDS.includes(answer.status)) return { end: kept(answer) };
   const { type, state, available } = problemOf(answer);
   // Two captures without a header are one request: with two amounts one of them is a mistake.
   const isMismatch = !key && type === '/problems/idempotency-key-reused';
   if (isMismatch || REFUSALS.includes(type)) return { refused: { type, state, available } };
-  if (NOT_YET.includes(type)) return { waitMs: waitOf(answer) };
+  if (NOT_YET.includes(type)) return notYet(answer);
   return {};
 }
 
-export function waitOf({ headers }) {
+/** To ask again `waitMs` later, and what was `told` for a report: of a page its heading. */
+export function notYet({ status, headers, text }) {
   const seconds = headers['retry-after'];
-  return seconds ? 1000 * Number(seconds) : LOOK_AGAIN_MS;
+  const heading = /<h1[^>]*>([^<]*)/.exec(text)?.[1].trim();
+  return { waitMs: seconds ? 1000 * Number(seconds) : LOOK_AGAIN_MS, told: `${status} ${heading ?? text}` };
 }
 
 /** What must be the same in every replay, and whether this was one. */
