@@ -3,7 +3,7 @@
 use once::account::{Credential, Identity};
 use once::alarm::{wake, wake_at};
 use once::begin::begin;
-use once::call::{FrozenRequest, RefusalScope};
+use once::call::{CallState, FrozenRequest, RefusalScope, Settlement};
 use once::context::Times;
 use once::id::ObjectId;
 use once::run::RunEnd;
@@ -23,6 +23,7 @@ use proptest::prelude::*;
 use crate::payment::pay;
 use crate::support::{NOW_MS, a_call, answer, at, command, me};
 
+const HOUR_MS: u64 = 3_600_000;
 /// An account's own key was removed.
 const NO_KEY: &str = "";
 
@@ -406,4 +407,42 @@ proptest! {
         prop_assert_ne!(credential, Credential::of(&secret, &["https://other.example"], live));
         prop_assert_ne!(credential, Credential::of(&secret[1..], &["https://api.stripe.com"], live));
     }
+}
+
+/// A key that was revoked on Friday: who has asked is not left without an end until somebody finds the old one, and a person is told within
+/// the hour. Nothing was taken in under any of the sends, by Stripe's own word.
+#[test]
+fn a_key_that_is_refused_for_a_day_ends_its_calls_and_a_person_is_told() {
+    let mut refusing = |what: &str| match what {
+        "send" => refused(RefusalScope::Send),
+        "look-up" => panic!("nothing can be looked up"),
+        _ => is(Identity::Refused { status: 401 }),
+    };
+    let mut bench = Harness::begun("sk_test_1", &mut refusing);
+    let mut told_at_ms = None;
+    while !matches!(bench.call().state, CallState::Settled(_)) {
+        bench.rings("sk_test_1", 1, &mut refusing);
+        told_at_ms = told_at_ms.or_else(|| bench.call().needs_review().map(|_| bench.now_ms));
+        assert!(bench.now_ms < NOW_MS + 25 * HOUR_MS, "it does not end");
+    }
+    assert_eq!(bench.call().state, CallState::Settled(Settlement::NotExecuted));
+    assert!((NOW_MS + HOUR_MS..NOW_MS + 2 * HOUR_MS).contains(&told_at_ms.unwrap()));
+    assert_eq!(bench.call().needs_review(), None, "it is over");
+
+    // Control: where one send may have come through, it is not over.
+    let mut sends = 0;
+    let mut first_is_lost = |what: &str| match what {
+        "send" if std::mem::replace(&mut sends, 1) == 0 => lost(),
+        "send" => refused(RefusalScope::Send),
+        "look-up" => Event::LookedUp(
+            1,
+            LookUp::Inconclusive { from_the_start: false, reason: "the list was refused (401)".into() },
+        ),
+        _ => is(Identity::Refused { status: 401 }),
+    };
+    let mut bench = Harness::begun("sk_test_1", &mut first_is_lost);
+    while bench.now_ms < NOW_MS + 48 * HOUR_MS {
+        bench.rings("sk_test_1", 1, &mut first_is_lost);
+    }
+    assert_eq!(bench.call().state, CallState::Unknown);
 }

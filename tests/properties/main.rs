@@ -43,6 +43,7 @@ mod replays;
 mod return_key;
 mod signing;
 mod stripe;
+mod stripe_odd_answers;
 mod stripe_payments;
 mod support;
 mod times;

@@ -2,6 +2,7 @@
 //! nothing goes back on the way.
 
 mod asked;
+mod in_doubt;
 mod modifications;
 mod tries;
 
@@ -59,10 +60,14 @@ struct Harness {
 }
 
 impl Harness {
+    fn of(provider: Provider) -> Self {
+        let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+        Self { provider, object_state, known: BTreeSet::new(), events: Vec::new() }
+    }
+
     /// Does all that the books say. An authorisation whose answer was lost is told of at once: a refund needs it.
     fn new(provider: Provider, books: &Books) -> Self {
-        let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-        let mut bench = Self { provider, object_state, known: BTreeSet::new(), events: Vec::new() };
+        let mut bench = Self::of(provider);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
         let derived = bench.run("pay", pay(provider), (!books.payment_lost).then_some(charged));
         let authorised = bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT);

@@ -14,12 +14,11 @@
 //!                         └── at most once ────────────────────────────────► Settled(NeedsReview)
 //! ```
 //!
-//! A provider that has nothing to ask tells by its refusals, too: past the window a call is not executed if every
-//! send was [refused](RefusalScope) with certainty.
+//! A provider tells by its refusals, too: past the window a call is not executed if every send was [refused](RefusalScope) with certainty.
+//! With credentials that are refused nothing could be looked up, and others may be another account's.
 //!
-//! Past the window a call is looked up from any state in which a send has begun: also in flight, with a run that died, and
-//! frozen, because every send was refused. A refusal of the request settles nothing while an earlier send may have been
-//! executed.
+//! Else it is looked up past the window from any state in which a send has begun: also in flight, with a run that died. A refusal of the request
+//! settles nothing while an earlier send may have been executed.
 
 mod looking_up;
 mod sending;

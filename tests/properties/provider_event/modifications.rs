@@ -57,12 +57,18 @@ impl Harness {
                 EventKind::CaptureFailed(OperationNotice { success: false, ..told })
             }
             ("EXPIRE", EventKind::Refund(told)) => EventKind::Expired(told),
-            ("CHARGEBACK", EventKind::Refund(told)) => {
-                EventKind::Dispute { told, status: DisputeStatus::Open, withdrawn: true }
-            }
-            ("CHARGEBACK_REVERSED", EventKind::Refund(told)) => {
-                EventKind::Dispute { told, status: DisputeStatus::Won, withdrawn: false }
-            }
+            ("CHARGEBACK", EventKind::Refund(told)) => EventKind::Dispute {
+                told,
+                status: DisputeStatus::Open,
+                withdrawn: Some(true),
+                is_inquiry: false,
+            },
+            ("CHARGEBACK_REVERSED", EventKind::Refund(told)) => EventKind::Dispute {
+                told,
+                status: DisputeStatus::Won,
+                withdrawn: Some(false),
+                is_inquiry: false,
+            },
             (_, news) => news,
         };
         event.event_id = format!("{}:{minute}", event.event_id);

@@ -122,7 +122,6 @@ pub(crate) enum Later {
     RollForward {
         by: String,
         asked: Asked,
-        since_ms: u64,
         ms: u64,
     },
     /// What was refused was authorised after all.
@@ -237,10 +236,7 @@ impl Ledger {
             return (Done::Failed, None);
         }
         if let Some(Oddity::RolledForward { ms }) = odd {
-            return (
-                Done::Failed,
-                Some(Later::RollForward { by: by.to_owned(), asked, since_ms: now_ms, ms }),
-            );
+            return (Done::Failed, Some(Later::RollForward { by: by.to_owned(), asked, ms }));
         }
         match asked {
             Asked::Create { resource, amount, currency, manual, card, page } => {

@@ -273,8 +273,9 @@ impl World {
                 }
                 self.counters.count("elsewhere: confirmed after a decline");
             }
-            Later::RollForward { by, asked, since_ms, .. } => {
-                let (_, later) = ledger.perform(since_ms, &by, asked, None);
+            // It is created only now, whenever it was asked for.
+            Later::RollForward { by, asked, .. } => {
+                let (_, later) = ledger.perform(self.now_ms, &by, asked, None);
                 if let Some(later) = later {
                     self.later(provider, later);
                 }

@@ -9,6 +9,10 @@ use crate::domain::{Answer, Domain, Provider};
 
 /// The longest pause that a provider can ask for, in ms.
 const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
+/// After how long a person is told that every send was refused, in ms.
+const REFUSED_TOO_LONG_MS: u64 = 3_600_000;
+/// What they are told.
+const REFUSED: &str = "the provider refuses our credentials, and has taken in nothing yet";
 
 impl<F: Domain> ProviderCall<F> {
     /// Whether every send was refused with all of its copies: with a wrong key, for example.
@@ -52,7 +56,9 @@ impl<F: Domain> ProviderCall<F> {
         let is_looked_up = self.answer_is_stored || self.evidence.closing.is_some();
         if in_window && !is_looked_up {
             Plan::Send
-        } else if !self.provider.answers_questions() && self.is_refused_for_certain() {
+        } else if self.was_refused_everywhere()
+            || (!self.provider.answers_questions() && self.is_refused_for_certain())
+        {
             // No copy of the last send is on its way any more.
             let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
             if ctx.now_ms < quiet_at_ms {
@@ -118,6 +124,7 @@ impl<F: Domain> ProviderCall<F> {
     pub(crate) fn take(&mut self, outcome: Outcome<F::Answer>, ctx: &Context<F::Settings>) {
         let needs_client = matches!(outcome, Outcome::NotExecuted { scope: RefusalScope::NoClient, .. });
         self.evidence.needs_client = needs_client;
+        self.evidence.needs_review.take_if(|why| why == REFUSED);
         self.failures = self.failures.saturating_add(u32::from(!needs_client));
         match outcome {
             // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
@@ -150,6 +157,13 @@ impl<F: Domain> ProviderCall<F> {
                 self.state = if self.maybe_executed { CallState::Unknown } else { CallState::Frozen };
                 if needs_client {
                     return self.wait_for_client(ctx);
+                }
+                let refused_ms = ctx.now_ms.saturating_sub(self.first_sent_at_ms.unwrap_or(ctx.now_ms));
+                if scope == RefusalScope::Send
+                    && self.was_refused_everywhere()
+                    && refused_ms >= REFUSED_TOO_LONG_MS
+                {
+                    self.evidence.needs_review.get_or_insert_with(|| REFUSED.to_owned());
                 }
                 self.try_again_after(
                     ctx.backoff_ms(self.failures).max(retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MAX_MS)),
@@ -189,6 +203,20 @@ impl<F: Domain> ProviderCall<F> {
         self.evidence.doubted_at_ms = self.last_sent_at_ms;
         self.answer_is_stored |= answer_is_stored;
         self.try_again_after(ctx.backoff_ms(self.failures), ctx);
+    }
+
+    /// The provider has told by itself that it has made this: from now on it is asked for by its id, whatever lists say. Nothing, where the call
+    /// has ended, was never sent, or has made something that is known.
+    pub fn has_made(&mut self, provider_id: &str) {
+        let is_settled = matches!(self.state, CallState::Settled(_));
+        if is_settled || self.sends == 0 || self.evidence.provider_id.is_some() {
+            return;
+        }
+        self.keep(Unconfirmed {
+            provider_id: Some(provider_id.to_owned()),
+            needs_review: false,
+            reason: String::new(),
+        });
     }
 
     /// Keeps what the provider says that it has made.

@@ -61,8 +61,11 @@ pub enum EventKind {
         told: OperationNotice,
         /// How it stands now.
         status: DisputeStatus,
-        /// Whether the money is gone from the merchant's balance.
-        withdrawn: bool,
+        /// Whether the money is gone from the merchant's balance; `None` where nothing has changed about that.
+        withdrawn: Option<bool>,
+        /// The bank only asks: no money moves for it.
+        #[serde(default)]
+        is_inquiry: bool,
     },
     /// Nothing that anything follows from.
     Other,

@@ -14,9 +14,9 @@ mod questions;
 mod requests;
 pub mod webhook;
 
-pub use answers::classify;
+pub use answers::{classify, payment_of};
 pub(crate) use customers::{create_customer, update_customer};
-pub use look_up::{close, identity, known_payment, look_up, payment_of, read_identity, read_page};
+pub use look_up::{close, identity, known_payment, look_up, read_identity, read_page};
 pub use questions::{dispute_status, question, read_truth};
 pub use requests::{authorize, capture, refund, void};
 

@@ -168,17 +168,25 @@ pub(crate) fn disputed(
     state: &mut ObjectState,
     told: &OperationNotice,
     status: DisputeStatus,
-    withdrawn: bool,
+    withdrawn: Option<bool>,
+    is_inquiry: bool,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let was_withdrawn = payment.dispute.as_ref().is_some_and(|known| known.withdrawn);
+    // Where nothing was taken yet nothing is lost: a chargeback would say so.
+    if status == DisputeStatus::Lost && withdrawn.is_none() && !was_withdrawn {
+        return Ok(Ingested::Applied);
+    }
+    let withdrawn = withdrawn.unwrap_or(was_withdrawn);
     let amount_minor = match told.amount_minor {
         // What is no amount of ours may be all of it.
         0 => payment.amount.get(),
         amount_minor => amount_minor.min(payment.amount.get()),
     };
     let id = told.id.clone();
-    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable: false, at_ms: told.at_ms };
+    let refundable = is_inquiry && !withdrawn;
+    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable, at_ms: told.at_ms };
     let is_old = payment.dispute.as_ref().is_some_and(|known| {
         // A warning says less than what has happened since.
         let warns = dispute.status == DisputeStatus::Open && !dispute.withdrawn;

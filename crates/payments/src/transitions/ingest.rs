@@ -38,6 +38,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         _ if of_try.is_some() => of_try.unwrap_or(Ingested::Applied),
         EventKind::Ask { refund, payment, provider_key } => {
             let key = provider_key.as_deref();
+            polling::has_made(object_state, payment.as_deref(), refund.as_deref(), key);
             let is_over = match (payment, refund) {
                 (Some(id), _) => polling::doubt_try(object_state, id, key, &event.event_id, ctx),
                 (None, Some(id)) => polling::doubt_refund_of_try(object_state, id, &event.event_id, ctx),
@@ -68,9 +69,11 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
             by_call(object_state, told, &[CallKind::Void], cancel_or_refund, ctx)?
         }
         EventKind::Expired(told) => by_call(object_state, told, &[], expired, ctx)?,
-        EventKind::Dispute { told, status, withdrawn } => of_this_try(object_state, told, |object_state| {
-            ended::disputed(object_state, told, *status, *withdrawn, ctx)
-        })?,
+        EventKind::Dispute { told, status, withdrawn, is_inquiry } => {
+            of_this_try(object_state, told, |object_state| {
+                ended::disputed(object_state, told, *status, *withdrawn, *is_inquiry, ctx)
+            })?
+        }
         EventKind::Refund(told) => by_call(object_state, told, &[CallKind::Refund], refund, ctx)?,
         EventKind::Other => Ingested::Applied,
     };
@@ -311,6 +314,16 @@ fn authorisation(
     // A void of what has failed meanwhile is nearer: once it has ended, this is money on a try that is over.
     if told.success && payment.is_over() && payment.pending.is_some() && !ended::is_old(payment, told) {
         return Ok(Ingested::RetryLater);
+    }
+    // A part, or in another currency: neither is what was asked for, and no program says what it is worth.
+    let is_as_asked = told.amount_minor == payment.amount.get() && told.currency == payment.currency.as_str();
+    if told.success && !is_as_asked {
+        return Ok(Ingested::Contradiction {
+            detail: format!(
+                "authorised {} {} instead of what was asked for",
+                told.amount_minor, told.currency
+            ),
+        });
     }
     let found = match told.success {
         true if payment.capture => RemoteState::Captured { amount_minor: payment.amount.get() },

@@ -14,9 +14,11 @@ use serde_json::json;
 use crate::engine::{Context, ObjectState};
 use crate::payment::id::RefundId;
 use crate::payment::refund::{Refund, RefundState};
+use crate::payment::result::CallKind;
 use crate::payment::status_query::StatusQuery;
 use crate::payment::tries::Try;
 use crate::payment::{Payment, PaymentState, PendingQuery, PollSchedule, Watch, Watched};
+use crate::providers::codec::is_plain;
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::{give_back, try_queries};
 
@@ -167,6 +169,26 @@ fn doubt_each(state: &mut ObjectState, subjects: Vec<Option<RefundId>>, event_id
         payment.doubts.push(PendingQuery { refund, event_id: event_id.to_owned() });
     }
     told(state, ctx);
+}
+
+/// What an unsettled call has made has been told of, under its own key: no list need show it any more. What it is, the look-up says.
+pub(crate) fn has_made(
+    state: &mut ObjectState,
+    payment: Option<&str>,
+    refund: Option<&str>,
+    key: Option<&str>,
+) {
+    let Some(call) = state.calls.iter_mut().find(|call| key == Some(&call.provider_key)) else {
+        return;
+    };
+    let made = match call.kind {
+        CallKind::Authorize => payment,
+        CallKind::Refund => refund,
+        CallKind::Capture | CallKind::Void | CallKind::CreateCustomer | CallKind::UpdateCustomer => None,
+    };
+    if let Some(id) = made.filter(|id| is_plain(id)) {
+        call.has_made(id);
+    }
 }
 
 /// Stripe has told of this payment of its: if that is a try that is over, it is asked until it answers. Gives whether it is.

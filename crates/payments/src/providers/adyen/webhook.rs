@@ -180,7 +180,12 @@ impl Item {
             at_ms: self.told_at_ms(),
             card: self.card(),
         };
-        let dispute = |told, status, withdrawn| EventKind::Dispute { told, status, withdrawn };
+        let dispute = |told, status, withdrawn| EventKind::Dispute {
+            told,
+            status,
+            withdrawn,
+            is_inquiry: self.event_code == "REQUEST_FOR_INFORMATION",
+        };
         let news = match self.event_code.as_str() {
             "AUTHORISATION" => EventKind::Authorisation(told),
             "CAPTURE" => EventKind::Capture(told),
@@ -199,17 +204,26 @@ impl Item {
                 EventKind::Authorisation(OperationNotice { success: false, ..told })
             }
             "EXPIRE" if told.success => EventKind::Expired(told),
+            // <https://docs.adyen.com/risk-management/disputes-api/dispute-notifications>
             "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
-                dispute(told, DisputeStatus::Open, false)
+                dispute(told, DisputeStatus::Open, Some(false))
             }
-            "CHARGEBACK" if told.success => dispute(told, DisputeStatus::Open, true),
+            "CHARGEBACK" if told.success => dispute(told, DisputeStatus::Open, Some(true)),
+            "PREARBITRATION_OPEN" if told.success => dispute(told, DisputeStatus::Open, None),
             // Not final: a second chargeback can follow.
-            "CHARGEBACK_REVERSED" | "PREARBITRATION_WON" if told.success => {
-                dispute(told, DisputeStatus::Won, false)
+            "CHARGEBACK_REVERSED"
+            | "PREARBITRATION_WON"
+            | "ISSUER_RESPONSE_TIMEFRAME_EXPIRED"
+            | "SCHEME_ARBITRATION_WON"
+                if told.success =>
+            {
+                dispute(told, DisputeStatus::Won, Some(false))
             }
-            "SECOND_CHARGEBACK" | "PREARBITRATION_LOST" if told.success => {
-                dispute(told, DisputeStatus::Lost, true)
+            "SECOND_CHARGEBACK" | "PREARBITRATION_LOST" | "SCHEME_ARBITRATION_LOST" if told.success => {
+                dispute(told, DisputeStatus::Lost, Some(true))
             }
+            // Nobody has defended it: what was taken stays so.
+            "DISPUTE_DEFENSE_PERIOD_ENDED" if told.success => dispute(told, DisputeStatus::Lost, None),
             _ => EventKind::Other,
         };
         // "Duplicates have the same eventCode and pspReference", and the latest of them counts: a capture that is made again

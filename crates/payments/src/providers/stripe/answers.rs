@@ -1,6 +1,9 @@
 //! What Stripe's answers to a send mean.
 
-use super::objects::{CustomerObject, ErrorBody, ErrorEnvelope, PaymentIntent, RefundObject, is_key};
+use super::objects::{
+    CustomerObject, ErrorBody, ErrorEnvelope, PaymentIntent, RefundObject, RefundedIntent, is_anothers,
+    is_key,
+};
 use crate::engine::{Outcome, ProviderCall, ProviderReply};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, RefundState};
@@ -36,8 +39,10 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
             // Mangled on its way: the key gives it again.
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
-        // Not executed, and not stored under the key.
-        401 | 403 => not_executed(answer, RefusalScope::Send, "the provider refused our credentials"),
+        // Not executed, and not stored under the key. In the words of somebody in between it says nothing of other copies.
+        401 | 403 if is_stripes => {
+            not_executed(answer, RefusalScope::Send, "the provider refused our credentials")
+        }
         429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
         // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
         409 => unknown(answer, false, "the provider is still working on it"),
@@ -45,7 +50,7 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
         400..=499 if answer.should_retry == Some(true) && !answer.replayed => {
             unknown(answer, false, "refused for the moment")
         }
-        400..=499 => classify_refusal(answer),
+        400..=499 => classify_refusal(call, answer),
         500..=599 if is_stripes => indeterminate(answer, "the provider failed"),
         _ => unknown(answer, false, "not an answer of the provider"),
     }
@@ -94,14 +99,22 @@ pub(super) fn read_success(call: &ProviderCall, body: &str) -> Result<Meaning, s
     })
 }
 
-fn classify_refusal(answer: &HttpAnswer) -> Outcome {
+fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let Ok(ErrorEnvelope { error }) = json_text::from_str::<ErrorEnvelope>(&answer.body) else {
         return unknown(answer, answer.replayed, "a refusal that cannot be read");
     };
+    let (is_new, intent) = (call.kind == CallKind::Authorize, error.payment_intent.as_deref());
+    if let Some(intent) = intent.filter(|intent| is_new && is_made(intent)) {
+        return Outcome::Unconfirmed(Unconfirmed {
+            provider_id: plain_id(&intent.id),
+            needs_review: false,
+            reason: format!("refused, beside a payment that is {} ({})", intent.status, answer.status),
+        });
+    }
     match error.kind.as_str() {
         "idempotency_error" => unknown(answer, true, "the key was used with other parameters"),
-        "card_error" => Outcome::Definitive(reply(answer, declined(error))),
-        "invalid_request_error" => {
+        "card_error" if is_new || intent.is_none() => Outcome::Definitive(reply(answer, declined(error))),
+        "card_error" | "invalid_request_error" => {
             let result = ProviderResult::Rejected {
                 code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
                 message: error.message.unwrap_or_default(),
@@ -114,8 +127,22 @@ fn classify_refusal(answer: &HttpAnswer) -> Outcome {
     }
 }
 
+/// Money was taken or is held, or may be: no refusal says otherwise.
+fn is_made(intent: &PaymentIntent) -> bool {
+    matches!(intent.status.as_str(), "succeeded" | "requires_capture" | "processing")
+}
+
 /// The meaning of a PaymentIntent for the call that it answers.
 pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
+    let is_its = match call.kind {
+        CallKind::Capture | CallKind::Void => {
+            payment_of(call.kind, &call.request).is_none_or(|id| id == intent.id)
+        }
+        _ => !is_anothers(&intent.metadata, call),
+    };
+    if !is_its {
+        return disbelieved(&intent.id, "another payment than the one that was asked for");
+    }
     match call.kind {
         CallKind::Authorize => read_new_intent(call, intent),
         CallKind::Capture => match intent.status.as_str() {
@@ -198,7 +225,7 @@ fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<RemoteState> {
 }
 
 fn bank_page(intent: &PaymentIntent) -> Option<String> {
-    Some(intent.next_action.as_ref()?.redirect_to_url.as_ref()?.url.clone())
+    intent.next_action.as_ref()?.redirect_to_url.as_ref()?.url.clone()
 }
 
 fn not_completed(intent: PaymentIntent) -> ProviderResult {
@@ -220,7 +247,8 @@ fn failure(error: Option<ErrorBody>) -> Failure {
 /// What a PaymentIntent says about the payment, whatever it answers. `None` if it says nothing that lasts.
 pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
     Some(match intent.status.as_str() {
-        "succeeded" => RemoteState::Captured { amount_minor: minor(intent.amount_received) },
+        // Without an amount of ours nobody knows how much.
+        "succeeded" => RemoteState::Captured { amount_minor: exactly(intent.amount_received)? },
         // One of several captures; the rest is for whoever made it.
         "requires_capture" if minor(intent.amount_received) > 0 => {
             RemoteState::Captured { amount_minor: minor(intent.amount_received) }
@@ -249,10 +277,17 @@ pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
 }
 
 pub(super) fn minor(amount: Option<u64>) -> u32 {
-    amount.and_then(|amount| u32::try_from(amount).ok()).unwrap_or(0)
+    exactly(amount).unwrap_or(0)
+}
+
+fn exactly(amount: Option<u64>) -> Option<u32> {
+    u32::try_from(amount?).ok()
 }
 
 pub(super) fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning {
+    if is_anothers(&refund.metadata, call) {
+        return disbelieved(&refund.id, "another refund than the one that was asked for");
+    }
     if refund.amount != asked(call).amount {
         return disbelieved(&refund.id, "the provider refunded another amount");
     }
@@ -296,6 +331,19 @@ pub(super) fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderRepl
 /// The customer that a call changes.
 pub(super) fn customer_of(request: &FrozenRequest) -> Option<String> {
     request.path.strip_prefix("/v1/customers/").filter(|id| is_plain(id)).map(str::to_owned)
+}
+
+/// The PaymentIntent that a capture, a void or a refund moves; or the customer that is changed.
+pub fn payment_of(kind: CallKind, request: &FrozenRequest) -> Option<String> {
+    let id = match kind {
+        CallKind::Authorize | CallKind::CreateCustomer => return None,
+        CallKind::UpdateCustomer => customer_of(request),
+        CallKind::Capture | CallKind::Void => request.path.split('/').nth(3).map(str::to_owned),
+        CallKind::Refund => {
+            serde_urlencoded::from_str::<RefundedIntent>(&request.body).ok().map(|asked| asked.payment_intent)
+        }
+    };
+    id.filter(|id| is_plain(id))
 }
 
 /// The meaning of a customer for the call that it answers.

@@ -2,7 +2,7 @@
 
 use crate::engine::ProviderCall;
 use crate::payment::card::Card;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ pub(super) struct PaymentIntent {
     pub(super) amount_capturable: Option<u64>,
     #[serde(default)]
     pub(super) currency: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_none")]
     pub(super) metadata: Metadata,
     #[serde(default)]
     pub(super) latest_charge: Option<Value>,
@@ -110,7 +110,8 @@ pub(super) struct NextAction {
 
 #[derive(Deserialize)]
 pub(super) struct Redirect {
-    pub(super) url: String,
+    #[serde(default)]
+    pub(super) url: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -120,7 +121,7 @@ pub(super) struct RefundObject {
     pub(super) status: Option<String>,
     #[serde(default)]
     pub(super) amount: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_none")]
     pub(super) metadata: Metadata,
     #[serde(default)]
     pub(super) failure_reason: Option<String>,
@@ -146,6 +147,16 @@ pub(super) struct Metadata {
     pub(super) idempotency_key: Option<String>,
 }
 
+/// Stripe says `null` where there are none: of somebody else's object in a list, for example.
+fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Whether what has this metadata was written by another call.
+pub(super) fn is_anothers(metadata: &Metadata, call: &ProviderCall) -> bool {
+    metadata.idempotency_key.is_some() && !is_key(metadata, call)
+}
+
 /// Whether what has this metadata was written by this call.
 pub(super) fn is_key(metadata: &Metadata, call: &ProviderCall) -> bool {
     metadata.idempotency_key.as_deref() == Some(&call.provider_key)
@@ -156,7 +167,7 @@ pub(super) struct CustomerObject {
     pub(super) id: String,
     #[serde(default)]
     pub(super) deleted: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_none")]
     pub(super) metadata: Metadata,
 }
 

@@ -5,7 +5,7 @@ use super::look_up::{PAGE_SIZE, read_proof};
 use super::objects::{DisputeObject, List, PaymentIntent, RefundObject};
 use super::requests::encode;
 use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
-use crate::payment::{Dispute, DisputeStatus};
+use crate::payment::{Dispute, DisputeStatus, RefundState};
 use crate::providers::codec::HttpAnswer;
 use once::call::FrozenRequest;
 
@@ -74,7 +74,7 @@ fn disputes(list: List<DisputeObject>) -> Option<StatusReply> {
     Some(StatusReply::Disputes(disputes?))
 }
 
-/// An inquiry that ends without a withdrawal is won.
+/// An inquiry that ends without a withdrawal is won. One that was prevented by a refund is withdrawn all the same: see [`dispute`].
 pub fn dispute_status(status: &str) -> DisputeStatus {
     match status {
         "won" | "warning_closed" | "prevented" => DisputeStatus::Won,
@@ -88,7 +88,11 @@ fn dispute(object: DisputeObject) -> Option<Dispute> {
     Some(Dispute {
         id: object.id,
         amount_minor: u32::try_from(object.amount).ok()?,
-        status: dispute_status(&object.status),
+        status: match object.status.as_str() {
+            // Resolved by giving the money back: <https://docs.stripe.com/disputes/prevention>
+            "prevented" if moved < 0 => DisputeStatus::Lost,
+            status => dispute_status(status),
+        },
         withdrawn: moved < 0,
         refundable: object.is_charge_refundable,
         at_ms: None,
@@ -102,7 +106,8 @@ fn remote_refunds(list: List<RefundObject>) -> Option<StatusReply> {
 }
 
 fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {
-    let state = refund_state(&refund)?;
+    // What is on its way in a way that is not known can still come to anything.
+    let state = refund_state(&refund).unwrap_or(RefundState::Pending);
     let card = refund.destination_details.and_then(|details| details.card);
     Some(RemoteRefund {
         state,

@@ -1,0 +1,108 @@
+//! What Stripe's answers do not mean: odd entries of others, refusals that are none, objects of other calls.
+
+use once::call::{FrozenRequest, RefusalScope};
+use payments::engine::{LookUp, Outcome, ProviderCall};
+use payments::payment::result::CallKind;
+use payments::payment::status_query::{StatusQuery, StatusReply};
+use payments::payment::{DisputeStatus, RefundState};
+use payments::providers::stripe::read_page;
+use payments::providers::{HttpAnswer, Provider};
+use serde_json::json;
+
+use crate::stripe::{Meaning, a_call, answer, classify, meaning};
+use crate::support;
+
+/// What somebody in between says about credentials says nothing of what Stripe has done.
+#[test]
+fn only_stripe_itself_refuses_credentials() {
+    for status in [401, 403] {
+        let refused =
+            answer(status, json!({ "error": { "type": "invalid_request_error", "message": "no" } }));
+        assert!(matches!(classify(&refused), Outcome::NotExecuted { scope: RefusalScope::Send, .. }));
+        let blocked = HttpAnswer { body: "<html>blocked</html>".into(), ..refused };
+        assert!(matches!(classify(&blocked), Outcome::Unknown { answer_is_stored: false, .. }));
+    }
+}
+
+/// A refusal beside money that was taken is none.
+#[test]
+fn a_refusal_that_shows_a_payment_is_looked_up() {
+    for status in ["succeeded", "requires_capture", "processing"] {
+        for (code, kind) in [(400, "invalid_request_error"), (402, "card_error")] {
+            let intent = json!({ "id": "pi_1", "status": status, "amount": 2000, "currency": "usd" });
+            let refused = answer(code, json!({ "error": { "type": kind, "payment_intent": intent } }));
+            let Outcome::Unconfirmed(made) = classify(&refused) else { panic!("{status}: {code}") };
+            assert_eq!((made.provider_id.as_deref(), made.needs_review), (Some("pi_1"), false));
+        }
+    }
+}
+
+/// What answers one call with the object of another one is not believed. Who says nothing of the key is.
+#[test]
+fn another_ones_object_answers_nothing() {
+    let intent = |id: &str, key: Option<&str>| {
+        json!({ "id": id, "status": "succeeded", "amount": 2000, "amount_received": 2000, "currency": "usd",
+                "metadata": key.map(|key| json!({ "idempotency_key": key })) })
+    };
+    assert_eq!(meaning(&answer(200, intent("pi_1", None))), Meaning::Charged);
+    assert_eq!(meaning(&answer(200, intent("pi_1", Some("pay_1_auth")))), Meaning::Charged);
+    assert_eq!(meaning(&answer(200, intent("pi_1", Some("pay_2_auth")))), Meaning::Unconfirmed);
+    let request =
+        FrozenRequest::new("/v1/payment_intents/pi_1/capture".into(), "amount_to_capture=2000".into());
+    let capture = support::a_call(Provider::Stripe, CallKind::Capture, request);
+    let captured = |id| Provider::Stripe.classify(&capture, &answer(200, intent(id, None)));
+    assert!(matches!(captured("pi_1"), Outcome::Definitive(_)));
+    assert!(matches!(captured("pi_9"), Outcome::Unconfirmed(_)));
+}
+
+/// In Stripe's types metadata, a refund's status and the address of a page can be `null`: of somebody else's entry in a list, too.
+#[test]
+fn odd_entries_of_others_hide_nothing() {
+    let odd = json!({ "id": "pi_0", "status": "requires_action", "metadata": null,
+        "next_action": { "type": "redirect_to_url", "redirect_to_url": { "url": null } } });
+    let ours = json!({ "id": "pi_1", "status": "succeeded", "amount": 2000, "amount_received": 2000, "currency": "usd",
+        "metadata": { "idempotency_key": "pay_1_auth" } });
+    let page = answer(200, json!({ "data": [odd, ours], "has_more": false }));
+    assert!(matches!(read_page(&a_call(), &page), LookUp::Found(_)));
+
+    let refunds = json!([{ "id": "re_0", "status": null, "amount": 5, "metadata": null },
+        { "id": "re_1", "status": "succeeded", "amount": 100, "metadata": { "idempotency_key": "key" } }]);
+    let page = answer(200, json!({ "data": refunds, "has_more": false }));
+    let asked = FrozenRequest::new("/v1/refunds".into(), "payment_intent=pi_1&amount=100".into());
+    let refund = ProviderCall {
+        provider_key: "key".into(),
+        ..support::a_call(Provider::Stripe, CallKind::Refund, asked)
+    };
+    assert!(matches!(read_page(&refund, &page), LookUp::Found(_)));
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let question = StatusQuery::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
+    let StatusReply::Refunds { refunds, .. } = provider.read_truth(&question, &page) else { panic!() };
+    assert_eq!(
+        refunds.iter().map(|refund| &refund.state).collect::<Vec<_>>(),
+        [&RefundState::Pending, &RefundState::Succeeded]
+    );
+}
+
+/// Without an amount that is one nobody knows how much was taken.
+#[test]
+fn a_payment_without_its_amount_says_nothing() {
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
+    for amount in [json!(null), json!(4_999_999_999_u64)] {
+        let told = answer(200, json!({ "id": "pi_1", "status": "succeeded", "amount_received": amount }));
+        assert_eq!(provider.read_truth(&question, &told), StatusReply::NoAnswer);
+    }
+}
+
+/// A dispute that was prevented by giving the money back is money that is gone.
+#[test]
+fn a_prevented_dispute_is_lost_where_the_money_went() {
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let question = StatusQuery::Disputes { provider, account: None, id, doubt: None };
+    for (moved, status) in [(-2000, DisputeStatus::Lost), (0, DisputeStatus::Won)] {
+        let dispute = json!({ "id": "du_1", "amount": 2000, "status": "prevented", "balance_transactions": [{ "amount": moved }] });
+        let told = answer(200, json!({ "data": [dispute], "has_more": false }));
+        let StatusReply::Disputes(disputes) = provider.read_truth(&question, &told) else { panic!() };
+        assert_eq!((disputes[0].status, disputes[0].withdrawn), (status, moved < 0));
+    }
+}
