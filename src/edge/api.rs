@@ -197,7 +197,7 @@ impl<'a> Call<'a> {
                     Ok(object) => ObjectRef::Id(object),
                     Err(refusal) => {
                         let names = (&own, &command.owner, &command.key_hash, &command.parameters);
-                        let mismatch = with_fields(app, names, refusal).await;
+                        let (mismatch, _) = with_fields(app, names, refusal).await;
                         let answer =
                             reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
                         return Ok(answer.under(&owner, &key_hash));
@@ -223,7 +223,9 @@ impl<'a> Call<'a> {
             app.seen.set(is_explicit.then_some(seen));
         }
         let names = (&own, &owner, &key_hash, &parameters);
-        let verdict = with_fields(app, names, answered.message).await;
+        let (verdict, elsewhere) = with_fields(app, names, answered.message).await;
+        // A key that was used at another payment made nothing in its own object.
+        let resource = elsewhere.map_or(resource, Operation::resource_path);
         let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
     }
@@ -261,26 +263,29 @@ async fn with_fields(
     app: &App,
     (own, owner, key_hash, parameters): (&ObjectRef, &Owner, &KeyHash, &Canonical),
     verdict: ExecuteResult,
-) -> ExecuteResult {
+) -> (ExecuteResult, Option<ObjectId>) {
     match verdict {
         ExecuteResult::Mismatch { fields } if fields.is_empty() => {
-            let fields = bound_parameters(app, own, owner, key_hash).await;
-            let fields = fields.map(|kept| kept.differing_fields(parameters)).unwrap_or_default();
-            ExecuteResult::Mismatch { fields }
+            let elsewhere = bound_to(app, own, owner, key_hash).await;
+            let asked = match elsewhere {
+                Some(object) => asked_there(app, object, owner, key_hash).await,
+                None => None,
+            };
+            let fields = asked.map(|kept| kept.differing_fields(parameters)).unwrap_or_default();
+            (ExecuteResult::Mismatch { fields }, elsewhere)
         }
-        other => other,
+        other => (other, None),
     }
 }
 
-/// What was asked under a key that is bound to another object.
-async fn bound_parameters(
-    app: &App,
-    own: &ObjectRef,
-    owner: &Owner,
-    key_hash: &KeyHash,
-) -> Option<Canonical> {
+/// The other object that a key is bound to.
+async fn bound_to(app: &App, own: &ObjectRef, owner: &Owner, key_hash: &KeyHash) -> Option<ObjectId> {
     let ask = ObjectRequest::Locate { owner: owner.clone(), key_hash: key_hash.clone() };
-    let object = ObjectId::from_hex(&app.ask::<Located>(own, ask).await.ok()??)?;
+    ObjectId::from_hex(&app.ask::<Located>(own, ask).await.ok()??)
+}
+
+/// What was asked under a key in that object.
+async fn asked_there(app: &App, object: ObjectId, owner: &Owner, key_hash: &KeyHash) -> Option<Canonical> {
     let ask = ObjectRequest::Show { owner: owner.clone(), key_hash: Some(key_hash.clone()), refresh: false };
     show(app, &ObjectRef::Id(object), ask).await.ok()?.parameters
 }

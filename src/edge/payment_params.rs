@@ -200,10 +200,11 @@ impl Fields {
             let is_name = !name.is_empty()
                 && name.chars().count() <= METADATA_NAME_MAX
                 && !name.contains(['[', ']'])
+                && !name.contains(char::is_control)
                 && !RESERVED.contains(&name);
             if !is_name {
                 let message = format!(
-                    "must have a name of 1 to {METADATA_NAME_MAX} characters without brackets, and not one of {}",
+                    "must have a name of 1 to {METADATA_NAME_MAX} characters without brackets or control characters, and not one of {}",
                     RESERVED.join(", ")
                 );
                 self.wrong(&full, message);

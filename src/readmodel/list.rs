@@ -1,6 +1,8 @@
 //! What `GET /payments` can be asked: `limit`, `starting_after`, `status` and `created`, as in Stripe's lists.
 //! <https://docs.stripe.com/api/pagination>
 
+use std::ops::Range;
+
 use once::fingerprint::FieldError;
 use payments::payment::id::PaymentId;
 use payments::payment::statuses::STATUSES;
@@ -70,14 +72,14 @@ impl ListQuery {
                 self.status = Some(value.to_owned());
             }
             "created" => {
-                let at_ms = time(value)?;
-                self.from(at_ms);
-                self.before(at_ms.saturating_add(1000));
+                let time = time(value)?;
+                self.from(time.start);
+                self.before(time.end);
             }
-            "created[gte]" => self.from(time(value)?),
-            "created[gt]" => self.from(time(value)?.saturating_add(1000)),
-            "created[lt]" => self.before(time(value)?),
-            "created[lte]" => self.before(time(value)?.saturating_add(1000)),
+            "created[gte]" => self.from(time(value)?.start),
+            "created[gt]" => self.from(time(value)?.end),
+            "created[lt]" => self.before(time(value)?.start),
+            "created[lte]" => self.before(time(value)?.end),
             _ => {
                 return Err(
                     "is not a parameter of this list: it takes limit, starting_after, status and created"
@@ -97,15 +99,21 @@ impl ListQuery {
     }
 }
 
-/// A second: as such since the epoch, or by RFC 3339. In ms since the epoch.
-fn time(text: &str) -> Result<u64, String> {
+/// A second: as such since the epoch, or by RFC 3339; with a fraction, as `created_at` has one, its millisecond. In ms since the epoch.
+fn time(text: &str) -> Result<Range<u64>, String> {
+    let second = |second: u64| second.saturating_mul(1000)..second.saturating_add(1).saturating_mul(1000);
     let seconds = text.parse::<u64>().ok().filter(|seconds| *seconds <= CREATED_MAX_S);
     // A plus sign of a query is a space; RFC 3339 has none elsewhere.
-    let by_date =
-        || chrono::DateTime::parse_from_rfc3339(&text.replace(' ', "+")).ok()?.timestamp().try_into().ok();
+    let by_date = || {
+        let date = chrono::DateTime::parse_from_rfc3339(&text.replace(' ', "+")).ok()?;
+        match text.contains('.') {
+            true => u64::try_from(date.timestamp_millis()).ok().map(|at_ms| at_ms..at_ms.saturating_add(1)),
+            false => date.timestamp().try_into().ok().map(second),
+        }
+    };
     seconds
+        .map(second)
         .or_else(by_date)
-        .map(|seconds: u64| seconds.saturating_mul(1000))
         .ok_or_else(|| "must be seconds since 1970, or a time such as 2026-11-21T09:30:00Z".to_owned())
 }
 
@@ -122,6 +130,25 @@ mod tests {
         assert_eq!((list.limit, list.status.as_deref()), (3, Some("succeeded")));
         assert_eq!((list.created_from_ms, list.created_before_ms), (Some(10_000), Some(1_795_249_800_000)));
         assert_eq!(ListQuery::parse("").unwrap().limit, 10);
+    }
+
+    #[test]
+    fn a_time_is_its_second_or_its_millisecond() {
+        let range = |query: &str| {
+            let list = ListQuery::parse(query).unwrap();
+            (list.created_from_ms, list.created_before_ms)
+        };
+        let second = "2026-11-21T08:30:00";
+        assert_eq!(range(&format!("created={second}Z")), (Some(1_795_249_800_000), Some(1_795_249_801_000)));
+        assert_eq!(
+            range(&format!("created={second}.226Z")),
+            (Some(1_795_249_800_226), Some(1_795_249_800_227))
+        );
+        assert_eq!(range(&format!("created[gt]={second}.226Z")), (Some(1_795_249_800_227), None));
+        assert_eq!(range(&format!("created[gte]={second}.226Z")), (Some(1_795_249_800_226), None));
+        assert_eq!(range(&format!("created[lt]={second}.811Z")), (None, Some(1_795_249_800_811)));
+        assert_eq!(range(&format!("created[lte]={second}.811Z")), (None, Some(1_795_249_800_812)));
+        assert_eq!(range("created[gt]=10&created[lte]=10"), (Some(11_000), Some(11_000)));
     }
 
     #[test]

@@ -42,7 +42,7 @@ proptest! {
     }
 
     #[test]
-    fn a_json_body_is_an_object_or_refused(text in "[\\[\\]0-9\", tfn]{0,20}") {
+    fn a_json_body_is_an_object_or_refused(text in "[\\[\\]0-9\", tfn]{1,20}") {
         prop_assert!(parse_parameters("application/json", text.as_bytes()).is_err());
     }
 
@@ -116,6 +116,33 @@ fn a_body_that_is_too_large_is_refused() {
     assert!(parse_parameters("application/x-www-form-urlencoded", &body[1..]).is_ok());
 }
 
+/// Many clients call every request JSON, also one that has no body.
+#[test]
+fn a_body_that_is_not_there_has_no_parameters() {
+    for media_type in ["", "text/plain", "application/json", "application/x-www-form-urlencoded"] {
+        assert_eq!(parse_parameters(media_type, b"").unwrap(), Parameters::Form(Vec::new()), "{media_type}");
+    }
+}
+
+#[test]
+fn html_is_for_whoever_prefers_it() {
+    for (accept, is_html) in [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+        ("TEXT/HTML", true),
+        ("text/html, application/json", true),
+        ("text/html, */*", true),
+        ("application/problem+json, text/html;q=0.1", false),
+        ("text/html;q=0.1, */*", false),
+        ("text/html;Q=0.5, application/json;q=0.9", false),
+        ("text/html;q=0", false),
+        ("*/*", false),
+        ("application/json", false),
+        ("", false),
+    ] {
+        assert_eq!(request(&[("accept", accept)]).wants_html(), is_html, "{accept}");
+    }
+}
+
 #[test]
 fn a_client_says_how_long_it_waits() {
     for (prefer, expected_ms) in [
@@ -124,6 +151,9 @@ fn a_client_says_how_long_it_waits() {
         ("wait=\"7\"", 7_000),
         ("wait=99999999999999999999", 10_000),
         ("wait=600", 30_000),
+        ("Wait = 3", 3_000),
+        ("wait=4; strict", 4_000),
+        ("other; wait=0", 10_000),
         ("wait", 10_000),
     ] {
         assert_eq!(key_source::wait_ms(&request(&[("prefer", prefer)]), 10_000), expected_ms, "{prefer}");

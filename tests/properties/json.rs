@@ -147,7 +147,7 @@ fn what_is_wrong_is_named_by_its_path() {
 
 #[test]
 fn a_body_that_is_no_object_names_no_field() {
-    for body in ["", "{", "[1]", "\"text\"", "null", "{}x", "{} {}", "{\"a\":1,}", "\u{feff}{}"] {
+    for body in [" ", "{", "[1]", "\"text\"", "null", "{}x", "{} {}", "{\"a\":1,}", "\u{feff}{}"] {
         assert_eq!(refused(body).errors, [], "{body}");
     }
 }

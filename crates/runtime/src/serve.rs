@@ -63,9 +63,10 @@ pub async fn body(
     max_bytes: usize,
     timeout_ms: u64,
 ) -> Result<Vec<u8>, Problem> {
-    let declared: Option<usize> =
+    // More than 32 bits, too.
+    let declared: Option<u64> =
         request.header("content-length").and_then(|length| length.trim().parse().ok());
-    if declared.is_some_and(|length| length > max_bytes) {
+    if declared.is_some_and(|length| length > max_bytes as u64) {
         return Err(Problem::too_large(max_bytes));
     }
     if incoming.body().is_none() {
@@ -114,14 +115,20 @@ pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
     }
     let problem = &problem;
     if request.wants_html() {
-        let link = match problem.kind {
-            Kind::Unreadable => (request.path.as_str(), site.t.load_again),
-            _ => ("/", site.t.back_to_start),
+        let link = match (problem.kind, of_desk(&request.path)) {
+            (Kind::Unreadable, _) => (request.path.as_str(), site.t.load_again),
+            (_, Some(above)) => (above, "Back to the desk"),
+            (_, None) => ("/", site.t.back_to_start),
         };
         reply::problem_page(problem, request, site, link)
     } else {
         reply::problem(problem, request)
     }
+}
+
+/// The address above one of the desk's: the page on which a form stands, the list in which something is not.
+fn of_desk(path: &str) -> Option<&str> {
+    path.starts_with("/admin/").then(|| path.rsplit_once('/'))?.map(|(above, _)| above)
 }
 
 /// Writes a request and its answer to the log. `route` is the pattern that it is of.

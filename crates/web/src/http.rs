@@ -117,19 +117,22 @@ impl Request {
     }
 }
 
-/// Reads an `Accept` header: HTML must be named, and not come after JSON.
+/// Reads an `Accept` header (RFC 9110, 12.5.1): HTML must be named, and not come after JSON, which is what `*/*` gets.
 fn prefers_html(accept: &str) -> bool {
     let quality = |media_type: &str| {
         accept.split(',').find_map(|entry| {
             let mut parts = entry.split(';').map(str::trim);
-            (parts.next()? == media_type)
-                .then(|| parts.find_map(|p| p.strip_prefix("q=")?.parse::<f32>().ok()).unwrap_or(1.0))
+            let weight = |part: &str| {
+                let (name, value) = part.split_once('=')?;
+                name.eq_ignore_ascii_case("q").then(|| value.parse::<f32>().ok())?
+            };
+            parts.next()?.eq_ignore_ascii_case(media_type).then(|| parts.find_map(weight).unwrap_or(1.0))
         })
     };
-    match (quality("text/html"), quality("application/json")) {
-        (Some(html), json) => html > 0.0 && html >= json.unwrap_or(0.0),
-        (None, _) => false,
-    }
+    let json =
+        ["application/problem+json", "application/json"].into_iter().filter_map(quality).reduce(f32::max);
+    let json = json.or_else(|| quality("application/*")).or_else(|| quality("*/*")).unwrap_or(0.0);
+    quality("text/html").is_some_and(|html| html > 0.0 && html >= json)
 }
 
 /// Parses a body: JSON object or form. A name that stands there twice is refused, in both.
@@ -138,12 +141,12 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
         return Err(Problem::too_large(REQUEST_MAX_BYTES));
     }
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        // A request without any body has no parameters, whatever it is called: many clients call each one JSON.
+        _ if body.is_empty() => Ok(Parameters::Form(Vec::new())),
         "application/json" => json::parse_object(body)
             .map(Parameters::Json)
             .map_err(|json::JsonError { path, message }| unreadable(&path, &message)),
         "application/x-www-form-urlencoded" => parse_form(body).map(Parameters::Form),
-        // A POST without any body has no parameters, whatever it is called.
-        _ if body.is_empty() => Ok(Parameters::Form(Vec::new())),
         _ => Err(Problem::new(Kind::UnsupportedMediaType)),
     }
 }

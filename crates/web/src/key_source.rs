@@ -62,13 +62,13 @@ fn invalid(error: KeyError) -> Problem {
 /// How long a duplicate waits, in ms: `Prefer: wait=N` in seconds
 /// ([RFC 7240](https://www.rfc-editor.org/rfc/rfc7240#section-4.3)), else the default.
 pub fn wait_ms(request: &Request, default_ms: u64) -> u64 {
-    let prefer = request
-        .headers
-        .iter()
-        .filter(|(name, _)| name == "prefer")
-        .flat_map(|(_, value)| value.split([',', ';']));
-    let asked = prefer
-        .filter_map(|part| part.trim().strip_prefix("wait=")?.trim_matches('"').parse::<u64>().ok())
-        .next();
+    let prefer = request.headers.iter().filter(|(name, _)| name == "prefer");
+    // What follows a semicolon is a parameter of the preference before it.
+    let preferences = prefer
+        .flat_map(|(_, value)| value.split(','))
+        .filter_map(|one| one.split(';').next()?.split_once('='));
+    let asked = preferences
+        .filter(|(name, _)| name.trim().eq_ignore_ascii_case("wait"))
+        .find_map(|(_, value)| value.trim().trim_matches('"').parse::<u64>().ok());
     asked.map_or(default_ms, |seconds| seconds.saturating_mul(1000).min(WAIT_MAX_MS))
 }

@@ -145,7 +145,7 @@ kinds! {
     );
     KeyReused(
         422, "idempotency-key-reused", "This key was used for another request",
-        "A key stands for one request. `fields` names the parameters that differ from its first use. Send the first \
+        "A key stands for one request. `fields`, where it is there, names the parameters that differ from its first use. Send the first \
          request again to get its result, or use a new key for a new payment. Nothing was run."
     );
     AmountTooLarge(
