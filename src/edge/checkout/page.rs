@@ -101,9 +101,14 @@ impl OrderState {
     }
 }
 
-/// What was entered for the last try, while it is kept.
+/// What was entered for the last try, while it is kept. Of one that was given up for another card, where the receipt goes.
 pub fn last_entries(view: &View) -> Option<Parameters> {
-    kept(view.parameters.as_ref()?)
+    let entered = kept(view.parameters.as_ref()?)?;
+    if entered.text("payment_method") != Field::Missing {
+        return Some(entered);
+    }
+    let email = view.payment.as_ref()?.receipt_email.clone();
+    Some(Parameters::Form(email.map(|email| ("email".to_owned(), email)).into_iter().collect()))
 }
 
 /// What was paid.

@@ -123,8 +123,7 @@ impl Till<'_> {
             FormState { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
         };
         let Some((key, form_key)) = self.opened(key.as_ref()) else {
-            let text = "It was made for another order, or it was not complete. Nothing was charged. Please pay below.";
-            return self.again(409, sheet("This form cannot be used here", text)).await;
+            return self.again(409, sheet(t.form_not_here, t.form_not_here_text)).await;
         };
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
         let may_start = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();

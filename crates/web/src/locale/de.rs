@@ -146,6 +146,8 @@ pub(super) static DE: Messages = Messages {
                      einmal auf „Zahlen“.",
     form_expired: "Dieses Formular ist abgelaufen",
     form_expired_text: "Es war zu lange geöffnet. Es wurde nichts abgebucht. Bitte zahlen Sie unten.",
+    form_not_here: "Dieses Formular gilt hier nicht",
+    form_not_here_text: "Es gehört zu einer anderen Bestellung, oder es war nicht vollständig. Es wurde nichts abgebucht. Bitte zahlen Sie unten.",
     wait_first: "Bitte warten Sie vor dem nächsten Versuch",
     tries_declined: "Für diese Bestellung wurden mehrere Karten abgelehnt. Es wurde nichts abgebucht. Eine andere Karte können Sie \
                      {later} versuchen.",
@@ -208,8 +210,8 @@ pub(super) static DE: Messages = Messages {
     mail_voided_on: "Abgebrochen am {date}",
     mail_paid: "Vielen Dank. Ihre Zahlung wurde ausgeführt, genau einmal.",
     mail_refunded: "Wir haben diesen Betrag erstattet. Es kann einige Tage dauern, bis Ihre Bank ihn anzeigt.",
-    mail_voided: "Es wurde nichts abgebucht. Der von Ihrer Bank reservierte Betrag ist wieder frei; es kann einige Tage dauern, bis sie \
-                  das anzeigt.",
+    mail_voided: "Es wurde nichts abgebucht. Falls Ihre Bank den Betrag reserviert hatte, ist er wieder frei; es kann einige Tage dauern, \
+                  bis sie das anzeigt.",
     receipt_total: "Summe",
     receipt_refund: "Erstattung",
     receipt_not_charged: "Nicht abgebucht",

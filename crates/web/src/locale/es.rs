@@ -142,6 +142,8 @@ pub(super) static ES: Messages = Messages {
                      minuto.",
     form_expired: "Este formulario ha caducado",
     form_expired_text: "Ha estado abierto demasiado tiempo. No se ha cobrado nada. Pague a continuación.",
+    form_not_here: "Este formulario no sirve aquí",
+    form_not_here_text: "Se hizo para otro pedido o no estaba completo. No se ha cobrado nada. Pague a continuación.",
     wait_first: "Espere antes del próximo intento",
     tries_declined: "Se han rechazado varias tarjetas para este pedido. No se ha cobrado nada. Podrá probar con otra {later}.",
     in_a_second: "dentro de un segundo",
@@ -202,7 +204,7 @@ pub(super) static ES: Messages = Messages {
     mail_voided_on: "Cancelado el {date}",
     mail_paid: "Gracias. Su pago se ha realizado una sola vez.",
     mail_refunded: "Hemos reembolsado este importe. Su banco puede tardar unos días en mostrarlo.",
-    mail_voided: "No se ha cobrado nada. El importe que su banco había reservado vuelve a estar disponible; puede tardar unos días en \
+    mail_voided: "No se ha cobrado nada. Si su banco había reservado el importe, vuelve a estar disponible; puede tardar unos días en \
                   mostrarlo.",
     receipt_total: "Total",
     receipt_refund: "Reembolso",

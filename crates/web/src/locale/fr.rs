@@ -146,6 +146,8 @@ pub(super) static FR: Messages = Messages {
                      minute.",
     form_expired: "Ce formulaire a expiré",
     form_expired_text: "Il est resté ouvert trop longtemps. Rien n’a été débité. Veuillez payer ci-dessous.",
+    form_not_here: "Ce formulaire n’est pas utilisable ici",
+    form_not_here_text: "Il a été fait pour une autre commande, ou il était incomplet. Rien n’a été débité. Veuillez payer ci-dessous.",
     wait_first: "Veuillez patienter avant le prochain essai",
     tries_declined: "Plusieurs cartes ont été refusées pour cette commande. Rien n’a été débité. Vous pourrez en essayer une autre \
                      {later}.",
@@ -207,8 +209,8 @@ pub(super) static FR: Messages = Messages {
     mail_voided_on: "Annulé le {date}",
     mail_paid: "Merci. Votre paiement a abouti, une seule fois.",
     mail_refunded: "Nous avons remboursé ce montant. Votre banque peut mettre quelques jours à l’afficher.",
-    mail_voided: "Rien n’a été débité. La somme réservée par votre banque est de nouveau disponible\u{202f}; l’affichage peut prendre \
-                  quelques jours.",
+    mail_voided: "Rien n’a été débité. Si votre banque avait réservé la somme, elle est de nouveau disponible\u{202f}; l’affichage peut \
+                  prendre quelques jours.",
     receipt_total: "Total",
     receipt_refund: "Remboursement",
     receipt_not_charged: "Non débité",
