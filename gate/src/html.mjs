@@ -118,6 +118,16 @@ export async function rewrite(response, page, address, script) {
       },
     });
     rewriter.on('head', add('append')).on('body', add('prepend'));
+    // A page may leave both tags away; a part of one, for a script of the shop's, has no document type.
+    let isPage = false;
+    rewriter.onDocument({
+      doctype() {
+        isPage = true;
+      },
+      end(end) {
+        if (isPage && !scripted) end.append(script, html);
+      },
+    });
   }
 
   let body;

@@ -277,6 +277,14 @@ test('a page gets the script, with the nonce that its policy wants', async () =>
   assert.ok(script.bytes.length <= 2048, `${script.bytes.length} bytes`);
 });
 
+test('a page that leaves out its head and its body gets the script, too; a part of one gets none', async () => {
+  const tag = '<script src="/.paid-once/gate.js"></script>';
+  const content = '<title>x</title><h1>x</h1><p>y</p>';
+  const page = await through(`<!doctype html>${content}`, { host: 'scripted.test' });
+  assert.equal(page.text, `<!doctype html>${content}${tag}`);
+  assert.equal((await through(content, { host: 'scripted.test' })).text, content);
+});
+
 test('a script gets keys for its forms, and none for others', async () => {
   const someone = gate.visitor('shop.test');
   const given = await someone.request('/.paid-once/key?to=%2F%3Fwc-ajax%3Dcheckout');
