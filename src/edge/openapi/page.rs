@@ -163,12 +163,13 @@ impl<'a> Document<'a> {
         let body = members(at(operation, "/requestBody/content"))
             .next()
             .map(|(media, content)| Body { media: media.clone(), shape: self.shape(get(content, "schema")) });
-        let credentials = match items(get(operation, "security")).flat_map(members).next() {
-            Some((scheme, _)) if scheme == "account" => "the token of an account",
-            Some(_) => "the operator’s token, at the desk’s host",
-            None => "",
+        let (credentials, token) = match items(get(operation, "security")).flat_map(members).next() {
+            Some((scheme, _)) if scheme == "account" => ("the token of an account", self.token),
+            Some(_) => ("the operator’s token, at the desk’s host", "$ADMIN_TOKEN"),
+            None => ("", ""),
         };
-        let curl = (!credentials.is_empty()).then(|| self.curl(path, method, &parameters, body.as_ref()));
+        let curl =
+            (!credentials.is_empty()).then(|| self.curl((path, method), token, &parameters, body.as_ref()));
         Operation {
             id: text(operation, "operationId").to_owned(),
             method: method.to_uppercase(),
@@ -226,21 +227,29 @@ impl<'a> Document<'a> {
     }
 
     /// A request that can be pasted. The key is made once, so that what is sent twice is the same request.
-    fn curl(&self, path: &str, method: &str, parameters: &[&Value], body: Option<&Body>) -> String {
+    fn curl(
+        &self,
+        (path, method): (&str, &str),
+        token: &str,
+        parameters: &[&Value],
+        body: Option<&Body>,
+    ) -> String {
         let mut address = path.to_owned();
         for parameter in parameters.iter().filter(|parameter| get(parameter, "in") == "path") {
             let name = text(parameter, "name");
             let example =
                 self.example(get(parameter, "schema")).or_else(|| parameter.get("example").cloned());
-            let example = example.as_ref().and_then(Value::as_str).unwrap_or("…");
-            address = address.replace(&format!("{{{name}}}"), example);
+            // A variable of the shell's says what is missing.
+            let variable = || format!("${}", name.to_ascii_uppercase());
+            let example = example.as_ref().and_then(Value::as_str).map_or_else(variable, str::to_owned);
+            address = address.replace(&format!("{{{name}}}"), &example);
         }
         let is_keyed = parameters.iter().any(|parameter| text(parameter, "name") == "Idempotency-Key");
         let mut lines = vec![format!("curl -i {ORIGIN}{address}")];
-        if method == "delete" {
-            lines.push("-X DELETE".to_owned());
+        if matches!(method, "put" | "delete") {
+            lines.push(format!("-X {}", method.to_uppercase()));
         }
-        lines.push(format!("-H \"Authorization: Bearer {}\"", self.token));
+        lines.push(format!("-H \"Authorization: Bearer {token}\""));
         if is_keyed {
             lines.push("-H \"Idempotency-Key: $KEY\"".to_owned());
         }
@@ -255,7 +264,8 @@ impl<'a> Document<'a> {
             lines.push("-X POST".to_owned());
         }
         let request = lines.join(" \\\n  ");
-        if is_keyed { format!("KEY=$(uuidgen)\n\n{request}") } else { request }
+        // Node is there wherever this is tried; uuidgen may not be.
+        if is_keyed { format!("KEY=$(node -p \"crypto.randomUUID()\")\n\n{request}") } else { request }
     }
 
     fn schemas(&self) -> Vec<Named> {
