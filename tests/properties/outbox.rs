@@ -5,7 +5,7 @@ use messages::snapshot::{AuditRow, Snapshot, snapshot};
 use once::alarm::{KnownAlarm, alarm_to_set, expire, wake_at};
 use once::begin::begin;
 use once::id::{ObjectId, Owner};
-use once::outbox::{Due, Handed, due, handed, join_earlier, late, put_off, sent};
+use once::outbox::{Due, Handed, due, handed, join_earlier, late, let_wait, put_off, sent};
 use once::record::{Finished, StoredResponse};
 use payments::engine::{Begin, KeyRecord, Lifecycle, ObjectState, StagedJob};
 use payments::payment::id::RefundId;
@@ -141,6 +141,20 @@ fn a_job_that_is_not_over_when_it_is_looked_at_has_more_time_and_leaves_again() 
     sent(&mut state, &written, true, &at(second_look));
     assert_eq!(wake_at(&state, &at(second_look)), Some(second_look + LOOK_MS));
     assert_eq!(due(&state, &known, &at(second_look + LOOK_MS)).waiting.len(), 1);
+}
+
+/// While a slow queue holds a hand-on the alarm changes something: else it would ring again at once, and again. What has not left yet still
+/// leaves as soon as the queue is free.
+#[test]
+fn an_alarm_that_meets_a_hand_on_rings_no_more_until_the_queue_has_had_its_time() {
+    let now_ms = NOW_MS + LOOK_MS;
+    let mut state = empty();
+    state.jobs = vec![staged("a"), StagedJob { sends: 1, ..staged("b") }];
+    assert!(wake_at(&state, &at(now_ms)).unwrap() <= now_ms, "control: it is due now");
+    let_wait(&mut state, &at(now_ms));
+    assert_eq!(wake_at(&state, &at(now_ms)), Some(now_ms + 10_000));
+    let left = leaving(&state, &Handed::default(), now_ms);
+    assert_eq!(left.iter().map(|job| job.job_id.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
 #[test]

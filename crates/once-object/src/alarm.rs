@@ -52,7 +52,7 @@ impl<H: Host> Object<H> {
         let state = self.store().read()?;
         self.host().prepare(state.as_deref(), None).await;
         if state.is_some_and(|rows| is_for_jobs(&rows, self.me(), &self.context())) {
-            self.drain().await;
+            self.drain_late().await;
         }
         let ctx = self.context();
         let tokens = self.store().transaction(&ctx, |rows| Ok::<_, Bug>(wake(rows, self.me(), &ctx)))?;

@@ -10,6 +10,19 @@
 /// The JavaScript that stands around the WebAssembly of a Worker with such objects, as a module: write it beside your `entry.mjs`.
 pub const GUARD: &str = include_str!("../guard.mjs");
 
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+
+/// What comes of it within so many ms; `None` where it takes longer, and is given up.
+pub async fn within<T>(ms: u64, work: impl Future<Output = T>) -> Option<T> {
+    match select(pin!(work), worker::Delay::from(Duration::from_millis(ms))).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(_) => None,
+    }
+}
+
 pub mod alarm;
 mod beside;
 mod drive;

@@ -6,7 +6,7 @@ use once::context::Bug;
 use once::object_state::ObjectState;
 use once::outbox::{self, Due};
 
-use super::object::{Host, Job, Object};
+use super::object::{Host, Job, NotTaken, Object};
 
 impl<H: Host> Object<H> {
     /// Hands on what is staged, all of it. A failure leaves it to the alarm.
@@ -16,6 +16,24 @@ impl<H: Host> Object<H> {
         }
         let drained = self.deliver_all().await;
         self.draining.set(false);
+        self.tell_of(drained);
+    }
+
+    /// The same for the alarm, which has come for jobs. While some are being handed on they get more time: an alarm that changed nothing
+    /// would ring again at once, and again.
+    pub(crate) async fn drain_late(&self) {
+        if !self.draining.get() {
+            return self.drain().await;
+        }
+        let ctx = self.context();
+        let waits = self.store().transaction(&ctx, |rows| {
+            outbox::let_wait(rows, &ctx);
+            Ok::<_, Bug>(())
+        });
+        self.tell_of(waits);
+    }
+
+    fn tell_of(&self, drained: Result<(), Bug>) {
         if let Err(bug) = drained {
             self.log("error", "outbox_failed", &[("error", bug.0.as_str().into())]);
         }
@@ -62,7 +80,12 @@ impl<H: Host> Object<H> {
             let Due { leaving, waiting } = due;
             let left = match leaving.is_empty() {
                 true => Vec::new(),
-                false => self.host().deliver(self, &rows, leaving.clone()).await?,
+                // One that fails as a whole has taken none: they leave again later, not at once.
+                false => self.host().deliver(self, &rows, leaving.clone()).await.unwrap_or_else(|bug| {
+                    let not_taken =
+                        |job: &Job<H>| NotTaken { job_id: job.job_id.clone(), reason: bug.0.clone() };
+                    leaving.iter().map(not_taken).collect()
+                }),
             };
             let is_left = |job: &Job<H>| left.iter().any(|it| it.job_id == job.job_id);
             let (again, taken): (Vec<_>, Vec<_>) = leaving.into_iter().partition(is_left);

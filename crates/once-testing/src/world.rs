@@ -14,6 +14,7 @@ use once::object_state::ObjectState;
 use once::outbox::Handed;
 use once::record::{FencingToken, Lifecycle, StoredResponse};
 use once::run::{Action, Event as Input, Run, RunEnd};
+use once::state;
 use once::step::StepError;
 use once::times::Times;
 
@@ -395,6 +396,7 @@ impl<'a, S: Scenario> World<'a, S> {
         for line in appended.timeline {
             self.tell(&format!("key {}: {} {}", line.key_id, line.event, line.detail));
         }
+        <Flow<S> as once::flow::Flow>::verify(&object_state).map_err(|Bug(bug)| format!("a bug: {bug}"))?;
         self.object_state = object_state;
         if let Some(at_ms) = alarm_ms.filter(|_| self.saboteur != Some(Saboteur::Alarm)) {
             self.set_alarm(at_ms);
@@ -419,6 +421,10 @@ impl<'a, S: Scenario> World<'a, S> {
         self.instance += 1;
         self.known = KnownAlarm::Unknown;
         self.handed = Handed::default();
+        // The next one reads what is stored: what the text does not hold is lost.
+        let object = self.object_state.object;
+        let stored = state::to_text(&self.object_state, 0).and_then(|text| state::from_text(object, &text));
+        self.object_state = stored.map_or_else(|_| ObjectState::empty(object), |(read, _)| read);
         for running in std::mem::take(&mut self.runs).into_values() {
             running.clients.iter().for_each(|client| self.asks_again(*client));
         }

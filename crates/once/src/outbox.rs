@@ -132,6 +132,13 @@ pub fn put_off<F: Domain>(
     }
 }
 
+/// A queue has been at work on these for long already: they are looked at once more when it has had its time.
+pub fn let_wait<F: Domain>(state: &mut ObjectState<F>, ctx: &Context<F::Settings>) {
+    for job in state.jobs.iter_mut().filter(|job| job.next_at_ms <= ctx.now_ms) {
+        job.next_at_ms = ctx.now_ms.saturating_add(REFUSED_MS);
+    }
+}
+
 /// A job is done, or lies in the dead letters: nothing more is to be done about it here.
 pub fn confirm<F: Domain>(state: &mut ObjectState<F>, job_id: &str) {
     state.jobs.retain(|job| job.job_id != job_id);

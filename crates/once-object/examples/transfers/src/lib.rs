@@ -16,6 +16,7 @@ use once::times::Times;
 use once_object::execute::{Execute, ExecuteResult};
 use once_object::object::{Host, NotTaken, Object};
 use once_object::runtime::random_uuid;
+use once_object::within;
 use worker::{
     Context, DurableObject, Env, Fetch, Headers, Method, RequestInit, State, durable_object, event,
 };
@@ -36,9 +37,13 @@ impl Way {
         headers.set("idempotency-key", key)?;
         let mut init = RequestInit::new();
         init.with_method(method).with_headers(headers).with_body(body.map(Into::into));
-        let mut response =
-            Fetch::Request(Request::new_with_init(&format!("{}{path}", self.0), &init)?).send().await?;
-        Ok((response.status_code(), response.text().await?))
+        let request = Fetch::Request(Request::new_with_init(&format!("{}{path}", self.0), &init)?);
+        let answer = async {
+            let mut response = request.send().await?;
+            Ok((response.status_code(), response.text().await?))
+        };
+        let late = || Err(worker::Error::RustError("no answer in time".to_owned()));
+        within(self.times().provider_timeout_ms, answer).await.unwrap_or_else(late)
     }
 }
 
@@ -154,9 +159,8 @@ impl DurableObject for Accounts {
     }
 
     async fn alarm(&self) -> Result<Response> {
-        if let Ok(object) = &self.0 {
-            object.alarm().await;
-        }
+        // Where it does not open the alarm has failed, so that it comes again: it is the only one that there is.
+        self.0.as_ref().map_err(|bug| worker::Error::RustError(bug.0.clone()))?.alarm().await;
         Response::empty()
     }
 }

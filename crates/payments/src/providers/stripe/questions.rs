@@ -74,7 +74,7 @@ fn disputes(list: List<DisputeObject>) -> Option<StatusReply> {
     Some(StatusReply::Disputes(disputes?))
 }
 
-/// An inquiry that ends without a withdrawal is won. One that was prevented by a refund is withdrawn all the same: see [`dispute`].
+/// An inquiry that ends without a withdrawal is won.
 pub fn dispute_status(status: &str) -> DisputeStatus {
     match status {
         "won" | "warning_closed" | "prevented" => DisputeStatus::Won,
