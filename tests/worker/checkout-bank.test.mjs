@@ -108,6 +108,7 @@ describe('3-D Secure', () => {
     assert.equal(left.status, 303);
     const page = await visit.visitor.follow(left);
     assert.equal(heading(page), FORM);
+    assert.equal(page.entries.email, visit.form.email, 'the receipt goes where it was to go');
     assert.match(page.text, /That payment was canceled/);
     const requests = await site.simulator.requests();
     const canceled = requests.filter(({ path }) => path.endsWith(`${visit.bank.split('/').at(-1)}/cancel`));

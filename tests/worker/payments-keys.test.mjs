@@ -118,6 +118,7 @@ for (const operation of operations) {
       for (const other of elsewhere.filter(({ path }) => path !== request.path)) {
         const refused = await withoutEffect(site, () => send(user, other, key));
         assertProblem(refused, 422, 'idempotency-key-reused');
+        if (refused.payment) assert.equal((await user.payment(refused.payment)).status, 200, refused.text);
       }
       await assertOnce(operation, first);
     });
