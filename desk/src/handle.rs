@@ -22,8 +22,12 @@ pub(crate) async fn handle(
     let answer = match App::new(&env) {
         Ok(app) => {
             let answered = answer(&app, &mut request, &incoming, route.as_ref()).await;
-            let answer =
-                answered.unwrap_or_else(|problem| serve::refuse(problem, &request, app.site(&request)));
+            let answer = answered.unwrap_or_else(|problem| {
+                let site = app.site(&request);
+                let start = ("/", site.t.back_to_start);
+                let back = above(&request.path).map_or(start, |above| (above, "Back to the desk"));
+                serve::refuse_to(problem, &request, site, back)
+            });
             app.timed(answer, &request)
         }
         Err(what) => {
@@ -32,6 +36,12 @@ pub(crate) async fn handle(
     };
     let name = route.as_ref().map_or("none", Route::name);
     serve::finish(answer, &request, name, &env, &ctx, None)
+}
+
+/// The address above a page of the desk's: the page on which a form stands, the list in which something is not.
+fn above(path: &str) -> Option<&str> {
+    path.strip_prefix("/admin/")?;
+    path.rsplit_once('/').map(|(above, _)| above)
 }
 
 /// Judges a request by all that its headers tell, and only then reads its body: a stranger cannot make us read one.

@@ -99,7 +99,13 @@ pub async fn body(
 
 /// A problem, as a page for a person and as problem details for everyone else. What is wrong with the settings is for the log; in the
 /// demo, and where it is asked for from the same machine, the answer says it, too.
-pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
+pub fn refuse(problem: Problem, request: &Request, site: Site) -> Answer {
+    let start = ("/", site.t.back_to_start);
+    refuse_to(problem, request, site, start)
+}
+
+/// The same, whose page leads back to another address than the start, with the text of that link.
+pub fn refuse_to(mut problem: Problem, request: &Request, site: Site, back: (&str, &str)) -> Answer {
     if problem.names_setting {
         let event = if problem.status() >= 500 { "misconfigured" } else { "closed" };
         let fields = [("event", event.into()), ("error", problem.detail.as_str().into())];
@@ -115,20 +121,14 @@ pub fn refuse(mut problem: Problem, request: &Request, site: Site) -> Answer {
     }
     let problem = &problem;
     if request.wants_html() {
-        let link = match (problem.kind, of_desk(&request.path)) {
-            (Kind::Unreadable, _) => (request.path.as_str(), site.t.load_again),
-            (_, Some(above)) => (above, "Back to the desk"),
-            (_, None) => ("/", site.t.back_to_start),
+        let link = match problem.kind {
+            Kind::Unreadable => (request.path.as_str(), site.t.load_again),
+            _ => back,
         };
         reply::problem_page(problem, request, site, link)
     } else {
         reply::problem(problem, request)
     }
-}
-
-/// The address above one of the desk's: the page on which a form stands, the list in which something is not.
-fn of_desk(path: &str) -> Option<&str> {
-    path.starts_with("/admin/").then(|| path.rsplit_once('/'))?.map(|(above, _)| above)
 }
 
 /// Writes a request and its answer to the log. `route` is the pattern that it is of.
