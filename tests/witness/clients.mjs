@@ -12,7 +12,7 @@ export const OWNER = { authorization: `Bearer ${USER}` };
 
 /**
  * Who waits longer than this is forgotten. A call that has failed often is put off for five minutes, and on a machine that is slow it fails
- * again then.
+ * again then. How often somebody asks meanwhile says nothing.
  */
 const FORGOTTEN_AFTER_MS = 3 * HANGS_AFTER_MS;
 
@@ -54,10 +54,7 @@ export class Clients {
     this.#runs.push(run);
   }
 
-  /**
-   * Resolves when all who have begun are done. Rejects with what went wrong first, or with who is still told to wait. No count of tries bounds
-   * it: a call that failed often is put off for minutes, in which whoever presses the button again and again is told so each time.
-   */
+  /** Resolves when all who have begun are done. Rejects with what went wrong first, or with who is still told to wait. */
   async all() {
     await Promise.race([Promise.all(this.#runs), pause(FORGOTTEN_AFTER_MS, null, { ref: false })]);
     if (this.failures.length > 0) throw this.failures[0];

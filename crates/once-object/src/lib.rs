@@ -7,21 +7,13 @@
 //! - [`storage`]: what that needs of a database, so that it runs on the host, too.
 //! - [`runtime`]: the same by the Workers runtime.
 
-/// The JavaScript that stands around the WebAssembly of a Worker with such objects, as a module: write it beside your `entry.mjs`.
-pub const GUARD: &str = include_str!("../guard.mjs");
-
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-/// What comes of it within so many ms; `None` where it takes longer, and is given up.
-pub async fn within<T>(ms: u64, work: impl Future<Output = T>) -> Option<T> {
-    match select(pin!(work), worker::Delay::from(Duration::from_millis(ms))).await {
-        Either::Left((done, _)) => Some(done),
-        Either::Right(_) => None,
-    }
-}
+/// The JavaScript that stands around the WebAssembly of a Worker with such objects, as a module: write it beside your `entry.mjs`.
+pub const GUARD: &str = include_str!("../guard.mjs");
 
 pub mod alarm;
 mod beside;
@@ -32,3 +24,11 @@ mod outbox;
 pub mod runtime;
 pub mod storage;
 pub mod store;
+
+/// What comes of it within so many ms; `None` where it takes longer, and is given up.
+pub async fn within<T>(ms: u64, work: impl Future<Output = T>) -> Option<T> {
+    match select(pin!(work), worker::Delay::from(Duration::from_millis(ms))).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(_) => None,
+    }
+}

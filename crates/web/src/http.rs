@@ -140,9 +140,11 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
     if body.len() > REQUEST_MAX_BYTES {
         return Err(Problem::too_large(REQUEST_MAX_BYTES));
     }
+    // A request without any body has no parameters, whatever it is called: many clients call each one JSON.
+    if body.is_empty() {
+        return Ok(Parameters::Form(Vec::new()));
+    }
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        // A request without any body has no parameters, whatever it is called: many clients call each one JSON.
-        _ if body.is_empty() => Ok(Parameters::Form(Vec::new())),
         "application/json" => json::parse_object(body)
             .map(Parameters::Json)
             .map_err(|json::JsonError { path, message }| unreadable(&path, &message)),

@@ -12,7 +12,7 @@ const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
 /// After how long a person is told that every send was refused, in ms.
 const REFUSED_TOO_LONG_MS: u64 = 3_600_000;
 /// What they are told.
-const REFUSED: &str = "the provider refuses our credentials, and has taken in nothing yet";
+const REFUSED: &str = "the credentials are refused, or there are none: the provider has taken in nothing yet";
 
 impl<F: Domain> ProviderCall<F> {
     /// Whether every send was refused with all of its copies: with a wrong key, for example.

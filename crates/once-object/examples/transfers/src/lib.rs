@@ -117,7 +117,6 @@ impl DurableObject for Accounts {
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
-        let failed = |bug: &Bug| worker::Error::RustError(bug.0.clone());
         let object = self.0.as_ref().map_err(failed)?;
         if request.method() == Method::Get {
             let object_state = object.store().read().map_err(|bug| failed(&bug))?;
@@ -160,9 +159,13 @@ impl DurableObject for Accounts {
 
     async fn alarm(&self) -> Result<Response> {
         // Where it does not open the alarm has failed, so that it comes again: it is the only one that there is.
-        self.0.as_ref().map_err(|bug| worker::Error::RustError(bug.0.clone()))?.alarm().await;
+        self.0.as_ref().map_err(failed)?.alarm().await;
         Response::empty()
     }
+}
+
+fn failed(bug: &Bug) -> worker::Error {
+    worker::Error::RustError(bug.0.clone())
 }
 
 /// Every request goes to the object of its account.
