@@ -9,7 +9,7 @@
 
 use once::call::{CallSpec, CallState, FrozenRequest, RetryPolicy, Settlement};
 use once::context::{Bug, Context};
-use once::flow::{Admission, End, Flow, Phase};
+use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
 use once::object_state::ObjectState;
 use once::record::{Lifecycle, StoredResponse};
 
@@ -59,7 +59,7 @@ impl Flow for PassOn {
         Ok(End::Response(StoredResponse { status, headers: Vec::new(), body: reply.sealed }))
     }
 
-    fn too_many_keys(_: u32) {}
+    fn limit_reached(_: ObjectLimit) {}
 
     fn due_at_ms(state: &ObjectState<Self>, ctx: &Context<()>) -> Option<u64> {
         Intent::over_in_bucket(state).next().map(|_| ctx.now_ms.saturating_add(CLEAN_UP_MS))

@@ -42,6 +42,7 @@ mod replay_cache;
 mod replays;
 mod return_key;
 mod signing;
+mod state_size;
 mod stripe;
 mod stripe_odd_answers;
 mod stripe_payments;

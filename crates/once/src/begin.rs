@@ -17,7 +17,7 @@ use super::call::Plan;
 use super::context::{Bug, Context};
 use super::domain::Domain;
 use super::fingerprint::{Canonical, Fingerprint};
-use super::flow::{Flow, Phase};
+use super::flow::{Flow, ObjectLimit, Phase};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
 use super::object_state::ObjectState;
@@ -25,7 +25,15 @@ use super::record::{
     Binding, Channel, FencingToken, Finished, KeyRecord, Lease, Lifecycle, Open, RecoveryPoint,
     StoredResponse,
 };
+use super::state;
 use super::trace::TraceContext;
+
+/// The most that a state may hold when an operation begins, in bytes of its text: a row of an object's database takes 2 MB, and beside the state
+/// stands what the newest commits have added
+/// ([limits](https://developers.cloudflare.com/durable-objects/platform/limits/)).
+const STATE_MAX_BYTES: usize = 1_800_000;
+/// What an operation adds to it whatever its parameters are: its key, its calls, the provider's answers.
+const OPERATION_BYTES: usize = 16 << 10;
 
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -128,9 +136,31 @@ pub fn begin<F: Flow>(
         return Ok(Begin::NotStarted);
     }
     if object_state.keys.len() >= ctx.keys_max as usize {
-        return Ok(Begin::Refused(F::too_many_keys(ctx.keys_max)));
+        return Ok(Begin::Refused(F::limit_reached(ObjectLimit::Keys(ctx.keys_max))));
+    }
+    if !has_room(object_state, &command.parameters)? {
+        return Ok(Begin::Refused(F::limit_reached(ObjectLimit::Bytes)));
     }
     start(object_state, command, me, ctx)
+}
+
+/// Whether a new operation fits into the state's row, whatever it and those that are not over come to add. An operation that has begun must find
+/// room for its answer, so it is the new one that is refused.
+fn has_room<F: Flow>(object_state: &ObjectState<F>, parameters: &Canonical) -> Result<bool, Bug> {
+    if object_state.keys.is_empty() {
+        return Ok(true);
+    }
+    let is_open = |key: &&KeyRecord<F>| matches!(key.lifecycle, Lifecycle::Open(_));
+    let open = object_state.keys.iter().filter(is_open).filter_map(|key| key.parameters.as_ref());
+    let may_come: usize = open.chain([parameters]).map(may_add_bytes).sum();
+    let has = state::to_text(object_state, 0)?.len();
+    Ok(has.saturating_add(may_come) <= STATE_MAX_BYTES)
+}
+
+/// What an operation adds to the state at most, by its parameters: they stand there as they came, in the operation, in what the flow keeps, in
+/// the response, and in the body of each of two calls, where each byte can be three.
+const fn may_add_bytes(parameters: &Canonical) -> usize {
+    parameters.0.len().saturating_mul(10).saturating_add(OPERATION_BYTES)
 }
 
 fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F> {

@@ -26,8 +26,8 @@ pub trait Flow: Domain {
         false
     }
 
-    /// Why an object takes no more keys than `keys_max`.
-    fn too_many_keys(keys_max: u32) -> Self::Refusal;
+    /// Why an object takes no new key any more.
+    fn limit_reached(limit: ObjectLimit) -> Self::Refusal;
 
     /// Whether a call that was never sent has lost its point: what it moves has changed since it was admitted.
     fn is_overtaken(_call: &ProviderCall<Self>, _rows: &ObjectState<Self>) -> bool {
@@ -59,6 +59,15 @@ pub trait Flow: Domain {
 
     /// The alarm has come: does what is due.
     fn on_alarm(_rows: &mut ObjectState<Self>, _ctx: &Context<Self::Settings>) {}
+}
+
+/// How much an object may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectLimit {
+    /// This many keys.
+    Keys(u32),
+    /// As much text as fits into one row. What has ended leaves room when its response expires.
+    Bytes,
 }
 
 /// Whether an operation may begin: the point to which what it has reserved brings it, if to any; or why not.

@@ -103,8 +103,9 @@ kinds! {
     );
     LimitReached(
         409, "limit-reached", "There are as many tries or operations as there may be",
-        "An order can be tried only so often, and a payment takes only so many captures, voids and refunds. Nothing \
-         was run, and no key was used up. To be paid, make a new order under another order id."
+        "An order can be tried only so often, and a payment takes only so many captures, voids and refunds, and \
+         only as much metadata as fits into its record. Nothing was run, and no key was used up. To be paid, make a new order under another \
+         order id."
     );
     LinkRevision(
         409, "order-link-revision", "The order has a newer link",

@@ -7,7 +7,7 @@ use crate::rides::id::RideId;
 use once::call::{CallSpec, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::Domain;
-use once::flow::{Admission, End, Flow, Phase};
+use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
 use once::outbox::job;
 use once::record::{Channel, RecoveryPoint, StoredResponse};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl Flow for Rides {
         }
     }
 
-    fn too_many_keys(_: u32) -> String {
+    fn limit_reached(_: ObjectLimit) -> String {
         "A form books one ride.".to_owned()
     }
 }

@@ -5,7 +5,7 @@ use once::call::{CallSpec, FrozenRequest, ProviderReply, RetryPolicy, Settlement
 use once::context::Bug;
 use once::domain::{Answer, Domain, NoPoint, Provider};
 use once::fingerprint::{Canonical, Fingerprint};
-use once::flow::{Admission, End, Flow, Phase};
+use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
 use once::outbox;
@@ -130,8 +130,8 @@ impl Flow for Transfers {
         Ok(End::Response(StoredResponse { status: 200, headers: Vec::new(), body }))
     }
 
-    fn too_many_keys(keys_max: u32) -> String {
-        format!("{keys_max} transfers are as many as there may be")
+    fn limit_reached(_: ObjectLimit) -> String {
+        "there are as many transfers as there may be".to_owned()
     }
 }
 

@@ -26,7 +26,7 @@ use crate::payment::refund::refunded_minor;
 use crate::transitions::{audit, pii, polling, projection};
 use once::context::Bug;
 use once::flow::Admission;
-use once::flow::Flow;
+use once::flow::{Flow, ObjectLimit};
 use once::key::KeyHash;
 
 impl Flow for Payments {
@@ -51,11 +51,17 @@ impl Flow for Payments {
         matches!(operation, Operation::Retired(_))
     }
 
-    fn too_many_keys(keys_max: u32) -> Refusal {
-        let detail = format!(
-            "{keys_max} operations were begun on this payment, and that is as many as there may be. Nothing was run. What still \
-             has to be done can be done at the provider.",
-        );
+    fn limit_reached(limit: ObjectLimit) -> Refusal {
+        let detail = match limit {
+            ObjectLimit::Keys(max) => format!(
+                "{max} operations were begun on this payment, and that is as many as there may be. Nothing was run. What \
+                 still has to be done can be done at the provider.",
+            ),
+            ObjectLimit::Bytes => "The operations of this payment and their metadata fill its record. Nothing was run, and no \
+                                   key was used up. There is room again when the first of their responses expires: come again \
+                                   with this request then."
+                .to_owned(),
+        };
         Refusal::LimitReached { detail }
     }
 

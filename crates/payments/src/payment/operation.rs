@@ -192,7 +192,7 @@ pub enum Refusal {
     KeysUnusable,
     /// Another request about the same customer came before.
     Overtaken,
-    /// There are as many tries, or as many keys, as there may be.
+    /// There are as many tries, or as many keys, as there may be, or the record is full.
     LimitReached {
         /// Which limit, and what can be done instead.
         detail: String,
