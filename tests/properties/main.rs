@@ -35,6 +35,7 @@ mod money;
 mod old_ids;
 mod order_link;
 mod outbox;
+mod patience;
 mod payment;
 mod provider_event;
 mod read_model;

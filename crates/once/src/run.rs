@@ -7,6 +7,7 @@
 //! A turn is all the [steps](Run::step) up to the next thing that has to be waited for. Each of them could as well be a transaction of its own,
 //! as it is where a crash between two of them is to be shown; a commit costs the same however much happens in it.
 
+use super::account::Identity;
 use super::call::{LookUp, Outcome, ProviderCall};
 use super::context::Context;
 use super::domain::Domain;
@@ -82,16 +83,27 @@ pub struct Run<F: Domain> {
     asked_at_ms: Option<u64>,
     /// How many pages it may still ask for.
     pages_left: u32,
+    /// The provider has left it without an answer.
+    is_unanswered: bool,
 }
 
 impl<F: Flow> Run<F> {
-    /// A run for a token. `patience_until_ms` is how long it may sleep between two sends.
+    /// A run for a token. Until `patience_until_ms` it may sleep between two sends, and after that it does not go on with a provider that does not
+    /// answer; 0 is a run that nobody waits for.
     pub const fn new(
         token: FencingToken,
         patience_until_ms: u64,
         fail_at: &'static [RecoveryPoint<F::Point>],
     ) -> Self {
-        Self { token, patience_until_ms, fail_at, to_send: None, asked_at_ms: None, pages_left: PAGES_MAX }
+        Self {
+            token,
+            patience_until_ms,
+            fail_at,
+            to_send: None,
+            asked_at_ms: None,
+            pages_left: PAGES_MAX,
+            is_unanswered: false,
+        }
     }
 
     /// The first turn, in the transaction that has given the token. What fails is left to the next one.
@@ -144,12 +156,15 @@ impl<F: Flow> Run<F> {
     ) -> Result<Action<F>, StepError> {
         match event {
             Event::Outcome(call_id, outcome) => {
+                self.is_unanswered |= matches!(outcome, Outcome::Unknown { .. });
                 step::record(state, &self.token, call_id, outcome, ctx)?;
                 return Ok(Action::Again);
             }
             Event::LookedUp(call_id, look_up) => {
                 // Without a time, a look-up that was never asked for proves nothing.
                 let asked_at_ms = self.asked_at_ms.take().unwrap_or(0);
+                self.is_unanswered |=
+                    matches!(look_up, LookUp::Inconclusive { .. } | LookUp::Identity(Identity::Silent));
                 step::record_look_up(state, &self.token, call_id, look_up, asked_at_ms, ctx)?;
                 return Ok(Action::Again);
             }
@@ -164,14 +179,19 @@ impl<F: Flow> Run<F> {
         }
         match step::advance(state, &self.token, ctx)? {
             Next::Again => Ok(Action::Again),
+            // Each try at a provider that does not answer takes as long as a call may: who waits for it is told that it is not known yet.
+            Next::Send(call_id) | Next::LookUp(call_id)
+                if self.is_unanswered && self.has_waited(ctx.now_ms) =>
+            {
+                let in_doubt = state.calls.iter().any(|call| call.call_id == call_id && call.in_doubt());
+                self.leave_to_alarm(state, in_doubt, "the provider does not answer", ctx)
+            }
             Next::Send(call_id) => {
                 self.to_send = Some(call_id);
                 Ok(Action::Again)
             }
             Next::LookUp(_) if self.pages_left == 0 => {
-                let retry_at_ms = ctx.now_ms.saturating_add(1);
-                step::release(state, &self.token, retry_at_ms, "has more pages to read", ctx)?;
-                Ok(Action::End(RunEnd::Pending { retry_at_ms, in_doubt: true }))
+                self.leave_to_alarm(state, true, "has more pages to read", ctx)
             }
             Next::LookUp(call_id) => {
                 self.pages_left -= 1;
@@ -191,6 +211,24 @@ impl<F: Flow> Run<F> {
             }
             Next::Finished(response) => Ok(Action::End(RunEnd::Finished(response))),
         }
+    }
+
+    /// Whether somebody waits for it who has waited as long as they were to. For the alarm's runs nobody does.
+    const fn has_waited(&self, now_ms: u64) -> bool {
+        self.patience_until_ms > 0 && now_ms > self.patience_until_ms
+    }
+
+    /// Ends the run; the alarm goes on at once.
+    fn leave_to_alarm(
+        &self,
+        state: &mut ObjectState<F>,
+        in_doubt: bool,
+        reason: &str,
+        ctx: &Context<F::Settings>,
+    ) -> Result<Action<F>, StepError> {
+        let retry_at_ms = ctx.now_ms.saturating_add(1);
+        step::release(state, &self.token, retry_at_ms, reason, ctx)?;
+        Ok(Action::End(RunEnd::Pending { retry_at_ms, in_doubt }))
     }
 
     /// Ends the run after an error: the lease is released at once, the record stays at its recovery point.
