@@ -37,6 +37,8 @@ use web::trace::{Kind, Span};
 
 /// The delay after a failure that could not be recorded, in seconds.
 const RETRY_DELAY_S: u32 = 60;
+/// What a dead letter says that its queue has delivered too often.
+const GIVEN_UP: &str = "the queue has given it up";
 /// The least delay of a message whose jobs could not be handed on, in seconds.
 const NOT_SPLIT_DELAY_S: u32 = 5;
 
@@ -70,7 +72,8 @@ impl Disposition {
     }
 }
 
-/// Does the jobs of a batch. Messages of the queue `…-dead` were delivered too often: they become dead letters.
+/// Does the jobs of a batch. Messages of the queue `…-dead` were delivered too often: they become dead letters, but for snapshots that can be
+/// written now.
 pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
     let is_dead = batch.queue().ends_with("-dead");
     let config = Config::of(env);
@@ -307,11 +310,14 @@ impl Work<'_> {
         let span = begin(self.env, job);
         let projected = async {
             let ledger = Ledger::new(job, self.known)?;
-            let outcome = if self.is_dead { Err(given_up()) } else { snapshot_of(job) };
-            let outcome = match outcome {
-                Ok(snapshot) => project(self.env, &snapshot, done, &self.together.writes)
-                    .await
-                    .map_err(|error| Failure::Retryable(error.to_string())),
+            let outcome = match snapshot_of(job) {
+                // Also where the queue has given it up: the read model may have been away for as long as that took, and to write it is safe.
+                Ok(snapshot) => project(self.env, &snapshot, done, &self.together.writes).await.map_err(
+                    |error| match self.is_dead {
+                        true => Failure::Permanent(format!("{GIVEN_UP}: {error}")),
+                        false => Failure::Retryable(error.to_string()),
+                    },
+                ),
                 Err(failure) => Err(failure),
             };
             match outcome {
@@ -343,7 +349,7 @@ impl Work<'_> {
                 Some(_) => Done::Recorded(result),
                 None => Done::Already,
             }),
-            (true, None) => Err(given_up()),
+            (true, None) => Err(Failure::Permanent(format!("{GIVEN_UP}: it could not be worked on"))),
             (false, None) => run(self.env, self.config, job, &ledger, trace).await,
         };
         match done {
@@ -377,10 +383,6 @@ fn ended(mut span: Option<Span>, is_over: bool) {
         }
     }
     trace::end(span);
-}
-
-fn given_up() -> Failure {
-    Failure::Permanent("the queue has given it up: it could not be worked on".to_owned())
 }
 
 fn snapshot_of(job: &Job) -> Result<Snapshot, Failure> {

@@ -284,7 +284,7 @@ describe('jobs and their queues', { concurrency: true }, () => {
         JSON.stringify(payments.map(({ id }) => id)),
       );
     /** Newer snapshots of all three, in which so much is captured, in one batch. Gives their jobs, and how often the read model was written to until then. */
-    async function told(captured_minor) {
+    async function told(captured_minor, binding = 'JOBS') {
       const jobs = (await rowsOf()).map(({ version, updated_at_ms: _, ...payment }) => ({
         version: 1,
         job_id: `${payment.object}_told_${captured_minor}`,
@@ -303,8 +303,8 @@ describe('jobs and their queues', { concurrency: true }, () => {
         },
       }));
       const from = site.logs().length;
-      const { JOBS } = await site.worker.getEnv();
-      await JOBS.sendBatch(jobs.map((job) => ({ body: JSON.stringify(job), contentType: 'text' })));
+      const queue = (await site.worker.getEnv())[binding];
+      await queue.sendBatch(jobs.map((job) => ({ body: JSON.stringify(job), contentType: 'text' })));
       const ids = jobs.map(({ job_id }) => job_id);
       const lines = () =>
         site
@@ -321,6 +321,14 @@ describe('jobs and their queues', { concurrency: true }, () => {
       );
       return { ids, writes: lines().filter((line) => line === 'read model: batch').length };
     }
+    /** From now on the read model takes no snapshot of the second payment. */
+    async function refuseTheSecond() {
+      const [, { object }] = await rowsOf();
+      await site.rows(
+        `CREATE TRIGGER not_this_one BEFORE UPDATE ON payments WHEN new.object = '${object}'
+         BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
+      );
+    }
     const captured = async () => (await rowsOf()).map(({ captured_minor }) => captured_minor);
 
     test('are written at once', async () => {
@@ -329,11 +337,7 @@ describe('jobs and their queues', { concurrency: true }, () => {
     });
 
     test('are written all but one that is not taken, and that one is told of', async () => {
-      const [, { object }] = await rowsOf();
-      await site.rows(
-        `CREATE TRIGGER not_this_one BEFORE UPDATE ON payments WHEN new.object = '${object}'
-         BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
-      );
+      await refuseTheSecond();
       const { ids, writes } = await told(2);
       assert.equal(writes, 1 + ids.length, 'together, and then each by itself');
       assert.deepEqual(await captured(), [2, 1, 2]);
@@ -342,6 +346,16 @@ describe('jobs and their queues', { concurrency: true }, () => {
       await site.rows('DROP TRIGGER not_this_one');
       await becomes(site, ids[1], 'done');
       assert.deepEqual(await captured(), [2, 2, 2]);
+    });
+
+    test('are written though the queue has given them up, all but one that cannot be: that is a dead letter', async () => {
+      await refuseTheSecond();
+      const { ids } = await told(3, 'JOBS_DEAD');
+      assert.deepEqual(await captured(), [3, 2, 3]);
+      const { history } = await becomes(site, ids[1], 'dead');
+      assert.match(JSON.parse(history)[0].error, /the queue has given it up: .*not this one/);
+      const rest = await site.rows('SELECT job_id FROM job_list WHERE job_id IN (?, ?)', ids[0], ids[2]);
+      assert.deepEqual(rest, []);
     });
   });
 

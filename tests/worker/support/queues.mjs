@@ -7,7 +7,10 @@ const TABLE = /\[\[env\.demo\.queues\.(?:producers|consumers)\]\]\n(?:\w+ = .*\n
 /** A Worker's queues in the demo, by their bindings. */
 export const DEMO = { JOBS: 'paid-once-demo-jobs', EMAILS: 'paid-once-demo-emails' };
 
-/** What wrangler.toml says of these queues. Each has a dead letter queue of its own, to which a message goes after so many retries. */
+/**
+ * What wrangler.toml says of these queues. Each has a dead letter queue of its own, to which a message goes after so many retries, or
+ * through a binding.
+ */
 const tables = (queues, maxRetries) =>
   Object.entries(queues)
     .map(
@@ -22,6 +25,10 @@ max_batch_size = 20
 max_batch_timeout = 0
 max_retries = ${maxRetries}
 dead_letter_queue = "${queue}-dead"
+
+[[env.demo.queues.producers]]
+binding = "${binding}_DEAD"
+queue = "${queue}-dead"
 
 [[env.demo.queues.consumers]]
 queue = "${queue}-dead"
