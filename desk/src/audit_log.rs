@@ -6,7 +6,6 @@ use super::queries::{self, Where};
 use super::route::{ACCOUNT, Target};
 use super::view_models::{Cell, List, Row};
 use payments::payment::id::PaymentId;
-use payments::payment::records::OPERATOR;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::Problem;
@@ -77,23 +76,11 @@ async fn effects(desk: &Desk<'_>, search: &str) -> Result<(Vec<Row>, (String, St
             Cell::text(format::doer(&row.actor, &row.data)),
             Cell::text(row.action),
             subject,
-            Cell { class: "id", ..Cell::text(facts(&row.data)) },
+            Cell { class: "id", ..Cell::text(format::facts(&row.data)) },
         ];
         Row { cells, buttons: Vec::new() }
     });
     Ok((rows.collect(), around))
-}
-
-/// The facts of an audit record, without the braces.
-fn facts(data: &str) -> String {
-    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return String::new() };
-    // The operator stands beside whom it was for.
-    let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
-    let facts = shown.map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name} {}", format::short(text)),
-        other => format!("{name} {other}"),
-    });
-    facts.collect::<Vec<_>>().join(", ")
 }
 
 /// What something was done to, with the way there if it has a page.

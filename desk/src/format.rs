@@ -133,6 +133,17 @@ pub fn doer(actor: &str, data: &str) -> String {
     }
 }
 
+/// The members of a JSON object, for a person: of an audit record, or of what a task has done. The operator of a record stands beside whom it was for.
+pub fn facts(data: &str) -> String {
+    let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return data.to_owned() };
+    let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
+    let facts = shown.map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name} {}", short(text)),
+        other => format!("{name} {other}"),
+    });
+    facts.collect::<Vec<_>>().join(", ")
+}
+
 /// An email address, masked: `a…@example.com`.
 pub fn masked(text: &str) -> String {
     match text.split_once('@') {

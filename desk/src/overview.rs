@@ -177,7 +177,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 task: run.task,
                 when: format::from_now(run.at_ms, now_ms),
                 took: format::duration(run.took_ms),
-                result: run.result,
+                result: format::facts(&run.result),
             })
             .collect(),
         run_now: desk.button(OperatorAction::Run, &Target::Tasks, "Run now")?,

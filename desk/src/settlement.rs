@@ -6,7 +6,6 @@ use super::settlement_queries::{self as queries, ClosingDay, SettlementFile, Set
 use super::view_models::{Cell, List, Row};
 use crate::tasks::settlement_file::Totals;
 use crate::tasks::settlement_parts::manifest_name;
-use payments::timestamp;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
@@ -78,9 +77,9 @@ async fn empty(desk: &Desk<'_>) -> Result<List, Problem> {
 }
 
 fn closing_row(closing: &ClosingDay) -> Row {
-    let through = format!("through {}", timestamp(closing.through_ms));
+    let through = format!("through {} UTC", format::moment(closing.through_ms));
     let cells = vec![
-        Cell::text(&*closing.day),
+        Cell { class: "id", ..Cell::text(&*closing.day) },
         Cell::chip("closing", "plain").with(through),
         Cell::number(""),
         Cell::text(""),
@@ -117,7 +116,7 @@ fn file_row(desk: &Desk<'_>, file: &SettlementFile) -> Row {
         Cell::text(file.totals.as_deref().map(totals).unwrap_or_default()),
         match (&file.sha256, file.written_at_ms) {
             (Some(sha256), Some(_)) => Cell { class: "id", ..Cell::text(object) }.with(format::short(sha256)),
-            _ => Cell::text("").with(format!("closed {}", timestamp(file.closed_at_ms))),
+            _ => Cell::text("").with(format!("closed {} UTC", format::moment(file.closed_at_ms))),
         },
         moment(desk, file.written_at_ms),
     ];
