@@ -65,8 +65,7 @@ function options(args) {
   const wanted = {};
   for (const argument of args) {
     const [, name, value = true] = forms.map((form) => form.exec(argument)).find(Boolean) ?? [];
-    if (!name)
-      throw new Stop(`There is no option ${argument}: scripts/bench.mjs says at its top which there are.`);
+    if (!name) throw new Stop(`There is no option ${argument}: -- --help says which there are.`);
     wanted[name] = value;
   }
   if (wanted.keys && !(wanted.keys > FEW_KEYS)) throw new Stop(`--keys must be more than ${FEW_KEYS}.`);

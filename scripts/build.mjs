@@ -1,5 +1,8 @@
-// Builds the Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
-// Names behind the command build these Workers alone; with `--compile` nothing is put into build/. `BUILD_PROFILE=dev` builds them fast: for tests, and to try them on this machine. What is deployed or measured is built without it.
+// `npm run build`: builds the Workers, each into its own build/ folder. A Worker whose inputs did not change is left alone.
+//
+//   npm run build -- desk               these Workers alone
+//   npm run build -- --compile          nothing is put into build/
+//   BUILD_PROFILE=dev npm run build     fast: for tests, and to try them on this machine. What is deployed or measured is built without it
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,

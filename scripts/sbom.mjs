@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 
 import { checksums, shipped } from './lib/crates.mjs';
 import { inRoot, workers } from './lib/paths.mjs';
+import { say, script } from './lib/say.mjs';
 
 export function billOfMaterials() {
   const { name, version } = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));
@@ -54,4 +55,4 @@ function library(purl, { name, version, hashes, license }) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href)
-  console.log(JSON.stringify(billOfMaterials(), null, 2));
+  await script(async () => say(JSON.stringify(billOfMaterials(), null, 2)));

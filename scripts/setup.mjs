@@ -1,4 +1,4 @@
-// Makes a fresh clone able to build, run and test. Each step looks first and works only for what is missing, so that
+// `npm run setup`: makes a fresh clone able to build, run and test. Each step looks first and works only for what is missing, so that
 // the second time costs a moment. Everything lands in node_modules/ and .tools/.
 import { delimiter } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,5 @@
 // What a person sees while a script works: one line per step, with a live tail on a terminal.
+import { readFileSync } from 'node:fs';
 
 const live = process.stdout.isTTY && !process.env.CI;
 const quietMs = live ? 100 : 15_000;
@@ -46,12 +47,28 @@ export function step(title) {
 /** An end that a person can act on: printed without a stack trace. */
 export class Stop extends Error {}
 
-/** Runs a script's `main`; whatever it throws ends the process with code 1. */
+/** Runs a script's `main`; whatever it throws ends the process with code 1. With `--help` it says instead what stands at the script's top. */
 export async function script(main) {
+  const [file, ...options] = process.argv.slice(1);
+  if (options.some((option) => option === '--help' || option === '-h')) return say(top(file));
   try {
     await main();
   } catch (error) {
     process.exitCode = 1;
-    process.stderr.write(`\n${error instanceof Stop ? error.message : error.stack}\n`);
+    process.stderr.write(`\n${isForAPerson(error) ? error.message : error.stack}\n`);
+    if (isOfOptions(error)) process.stderr.write('-- --help says which options there are.\n');
   }
+}
+
+const isOfOptions = ({ code }) => code?.startsWith('ERR_PARSE_ARGS');
+const isForAPerson = (error) => error instanceof Stop || isOfOptions(error);
+
+/** The comment at the top of a script. */
+function top(file) {
+  const lines = readFileSync(file, 'utf8').split('\n');
+  const end = lines.findIndex((line) => !line.startsWith('//'));
+  return lines
+    .slice(0, end)
+    .map((line) => line.replace(/^\/\/ ?/, ''))
+    .join('\n');
 }

@@ -128,6 +128,9 @@ export const suites = () => [
       kind: 'node',
     },
   ),
+  check('check: what commands say', ['node', '--test-reporter=spec', 'scripts/lib/say.test.mjs'], {
+    kind: 'node',
+  }),
   check('check: what is packed', ['node', '--test-reporter=spec', 'scripts/setup/pack.test.mjs'], {
     kind: 'node',
   }),
