@@ -3,6 +3,7 @@
 use super::payment_params::{Fields, TOKEN_MAX, plain, visible};
 use messages::account::Account;
 use once::fingerprint::{FieldError, Parameters};
+use payments::flows::customer::etag;
 use payments::payment::customer::{CustomerContent, IfMatch};
 use web::entries::email;
 use web::http::Request;
@@ -66,17 +67,20 @@ pub fn if_match(request: &Request) -> Result<Option<IfMatch>, Problem> {
     if text == "*" {
         return Ok(Some(IfMatch::Any));
     }
-    let tags: Vec<&str> = text.split(',').map(str::trim).collect();
+    // Empty elements of a list count for nothing (RFC 9110, section 5.6.1).
+    let tags: Vec<&str> = text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect();
     let is_tag = |tag: &&str| {
         let tag = tag.strip_prefix("W/").unwrap_or(tag);
         tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"')
     };
-    if tags.len() > REVISIONS_MAX || !tags.iter().all(is_tag) {
+    if tags.is_empty() || tags.len() > REVISIONS_MAX || !tags.iter().all(is_tag) {
         let detail = format!(
             "If-Match is * or up to {REVISIONS_MAX} revisions in quotes, such as \"3\". Nothing was run."
         );
         return Err(Problem::because(Kind::BadRequest, detail));
     }
-    let revision = |tag: &&str| tag.strip_prefix('"')?.strip_suffix('"')?.parse::<u32>().ok();
+    // Tags are compared as they are written: "03" is none of ours.
+    let revision =
+        |tag: &&str| tag.trim_matches('"').parse().ok().filter(|revision| etag(*revision) == **tag);
     Ok(Some(IfMatch::Revisions(tags.iter().filter_map(revision).collect())))
 }

@@ -139,7 +139,10 @@ fn if_match_is_any_or_revisions_and_nothing_else() {
     assert_eq!(read(r#""3", "7""#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
     // A weak tag, and one that is not ours, are of no revision.
     assert_eq!(read(r#"W/"3", "x""#).unwrap(), Some(IfMatch::Revisions(vec![])));
-    for wrong in ["3", "", "\"", "\"3\", 4"] {
+    // Nor is one that is written in another way than ours.
+    assert_eq!(read(r#""+3", "03", "3""#).unwrap(), Some(IfMatch::Revisions(vec![3])));
+    assert_eq!(read(r#", "3",, "7","#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
+    for wrong in ["3", "", ",", " , ,", "\"", "\"3\", 4"] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
     assert!(!IfMatch::Any.holds(0) && IfMatch::Any.holds(1));

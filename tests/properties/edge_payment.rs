@@ -207,6 +207,46 @@ proptest! {
 }
 
 #[test]
+fn a_browser_is_only_sent_to_a_host() {
+    for good in [
+        "https://shop.example",
+        "https://shop.example/",
+        "https://shop.example?a",
+        "https://shop.example#a",
+        "https://shop.example:8443/back?to=a@b.example",
+        "https://[2001:db8::1]/",
+        "https://[::1]:8443",
+        "https://192.0.2.1/",
+        "https://shop.example:/",
+        "https://xn--mnchen-3ya.example/",
+    ] {
+        assert_eq!(address(good, false).as_deref(), Ok(good));
+    }
+    for wrong in [
+        "https://",
+        "https:///back",
+        "https://?a",
+        "https://#a",
+        "https://@shop.example/",
+        "https://user@/",
+        "https://shop.example@evil.example/",
+        "https://user:password@shop.example/",
+        "https://[::zz]/",
+        "https://[::1/",
+        "https://::1/",
+        "https://[::1]8443/",
+        "https://shop.example:port/",
+        "https://shop.example:65536/",
+        "https://shop.example:+80/",
+        "https://:8443/",
+        "https://shop]/",
+        "http://shop.example/",
+    ] {
+        assert!(address(wrong, false).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_refund_has_one_of_three_reasons() {
     for (reason, expected) in [
         (json!("duplicate"), Some(RefundReason::Duplicate)),

@@ -6,7 +6,7 @@ use payments::engine::{Begin, ObjectState};
 use payments::flows::order_link::{end, make};
 use payments::payment::PaymentState;
 use payments::payment::operation::{Operation, Refusal, VoidRequest};
-use payments::payment::order_link::{EndedLinks, LinkState, MadeLink, state};
+use payments::payment::order_link::{EndedLinks, LinkState, MadeLink, REVISION_MAX, state};
 use proptest::prelude::*;
 
 use crate::payment::pay;
@@ -122,6 +122,16 @@ fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_
     assert_eq!(object_state.resource.payment, kept);
     assert!(matches!(ask(&mut object_state.clone(), "three", give_up(3)), Begin::Run(_)), "the newest may");
     assert!(matches!(ask(&mut object_state, "one", give_up(1)), Begin::Run(_)), "and so may its own");
+}
+
+#[test]
+fn behind_the_highest_revision_comes_none() {
+    let mut object_state = rows();
+    assert_eq!(make(&mut object_state, Some(REVISION_MAX), "mug"), MadeLink::Revision(REVISION_MAX));
+    let before = object_state.clone();
+    assert_eq!(make(&mut object_state, None, "mug"), MadeLink::Revision(REVISION_MAX), "the same again");
+    assert_eq!(make(&mut object_state, None, "a dearer mug"), MadeLink::Conflict(REVISION_MAX));
+    assert_eq!(object_state, before);
 }
 
 #[test]

@@ -99,13 +99,13 @@ kinds! {
     PaymentState(
         409, "payment-state", "The payment's state does not allow this",
         "`state` names the state in which the payment is; docs/protocol.md draws which moves each state allows. \
-         Nothing was run, and no key was used up."
+         Nothing was run, and the same key can come here again."
     );
     LimitReached(
         409, "limit-reached", "There are as many tries or operations as there may be",
         "An order can be tried only so often, and a payment takes only so many captures, voids and refunds, and \
-         only as much metadata as fits into its record. Nothing was run, and no key was used up. To be paid, make a new order under another \
-         order id."
+         only as much metadata as fits into its record. Nothing was run, and the same key can come here again. To be paid, \
+         make a new order under another order id."
     );
     LinkRevision(
         409, "order-link-revision", "The order has a newer link",
@@ -142,7 +142,7 @@ kinds! {
     );
     InvalidParameters(
         422, "invalid-parameters", "Some parameters are missing or wrong",
-        "Each entry of `errors` names a field and says what to send. Nothing was run, and no key was used up."
+        "Each entry of `errors` names a field and says what to send. Nothing was run, and the same key can come here again."
     );
     KeyReused(
         422, "idempotency-key-reused", "This key was used for another request",
@@ -152,12 +152,12 @@ kinds! {
     AmountTooLarge(
         422, "amount-too-large", "The amount is more than there is",
         "`available` says how much can be captured or refunded, in minor units; what other requests are moving at \
-         the moment is not counted in. Nothing was run, and no key was used up."
+         the moment is not counted in. Nothing was run, and the same key can come here again."
     );
     TryTooSoon(
         429, "try-too-soon", "The order was tried too often in a row",
         "After several tries that failed there is a pause before the next one, longer each time. Send the same \
-         request with the same key again after the time in Retry-After. Nothing was run, and no key was used up."
+         request with the same key again after the time in Retry-After. Nothing was run, and the same key can come here again."
     );
     RateLimited(
         429, "rate-limited", "Too many new requests",

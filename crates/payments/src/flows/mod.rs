@@ -57,9 +57,9 @@ impl Flow for Payments {
                 "{max} operations were begun on this payment, and that is as many as there may be. Nothing was run. What \
                  still has to be done can be done at the provider.",
             ),
-            ObjectLimit::Bytes => "The operations of this payment and their metadata fill its record. Nothing was run, and no \
-                                   key was used up. There is room again when the first of their responses expires: come again \
-                                   with this request then."
+            ObjectLimit::Bytes => "The operations of this payment and their metadata fill its record. Nothing was run. There \
+                                   is room again when the first of their responses expires: send the same request with the \
+                                   same key then."
                 .to_owned(),
         };
         Refusal::LimitReached { detail }

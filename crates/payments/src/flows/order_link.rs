@@ -3,8 +3,7 @@
 use crate::engine::ObjectState;
 use crate::payment::PaymentState;
 use crate::payment::operation::Refusal;
-use crate::payment::order_link::state;
-use crate::payment::order_link::{EndedLinks, LinkState, MadeLink, OrderLinks};
+use crate::payment::order_link::{EndedLinks, LinkState, MadeLink, OrderLinks, REVISION_MAX, state};
 
 /// Notes that a link is made. Without a revision of the shop's own the links of an order are numbered here: the same content has
 /// the same number, so that asking twice replaces nothing, and other content the next one.
@@ -21,6 +20,8 @@ pub fn make(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -
         None if is_the_newest => return MadeLink::Revision(newest),
         Some(asked) if asked == newest && is_the_newest => return MadeLink::Revision(newest),
         Some(asked) if asked <= newest => return MadeLink::Conflict(newest),
+        // No link is newer than that.
+        None if newest >= REVISION_MAX => return MadeLink::Conflict(newest),
         Some(_) | None => {}
     }
     let revision = asked.unwrap_or(newest.saturating_add(1));
