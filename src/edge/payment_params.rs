@@ -21,11 +21,11 @@ pub const METADATA_VALUE_MAX: usize = 500;
 /// Names of ours.
 const RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
 /// The longest id or token, in characters.
-pub(super) const TOKEN_MAX: usize = 255;
+pub const TOKEN_MAX: usize = 255;
 /// The longest order id, in characters.
 pub const ORDER_MAX: usize = 64;
 /// The longest description, in characters.
-const DESCRIPTION_MAX: usize = 500;
+pub const DESCRIPTION_MAX: usize = 500;
 /// The longest address, in characters.
 pub const URL_MAX: usize = 2048;
 

@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::answers::*;
 use super::operation::Operation;
-use super::schema::{Schema, constant, integer_of, object, reference, text};
+use super::schema::{Schema, constant, integer_of, object, reference, text, visible_text};
 use crate::edge::customer_params::{DESCRIPTION_MAX, NAME_MAX};
+use crate::edge::payment_params::TOKEN_MAX;
 
 const AT: &str = "ada@shop.example";
 
@@ -59,7 +60,7 @@ pub(in crate::edge) fn erase_customer() -> Operation {
 
 /// What stands in the answers and bodies above.
 pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
-    let method = || text().with("pattern", "^[!-~]+$").at_most(255);
+    let method = || visible_text(TOKEN_MAX);
     vec![
         (
             "CustomerRequest",

@@ -23,7 +23,10 @@ const MOVE: [Refusal; 4] = [OPERATION_REFUSED, NOT_FOUND, PAYMENT_CONFLICT, RATE
 const LATER: &str = "The provider has received it, and tells later how it ended: until then it is the payment's `pending_operation`.";
 
 pub(in crate::edge) fn list_payments() -> Operation {
-    let time = || integer_of(0, CREATED_MAX_S);
+    let time = || {
+        let seconds = integer_of(0, CREATED_MAX_S);
+        Schema::default().with("anyOf", json!([seconds, text().with("format", "date-time")]))
+    };
     Operation::new(
         "Payments", "listPayments", "List payments",
         "The account's payments, the newest first. The list follows within moments: a payment that was just made is sure to \
@@ -32,8 +35,7 @@ pub(in crate::edge) fn list_payments() -> Operation {
     .query("limit", "How many at most.", integer_of(1, LIMIT_MAX).with("default", LIMIT_DEFAULT))
     .query("starting_after", "The last payment of the page before.", reference("PaymentId"))
     .query("status", "Only those of this status.", payment_status())
-    .query("created[gte]", "Only those that were made then or later: seconds since 1970. All of these take a time by RFC \
-        3339, too.", time())
+    .query("created[gte]", "Only those that were made then or later: seconds since 1970, or a time by RFC 3339.", time())
     .query("created[gt]", "Only those that were made later.", time())
     .query("created[lte]", "Only those that were made then or before.", time())
     .query("created[lt]", "Only those that were made before.", time())

@@ -16,6 +16,11 @@ pub(super) fn text() -> Schema {
     of_type("string")
 }
 
+/// A provider's token or id, or an id of the shop's: at most as many visible characters.
+pub(super) fn visible_text(characters: usize) -> Schema {
+    text().with("pattern", "^[!-~]+$").at_most(characters)
+}
+
 /// A whole number.
 pub(super) fn integer() -> Schema {
     of_type("integer")

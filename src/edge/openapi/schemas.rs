@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::schema::{
     Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
-    uri_reference,
+    uri_reference, visible_text,
 };
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
-use crate::edge::payment_params::{METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, URL_MAX};
+use crate::edge::payment_params::{
+    DESCRIPTION_MAX, METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, TOKEN_MAX, URL_MAX,
+};
 use payments::payment::card::Brand;
 use payments::payment::locale::Locale;
 use payments::payment::money::AMOUNT_MAX_MINOR;
@@ -212,15 +214,15 @@ fn payment_request() -> Schema {
     object()
         .has("amount", reference("Amount"))
         .has("currency", reference("Currency"))
-        .may_have("payment_method", text().about("The provider's token of what pays; by default the account's own.")
-            .example("pm_card_visa"))
-        .may_have("customer", text().about("The provider's customer."))
+        .may_have("payment_method", visible_text(TOKEN_MAX)
+            .about("The provider's token of what pays; by default the account's own.").example("pm_card_visa"))
+        .may_have("customer", visible_text(TOKEN_MAX).about("The provider's customer; by default the account's own."))
         .may_have("receipt_email", text().with("format", "email").at_most(EMAIL_MAX).about(
             "To whom receipts go: when the money is taken or refunded, or the payment is canceled. The account's own address if it is \
              left out.",
         ))
-        .may_have("description", text().about("For you, and on the provider's dashboard."))
-        .may_have("order_id", text().about(
+        .may_have("description", text().about("For you, and on the provider's dashboard.").at_most(DESCRIPTION_MAX))
+        .may_have("order_id", visible_text(ORDER_MAX).about(
             "Your order. One order is paid once, whatever the keys: while it is being paid, and once it is, another key is \
              refused with 409 `payment-state`.",
         ).example("order-1042"))
@@ -228,13 +230,17 @@ fn payment_request() -> Schema {
             "Take the money at once; else only reserve it, to be captured or voided later.",
         ))
         .may_have("metadata", reference("Metadata"))
-        .may_have("return_url", uri().about("Where the person goes after the bank's page.")
+        .may_have("return_url", uri().at_most(URL_MAX).about("Where the person goes after the bank's page.")
             .example("https://shop.example/orders/1042"))
         .may_have("provider", reference("Provider").about("By default the one of the settings."))
         .may_have("fallback", object()
             .about("Who is asked when the first provider has definitively failed for a reason of its own.")
             .has("provider", reference("Provider"))
-            .has("payment_method", text().about("The fallback provider's token of what pays.")))
+            .may_have("payment_method", visible_text(TOKEN_MAX).about(
+                "The fallback provider's token of what pays; by default the account's own there.",
+            ))
+            .may_have("customer", visible_text(TOKEN_MAX).about("The fallback provider's customer; by default the account's own."))
+            .closed())
         .example(json!({
             "amount": 2500, "currency": "usd", "payment_method": "pm_card_visa", "description": "Two tickets",
         }))
@@ -431,8 +437,7 @@ fn key() -> Schema {
 
 fn checkout_session_request() -> Schema {
     object()
-        .has("order_id", text().about("Your order: it is paid once.").with("minLength", 1).at_most(ORDER_MAX)
-            .with("pattern", "^[!-~]+$"))
+        .has("order_id", visible_text(ORDER_MAX).about("Your order: it is paid once."))
         .has("currency", reference("Currency"))
         .has("lines", list(reference("CheckoutLine")).with("minItems", 1).with("maxItems", LINES_MAX).about(
             "What is bought. What they come to is charged. In a form: `lines[0][name]`.",
