@@ -1,7 +1,7 @@
 // What the runtime loads: the handlers and objects that are written in Rust, guarded so that a panic cannot leave anybody waiting.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
-import { guard, log } from '../crates/once-object/guard.mjs';
+import { guard } from '../crates/once-object/guard.mjs';
 import { interrupted } from '../crates/runtime/interrupted.mjs';
 import { answersVerbatim } from './verbatim.mjs';
 
@@ -26,8 +26,7 @@ export default class extends WorkerEntrypoint {
       if (answer instanceof Response) return answer;
       return await guarded(() => wasm.fetch(answer, this.env, this.ctx));
     } catch (error) {
-      log('trapped', error);
-      return interrupted(request.headers.get('accept')?.includes('text/html'));
+      return interrupted(request, error);
     }
   }
 

@@ -111,5 +111,5 @@ function objectOf({ wasm, instance, guarded }, className) {
   return RustObject;
 }
 
-export const log = (event, error) =>
-  console.error(JSON.stringify({ level: 'error', event, error: String(error) }));
+export const log = (event, error, more = {}) =>
+  console.error(JSON.stringify({ level: 'error', event, error: String(error), ...more }));

@@ -1,8 +1,11 @@
 // What a caller is told when WebAssembly has trapped: the only answer that is not made there.
+import { log } from '../once-object/guard.mjs';
 
-/** A problem; for a person, a page. */
-export function interrupted(forPerson) {
+/** A problem; for a person, a page. The error is logged under the id that the caller is given. */
+export function interrupted(request, error) {
   const id = `req_${crypto.randomUUID()}`;
+  log('trapped', error, { request_id: id });
+  const forPerson = request.headers.get('accept')?.includes('text/html');
   const title = 'The request was interrupted';
   const detail = 'Send the same request with the same key again: it goes on from where it was.';
   const problem = { type: '/problems/interrupted', title, status: 500, detail, instance: id };
@@ -28,6 +31,7 @@ export function interrupted(forPerson) {
       'request-id': id,
       'retry-after': '1',
       'x-content-type-options': 'nosniff',
+      ...(request.url.startsWith('https:') && { 'strict-transport-security': 'max-age=31536000' }),
     },
   });
 }

@@ -1,7 +1,7 @@
 // What the runtime loads: the demo's handler, which is written in Rust, guarded so that a panic cannot leave anybody waiting.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as wasm from '../build/index.js';
-import { guard, log } from '../../crates/once-object/guard.mjs';
+import { guard } from '../../crates/once-object/guard.mjs';
 import { interrupted } from '../../crates/runtime/interrupted.mjs';
 
 const { guarded, objectOf } = guard(wasm);
@@ -11,8 +11,7 @@ export default class extends WorkerEntrypoint {
     try {
       return await guarded(() => wasm.fetch(request, this.env, this.ctx));
     } catch (error) {
-      log('trapped', error);
-      return interrupted(request.headers.get('accept')?.includes('text/html'));
+      return interrupted(request, error);
     }
   }
 }

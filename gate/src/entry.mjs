@@ -1,6 +1,6 @@
 // What the runtime loads: the handler and the object that are written in Rust, guarded so that a panic cannot leave anybody waiting.
 import * as wasm from '../build/index.js';
-import { guard, log } from '../../crates/once-object/guard.mjs';
+import { guard } from '../../crates/once-object/guard.mjs';
 import { interrupted } from '../../crates/runtime/interrupted.mjs';
 
 const { guarded, objectOf } = guard(wasm);
@@ -10,8 +10,7 @@ export default {
     try {
       return await guarded(() => wasm.fetch(request, env, ctx));
     } catch (error) {
-      log('trapped', error);
-      return interrupted(request.headers.get('accept')?.includes('text/html'));
+      return interrupted(request, error);
     }
   },
 };

@@ -263,7 +263,11 @@ describe('a trap in the WebAssembly', () => {
     for (const path of ['/admin', '/metrics']) {
       const trapped = await read(await site.fetch(`${path}?raise_error=crash`));
       assert.equal(trapped.status, 500);
-      assert.equal(trapped.json().type, '/problems/interrupted');
+      const { type, instance } = trapped.json();
+      assert.deepEqual([type, instance], ['/problems/interrupted', trapped.headers.get('request-id')]);
+      await until('it is in the log under its id', () =>
+        site.logs().some(({ message }) => message.includes('"trapped"') && message.includes(instance)),
+      );
       assert.equal((await site.fetch(path)).status, 401, 'the desk has a new one');
     }
 
