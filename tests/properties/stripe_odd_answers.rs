@@ -2,7 +2,7 @@
 
 use once::call::{FrozenRequest, RefusalScope};
 use payments::engine::{LookUp, Outcome, ProviderCall};
-use payments::payment::result::CallKind;
+use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::payment::{DisputeStatus, RefundState};
 use payments::providers::stripe::read_page;
@@ -53,6 +53,29 @@ fn another_ones_object_answers_nothing() {
     let captured = |id| Provider::Stripe.classify(&capture, &answer(200, intent(id, None)));
     assert!(matches!(captured("pi_1"), Outcome::Definitive(_)));
     assert!(matches!(captured("pi_9"), Outcome::Unconfirmed(_)));
+}
+
+/// An id becomes a part of later addresses: what cannot stand there is never kept as one.
+#[test]
+fn an_id_that_leads_elsewhere_is_not_believed() {
+    for id in ["", "pi_1/../../refunds", "pi_1?expand=x", "pi 1", "pi_1#", "pi_é"] {
+        for status in ["succeeded", "processing", "canceled", "requires_payment_method"] {
+            let intent = json!({ "id": id, "status": status, "amount": 2000, "amount_received": 2000, "currency": "usd" });
+            let Outcome::Unconfirmed(made) = classify(&answer(200, intent)) else { panic!("{id}: {status}") };
+            assert_eq!((made.provider_id, made.needs_review), (None, true), "{id}: {status}");
+        }
+        let intent = json!({ "id": id, "status": "requires_payment_method" });
+        let declined = answer(402, json!({ "error": { "type": "card_error", "payment_intent": intent } }));
+        let Outcome::Definitive(reply) = classify(&declined) else { panic!("{id}") };
+        assert!(matches!(reply.result, ProviderResult::Declined { payment: None, .. }), "{id}");
+        let request = FrozenRequest::new("/v1/refunds".into(), "amount=2000&payment_intent=pi_1".into());
+        let refund = support::a_call(Provider::Stripe, CallKind::Refund, request);
+        let body = json!({ "id": id, "status": "succeeded", "amount": 2000 });
+        assert!(
+            matches!(Provider::Stripe.classify(&refund, &answer(200, body)), Outcome::Unconfirmed(_)),
+            "{id}"
+        );
+    }
 }
 
 /// In Stripe's types metadata, a refund's status and the address of a page can be `null`: of somebody else's entry in a list, too.

@@ -37,6 +37,33 @@ fn the_example_of_the_documentation_is_right() {
     assert_eq!(check(&["whsec_test"], &header, body), Ok(()));
 }
 
+/// The destinations of a Stripe account can be told of thin events, too: they are taken, or Stripe would send them for days and then stop.
+#[test]
+fn a_thin_event_is_taken_and_tells_nothing() {
+    let thin = json!({
+        "id": "evt_1", "object": "v2.core.event", "type": "v2.core.account.updated", "livemode": false, "data": { "changed": [] },
+        "related_object": { "id": "acct_1", "type": "v2.core.account", "url": "/v2/core/accounts/acct_1" },
+    });
+    for body in [thin.clone(), {
+        let mut bare = thin;
+        bare.as_object_mut().unwrap().remove("data");
+        bare
+    }] {
+        let told = read(body.to_string().as_bytes()).unwrap();
+        assert_eq!(
+            (told.event.news, told.object, told.payment, told.live),
+            (EventKind::Other, None, None, Some(false))
+        );
+    }
+    // Others have their object.
+    for body in [
+        json!({ "id": "evt_1", "type": "x" }),
+        json!({ "id": "evt_1", "object": "event", "type": "x", "data": {} }),
+    ] {
+        assert_eq!(read(body.to_string().as_bytes()), None);
+    }
+}
+
 #[test]
 fn secrets_can_be_rolled_on_both_sides() {
     let (one, two) = (v1("one", NOW_S, "x"), v1("two", NOW_S, "x"));

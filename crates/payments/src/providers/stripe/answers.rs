@@ -66,6 +66,9 @@ pub(super) enum Meaning {
     Unconfirmed(Unconfirmed),
 }
 
+/// Why an answer is not believed whose id cannot stand in an address.
+const NO_ID: &str = "an id that is none of Stripe's";
+
 /// Not what was asked for: a person must look at it.
 fn disbelieved(id: &str, reason: &str) -> Meaning {
     Meaning::Unconfirmed(Unconfirmed {
@@ -119,7 +122,7 @@ fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
                 code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
                 message: error.message.unwrap_or_default(),
                 found: error.payment_intent.as_deref().and_then(found),
-                payment: error.payment_intent.map(|intent| intent.id),
+                payment: error.payment_intent.and_then(|intent| plain_id(&intent.id)),
             };
             Outcome::Definitive(reply(answer, result))
         }
@@ -142,6 +145,9 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
     };
     if !is_its {
         return disbelieved(&intent.id, "another payment than the one that was asked for");
+    }
+    if !is_plain(&intent.id) {
+        return disbelieved(&intent.id, NO_ID);
     }
     match call.kind {
         CallKind::Authorize => read_new_intent(call, intent),
@@ -202,7 +208,7 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
         }
         "canceled" => Meaning::Is(not_completed(intent)),
         // Nobody has said no: what was asked for can still be done, by whoever has its client secret.
-        "requires_payment_method" | "requires_action" | "requires_confirmation" if is_plain(&intent.id) => {
+        "requires_payment_method" | "requires_action" | "requires_confirmation" => {
             Meaning::LeftOpen(not_completed(intent))
         }
         _ => disbelieved(&intent.id, "a payment in a state that is not known"),
@@ -211,7 +217,7 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
 
 /// What has become of a reservation that was made as asked, and that others have captured, in whole or in part, or given up.
 fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<RemoteState> {
-    if intent.amount != asked.amount || intent.currency != asked.currency || !is_plain(&intent.id) {
+    if intent.amount != asked.amount || intent.currency != asked.currency {
         return None;
     }
     let (amount, captured) = (intent.amount?, intent.amount_received.unwrap_or(0));
@@ -285,6 +291,9 @@ fn exactly(amount: Option<u64>) -> Option<u32> {
 }
 
 pub(super) fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning {
+    if !is_plain(&refund.id) {
+        return disbelieved(&refund.id, NO_ID);
+    }
     if is_anothers(&refund.metadata, call) {
         return disbelieved(&refund.id, "another refund than the one that was asked for");
     }
@@ -317,7 +326,7 @@ pub(super) fn refund_state(refund: &RefundObject) -> Option<RefundState> {
 
 fn declined(error: ErrorBody) -> ProviderResult {
     ProviderResult::Declined {
-        payment: error.payment_intent.map(|intent| intent.id),
+        payment: error.payment_intent.and_then(|intent| plain_id(&intent.id)),
         code: error.code.unwrap_or_else(|| "card_declined".to_owned()),
         decline_code: error.decline_code,
         message: error.message.unwrap_or_else(|| "The card was declined.".to_owned()),

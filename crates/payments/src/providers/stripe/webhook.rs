@@ -101,6 +101,10 @@ struct Body {
     id: String,
     #[serde(rename = "type")]
     kind: String,
+    /// What kind of event it is: [thin ones](https://docs.stripe.com/webhooks?snapshot-or-thin=thin) carry no object.
+    #[serde(default)]
+    object: Option<String>,
+    #[serde(default)]
     data: Data,
     #[serde(default)]
     account: Option<String>,
@@ -108,12 +112,13 @@ struct Body {
     livemode: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Data {
-    object: Object,
+    #[serde(default)]
+    object: Option<Object>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Object {
     #[serde(default)]
     id: Option<String>,
@@ -135,12 +140,13 @@ struct Metadata {
     idempotency_key: Option<String>,
 }
 
-/// Reads a body whose signature is right. `None` if it is no event.
+/// Reads a body whose signature is right. `None` if it is no event. A thin one is about nothing of ours: it is taken, and nothing comes of it.
 pub fn read(body: &[u8]) -> Option<Read> {
     // Its signature is over the bytes: a character that is cut in two where nobody reads it is no reason to refuse it.
-    let Body { id, kind, data, account, livemode } =
+    let Body { id, kind, object, data, account, livemode } =
         json_text::from_str(&String::from_utf8_lossy(body)).ok()?;
-    let object = data.object;
+    let is_thin = object.is_some_and(|object| object == "v2.core.event");
+    let object = data.object.or_else(|| is_thin.then(Object::default))?;
     let metadata = object.metadata.unwrap_or_default();
     let provider_key = metadata.idempotency_key;
     let ours = [metadata.resource, metadata.payment].into_iter().flatten().find_map(|id| object_of(&id));
