@@ -1,6 +1,7 @@
 //! The question before money moves: what is about to be done, with the sum. The page changes nothing; its button does it.
 
 use super::context::Desk;
+use super::detail::{self, Mistake};
 use super::detail_tables::{fact, optional};
 use super::format;
 use super::route::{MoneyAction, OperatorAction, Target};
@@ -27,11 +28,7 @@ pub(crate) async fn page(
     let payment = payment.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let money = |minor: u32| format::money(minor.into(), &payment.currency);
     let available_minor = available_minor(act, &inspection, payment);
-    let entered = match act {
-        OperatorAction::Void => None,
-        _ => amount(&desk.query("amount"), &payment.currency)?.map(AmountMinor::get),
-    };
-    let minor = entered.unwrap_or(available_minor);
+    let reason = RefundReason::parse(&desk.query("reason")).unwrap_or(RefundReason::RequestedByCustomer);
     let verb = format::sentence(act.as_str());
     if available_minor == 0 {
         return Err(Problem::because(
@@ -41,19 +38,22 @@ pub(crate) async fn page(
             ),
         ));
     }
-    if minor > available_minor {
-        let most = money(available_minor);
-        return Err(Problem::because(
-            Kind::InvalidParameters,
-            format!("The amount can be at most {most}. Nothing was done."),
-        ));
-    }
+    let minor = match act {
+        OperatorAction::Void => Ok(available_minor),
+        _ => wanted(&desk.query("amount"), &payment.currency, available_minor),
+    };
+    let minor = match minor {
+        Ok(minor) => minor,
+        Err(wrong) => {
+            let mistake = Mistake { act, entered: desk.query("amount"), wrong, reason };
+            return detail::payment_again(desk, id, mistake).await;
+        }
+    };
 
     let subject = Target::Payment(id.to_owned());
     let (sum, all) = (money(minor), money(available_minor));
     let of_order =
         |word: &str| payment.order_id.as_ref().map(|id| format!(" {word} order {id}")).unwrap_or_default();
-    let reason = RefundReason::parse(&desk.query("reason")).unwrap_or(RefundReason::RequestedByCustomer);
     let mut entries = vec![("amount", sum.clone())];
     let mut facts = vec![
         fact("Payment", Cell { class: "id", ..Cell::text(id) }),
@@ -105,6 +105,19 @@ pub(crate) async fn page(
         chrome: desk.chrome("/admin/payments").await?,
     };
     Ok(reply::html(200, &page, "desk"))
+}
+
+/// The amount that was entered, in minor units, or all that there is. The error says what is wrong with it.
+fn wanted(text: &str, currency: &str, available_minor: u32) -> Result<u32, String> {
+    match format::parse_money(text, currency) {
+        Ok(entered) => match entered.map_or(available_minor, AmountMinor::get) {
+            minor if minor <= available_minor => Ok(minor),
+            _ => {
+                Err(format!("The amount can be at most {}.", format::money(available_minor.into(), currency)))
+            }
+        },
+        Err(wrong) => Err(format!("The amount {wrong}.")),
+    }
 }
 
 /// An amount that was entered; `None` if it was left empty.

@@ -17,6 +17,7 @@ use messages::inspection::Inspection;
 use messages::message::{Inspected, ObjectRequest};
 use once::id::ObjectId;
 use once::replays::REPLAYS_SHOWN_MAX;
+use payments::payment::RefundReason;
 use payments::payment::id::{PaymentId, object_of, reference};
 use payments::timestamp;
 use runtime::objects::ObjectRef;
@@ -41,8 +42,30 @@ impl Desk<'_> {
     }
 }
 
+/// An amount that was entered on a payment's page and cannot be done.
+pub(super) struct Mistake {
+    /// What was to be done.
+    pub(super) act: OperatorAction,
+    /// What was entered.
+    pub(super) entered: String,
+    /// What is wrong with it, in a sentence.
+    pub(super) wrong: String,
+    /// The reason that was chosen.
+    pub(super) reason: RefundReason,
+}
+
 /// `GET /admin/payments/{id}`
 pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem> {
+    page_of_payment(desk, id, None).await
+}
+
+/// The page of a payment on which a mistake was made, with what was entered and what is wrong with it.
+pub(super) async fn payment_again(desk: &Desk<'_>, id: &str, mistake: Mistake) -> Result<Answer, Problem> {
+    let answer = page_of_payment(desk, id, Some(mistake)).await?;
+    Ok(Answer { status: 422, ..answer })
+}
+
+async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) -> Result<Answer, Problem> {
     let (object, inspection) = desk.inspect(object_of(id)).await?;
     let subject = Target::Payment(id.to_owned());
     let payment = inspection.snapshot.payment.as_ref().filter(|payment| payment.payment_id == id);
@@ -97,9 +120,15 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     if inspection.refundable_minor > 0 {
         let mut refund = Button::asking(OperatorAction::Refund, &subject, "Refund");
         refund.amount = Some(money(inspection.refundable_minor));
-        refund.has_reason = true;
+        refund.reasons = reasons(mistake.as_ref().map(|mistake| mistake.reason));
         refund.tone = "danger";
         buttons.push(refund);
+    }
+    if let Some(mistake) = mistake {
+        let path = Button::path_of(mistake.act, &subject);
+        if let Some(button) = buttons.iter_mut().find(|button| button.path == path) {
+            (button.entered, button.wrong) = (mistake.entered, mistake.wrong);
+        }
     }
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
     let (id, state, tables) =
@@ -107,6 +136,13 @@ pub(crate) async fn payment(desk: &Desk<'_>, id: &str) -> Result<Answer, Problem
     let (story, calls_lane) = (Vec::new(), CALLS);
     let page = Parts { kind: "Payment", id, state, story, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
+}
+
+/// The reasons for a refund, the chosen one first.
+fn reasons(chosen: Option<RefundReason>) -> Vec<&'static str> {
+    let all = [RefundReason::RequestedByCustomer, RefundReason::Duplicate, RefundReason::Fraudulent];
+    let others = all.into_iter().filter(|reason| Some(*reason) != chosen);
+    chosen.into_iter().chain(others).map(RefundReason::as_str).collect()
 }
 
 /// `GET /admin/keys/{object}/{key_id}`

@@ -102,12 +102,23 @@ pub struct Button {
     pub tone: &'static str,
     /// The amount's default, if it takes an amount.
     pub amount: Option<String>,
-    /// It takes a reason for a refund.
-    pub has_reason: bool,
+    /// What was entered as the amount and cannot be done; and why, empty if nothing was.
+    pub entered: String,
+    /// See `entered`.
+    pub wrong: String,
+    /// The reasons that it takes for a refund, by their names, the chosen one first; none if it takes none.
+    pub reasons: Vec<&'static str>,
     /// What the note is called that it takes; empty if it takes none.
     pub note: &'static str,
     /// What the page showed when the button was made; empty if that does not matter.
     pub seen: String,
+}
+
+impl DetailPage {
+    /// An amount that was entered on it cannot be taken: until that is mended the page stays as it is.
+    pub fn has_mistake(&self) -> bool {
+        self.buttons.iter().any(|button| !button.wrong.is_empty())
+    }
 }
 
 impl Button {

@@ -181,6 +181,13 @@ const pages = {
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByRole('heading', { name: 'Refund $25.00 of $25.00 to order order-1001?' }).waitFor();
   },
+  'a refund of too much': async (page) => {
+    await page.goto(`/admin/payments/${made.refundable}`);
+    await page.getByLabel('Amount').fill('1,000');
+    await page.getByRole('button', { name: 'Refund' }).click();
+    await page.getByRole('alert').getByText('The amount can be at most').waitFor();
+    assert.equal(await page.getByLabel('Amount').inputValue(), '1,000');
+  },
   'a payment in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
   'a call to settle by hand': async (page) => openCall(page),
   'a call settled by hand, to be confirmed': async (page) => {

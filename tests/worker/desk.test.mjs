@@ -251,8 +251,25 @@ describe('the question before money moves', () => {
   test('is not asked for more than there is, nor for what cannot be', async () => {
     const id = await paid();
     const ask = async (rest) => (await look(`/admin/payments/${id}/${rest}`)).status;
-    assert.equal(await ask('refund?amount=25.01'), 422);
-    assert.equal(await ask('refund?amount=x'), 422);
+    for (const [amount, wrong] of [
+      ['25.01', 'The amount can be at most $25.00.'],
+      ['x"<i>', 'The amount must be written like 12.50.'],
+      ['€5', 'The amount must be in the payment&#39;s currency, USD.'],
+      ['0', 'The amount '],
+    ]) {
+      const path = `/admin/payments/${id}/refund?amount=${encodeURIComponent(amount)}&reason=duplicate`;
+      const again = await look(path);
+      assert.equal(again.status, 422);
+      const [form] = again.text.match(/<form class="act" method="get" action="[^"]*\/refund">[^]*?<\/form>/);
+      assert.ok(form.includes(wrong), form);
+      const entered = amount.replace('"', '&#34;').replace('<', '&#60;').replace('>', '&#62;');
+      assert.ok(
+        form.includes(`value="${entered}" aria-invalid="true" aria-describedby="wrong-amount"`),
+        form,
+      );
+      assert.match(form, /<select name="reason"><option value="duplicate">/, 'the reason that was chosen');
+      assert.doesNotMatch(again.text, /data-live="/, 'it stays as it is');
+    }
     assert.equal(await ask('capture'), 409);
     assert.equal(await ask('void'), 409);
     assert.equal(await ask('settle'), 404);
