@@ -169,14 +169,20 @@ impl Problem {
         Self { retry_after_ms, ..self }
     }
 
-    /// With a form that sends the same again, where that can be shown: not with files, and not for ever.
+    /// With a form that sends the same again, where that can be shown: not with files, and not for ever. What another site's page has sent would
+    /// come from one of the shop's own then: it gets none.
     pub(crate) fn again(self, gate: &Gate, request: &Request, encoding: &Encoding, body: &[u8]) -> Self {
+        if !is_from_here(request) {
+            let say = if self.say == Say::KeyMissing { Say::CrossSite } else { self.say };
+            return Self { say, ..self };
+        }
         let page = Page::new(Rc::clone(&gate.config), request.host.clone());
         let fresh =
             || page.mint(&request.method, &request.path, &request.query).map(|key| key.as_str().to_owned());
         let fields = body::fields(encoding, body).filter(|_| body.len() <= SHOWN_MAX);
         let form = fields.zip(self.key.clone().or_else(fresh)).map(|(fields, key)| Again {
-            action: request.path_and_query(),
+            // Without its host an address could begin with two slashes, and name another one.
+            action: format!("{}{}", request.origin(), request.path_and_query()),
             enctype: if matches!(encoding, Encoding::Parts(_)) { "multipart/form-data" } else { "" },
             fields,
             key,
@@ -224,6 +230,14 @@ impl Problem {
         let page = MessagePage { form, answer: &self.answer, ..MessagePage::new(self.say) };
         let page = page.with_reference(&self.reference).render();
         page.map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
+    }
+}
+
+/// Whether a request comes from a page of this site. `Origin` is `null` also where a page of its own asks to be named to nobody.
+fn is_from_here(request: &Request) -> bool {
+    match request.header("sec-fetch-site") {
+        Some(site) => matches!(site, "same-origin" | "none"),
+        None => request.header("origin").is_none_or(|origin| origin == request.origin()),
     }
 }
 

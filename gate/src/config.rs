@@ -109,7 +109,7 @@ pub struct Route {
     pub on_unknown: OnUnknown,
     /// What its answers mean.
     pub rules: Rules,
-    /// The headers that say who a client of an API is, in small letters.
+    /// The headers that say who a client of an API is, in small letters. Without any its clients may share their keys.
     pub identity: Vec<String>,
     /// More names of cookies that are a session.
     pub session: Vec<String>,
@@ -222,7 +222,8 @@ const ANSWER_DEFAULT: usize = 4 << 20;
 /// The largest one that can be set, in bytes: it is held in memory several times while it is sealed.
 const ANSWER_MAX: usize = 10 << 20;
 /// Who a client of an API is, unless it is set.
-const IDENTITY: &[&str] = &["authorization", "x-api-key", "x-auth-token"];
+const IDENTITY: &[&str] =
+    &["authorization", "x-api-key", "api-key", "apikey", "x-auth-token", "x-access-token"];
 /// What a log-in form's address has in it: its answer is a session, which must not be given twice.
 const LOG_IN: &[&str] = &["login", "log-in", "signin", "sign-in", "session", "password", "auth"];
 

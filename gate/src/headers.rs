@@ -17,6 +17,17 @@ const OF_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
+/// Where proxies say for whom and from where they ask, beside what begins with `x-forwarded-`.
+const OF_ADDRESS: &[&str] = &[
+    "client-ip",
+    "forwarded",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-host",
+    "x-real-ip",
+];
+
 /// What says of which bytes a page is made, or how long it may be kept: not true of a page into which a key was written.
 pub const OF_BYTES: &[&str] = &[
     "accept-ranges",
@@ -42,12 +53,18 @@ pub fn is_answers(name: &str) -> bool {
 /// The request's headers as the origin gets them: it is told for which host it answers, and a form comes from a page of its own.
 pub fn to_origin(request: &Request, origin: &str, is_document: bool) -> Vec<(String, String)> {
     let ours = request.origin();
+    let connection = request.header("connection").unwrap_or_default();
+    let is_of_connection =
+        |name: &str| connection.split(',').any(|one| one.trim().eq_ignore_ascii_case(name));
     let is_dropped = |name: &str| {
         OF_CONNECTION.contains(&name)
+            || is_of_connection(name)
+            // To whoever reads headers as variables of an environment it is the same as with a dash: one of ours could be written so.
+            || name.contains('_')
             || name.starts_with("cf-")
             || name.starts_with("paid-once-")
             || name.starts_with("x-forwarded-")
-            || matches!(name, "forwarded" | "true-client-ip" | "x-original-host" | "x-real-ip")
+            || OF_ADDRESS.contains(&name)
             || (is_document && name == "accept-encoding")
     };
     let mut headers: Vec<(String, String)> = request

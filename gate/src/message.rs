@@ -71,6 +71,15 @@ says! {
         400, "idempotency-key-invalid", "The Idempotency-Key is not valid",
         "A key is 1 to 255 visible ASCII characters, in double quotes or bare. Nothing was sent."
     );
+    Unidentified(
+        400, "client-unknown", "It is not known who sends this",
+        "A key is its client's own, and this request says nowhere whose it is: neither by a header nor by a session. Nothing \
+         was sent. The site's staff can name the header that says it, in the gate's setting identity."
+    );
+    CrossSite(
+        403, "cross-site", "This came from another site",
+        "It was not sent from a page of this site. Nothing was sent: open the page that it stands on here, and send it from there."
+    );
     TooLarge(
         413, "too-large", "This is too large",
         "It has more bytes than this address takes. Nothing was sent."

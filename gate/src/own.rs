@@ -12,6 +12,7 @@ use crate::app::Gate;
 use crate::ask::ObjectReply;
 use crate::client::ask_answer;
 use crate::form_key::FormKey;
+use crate::headers::OF_CACHES;
 use crate::message::Say;
 use crate::page::Page;
 use crate::secret::Secret;
@@ -80,10 +81,11 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     let found = gate.config.find(&request.host, "POST", path, query).map(|found| found.route);
     let Some((key, route)) = key.zip(found) else { return Problem::new(Say::NothingHere).answer(request) };
     let owner = visitor::of(request).unwrap_or_default();
-    let secret = match route.one_at_a_time {
+    let series = match route.one_at_a_time {
         true => Secret::of_address(owner, &format!("POST {path}?{query}")),
-        false => Secret::new(owner, key.as_str()),
+        false => None,
     };
+    let secret = series.unwrap_or_else(|| Secret::new(owner, key.as_str()));
     let (reply, response) = match ask_answer(gate, request, route, &secret).await {
         Ok(asked) => asked,
         Err(error) => {
@@ -93,7 +95,12 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     };
     let say = match reply {
         ObjectReply::Answered { .. } => {
-            return answer::from_origin(gate, request, route, response, Some(true)).await;
+            let answer = answer::from_origin(gate, request, route, response, Some(true)).await?;
+            // What a cache may keep of a form's answer it would give to whoever has this address.
+            let headers = answer.headers().clone();
+            OF_CACHES.iter().try_for_each(|name| headers.delete(name))?;
+            headers.set("cache-control", "private, no-store")?;
+            return Ok(answer.with_headers(headers));
         }
         ObjectReply::UnderWay { .. } => Say::UnderWay,
         ObjectReply::Unknown => Say::Unknown,

@@ -116,11 +116,12 @@ async fn gated(
         Err(say) => return refused(Problem::new(say)),
     };
     let address = format!("{} {}?{}", request.method, request.path, request.query);
-    let is_series = route.one_at_a_time && kind == Kind::Form;
-    let mut secret = match is_series {
+    let series = match route.one_at_a_time && kind == Kind::Form {
         true => Secret::of_address(&key.owner, &address),
-        false => Secret::new(&key.owner, &key.text),
+        false => None,
     };
+    let is_series = series.is_some();
+    let mut secret = series.unwrap_or_else(|| Secret::new(&key.owner, &key.text));
     let may_start =
         key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.waits.keep_ms));
     let read = Read { body: rest, longer: body.large() };
@@ -205,7 +206,7 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
     })
 }
 
-/// The key of a client, and whose it is: of whoever has its credentials.
+/// The key of a client, and whose it is: of whoever has its credentials. Where no header is named that says it all may share their keys.
 fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
@@ -216,8 +217,11 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     if owner.is_empty() {
         owner = cookies::sessions(cookie, &route.session).collect();
     }
-    if owner.is_empty() {
-        owner.push(cookie);
+    match (&key, owner.is_empty()) {
+        // Who shared a key with strangers would be given their answers.
+        (Some(_), true) if !route.identity.is_empty() => return Err(Say::Unidentified),
+        (_, true) => owner.push(cookie),
+        (_, false) => {}
     }
     let owner = format!("api\n{}", owner.join("\n"));
     Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None }))

@@ -22,6 +22,9 @@ const HOSTS = {
   'patient.test': { ...LOOKUP, timeout_ms: 1_500, quiet_ms: 1_510 },
   'api.test': { api },
   'named.test': { api, identity: ['x-client'] },
+  'shared.test': { api, identity: [] },
+  'series.test': { forms, one_at_a_time: true },
+  'asked.test': { forms: ['POST /*'], missing: 'ask' },
   // Two routes of one host: the first one has no forms.
   'two.test': { api },
   '': { forms },
@@ -150,6 +153,98 @@ describe('a key of the API is of whoever has the credentials', () => {
     await send('named.test', key, { authorization: 'Signature 4', 'x-client': 'd' }, name);
     assert.equal(ordersOf(name).length, 2);
   });
+
+  test('who says nowhere who they are has none, and is not given the answer of another one', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    const unknown = [{}, { cookie: 'language=en' }, { 'x-user-id': '7' }];
+    for (const headers of [{ 'api-key': 'secret' }, ...unknown, { 'x-access-token': 'another' }]) {
+      const { status, text } = await send('api.test', key, headers, name);
+      const is_known = 'api-key' in headers || 'x-access-token' in headers;
+      assert.equal(status, is_known ? 201 : 400);
+      if (!is_known) assert.equal(JSON.parse(text).type, '/.paid-once/problems/client-unknown');
+    }
+    assert.equal(ordersOf(name).length, 2, 'of the two that are known');
+    // Without a key there is nothing to be given.
+    const { status } = await gate.send('api.test', '/v1/orders', { method: 'POST', body: '{}' });
+    assert.notEqual(status, 400);
+  });
+
+  test('control: where the site says that its clients share their keys they do', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    for (const user of ['1', '2'])
+      assert.equal((await send('shared.test', key, { 'x-user-id': user }, name)).status, 201);
+    assert.equal(ordersOf(name).length, 1);
+  });
+});
+
+describe('visitors who keep no cookies', () => {
+  const host = 'series.test';
+  const key = () => gate.visitor(host).key('/checkout');
+  const post = (paid_once_key, name) => gate.visitor(host).post('/checkout', { paid_once_key, name });
+
+  test('are not one visitor, where what one sends from several pages is one operation', async () => {
+    const names = [someone(), someone()];
+    const keys = [await key(), await key()];
+    for (const [at, name] of [...names, ...names].entries())
+      assert.equal((await post(keys[at % 2], name)).status, 303);
+    assert.deepEqual(
+      names.map((name) => ordersOf(name).length),
+      [1, 1],
+    );
+  });
+
+  test('see no answer that was given to another one', async () => {
+    await post(await key(), someone());
+    const of = (key) => gate.visitor(host).request(`/.paid-once/answer?key=${key}&to=/checkout`);
+    assert.equal((await of(await key())).status, 404);
+    const own = await key();
+    const { headers } = await post(own, someone());
+    const seen = await of(own);
+    assert.deepEqual([seen.status, seen.headers.location], [303, headers.location], 'control: their own');
+    assert.equal(seen.headers['cache-control'], 'private, no-store');
+  });
+});
+
+describe('what a page of another site has sent', () => {
+  const elsewhere = { origin: 'http://evil.test', 'sec-fetch-site': 'cross-site' };
+
+  test('is not offered to be sent again by a page of this one', async () => {
+    const { visitor, key } = await atCheckout();
+    await visitor.post('/checkout', { paid_once_key: key, name: someone() });
+    const fields = { paid_once_key: key, name: someone() };
+    const from = (headers) => visitor.post('/checkout', fields, { headers });
+    for (const headers of [elsewhere, { origin: 'http://evil.test' }, { 'sec-fetch-site': 'same-site' }]) {
+      const { status, text } = await from(headers);
+      assert.equal(status, 422);
+      assert.doesNotMatch(text, /<form/);
+    }
+    // A page that asks to be named to nobody is named by neither its address nor its origin.
+    for (const headers of [
+      {},
+      { origin: 'null', 'sec-fetch-site': 'same-origin' },
+      { 'sec-fetch-site': 'none' },
+    ])
+      assert.match((await from(headers)).text, /<form/);
+    assert.equal(ordersOf(fields.name).length, 0);
+  });
+
+  test('is not asked for with a key', async () => {
+    const visitor = gate.visitor('asked.test');
+    const name = someone();
+    const refused = await visitor.post('/checkout', { name }, { headers: elsewhere });
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /This came from another site/);
+    assert.doesNotMatch(refused.text, /<form/);
+    assert.equal((await visitor.post('/checkout', { name })).status, 400, 'control');
+    assert.equal(ordersOf(name).length, 0);
+  });
+});
+
+test('a form that is sent again goes to this site, however its address begins', async () => {
+  const { text } = await gate.visitor('asked.test').post('//evil.test/pay', { name: someone() });
+  assert.match(text, /<form method="post" action="http:\/\/asked\.test\/\/evil\.test\/pay"/);
 });
 
 test('a route without forms leaves those of the next one their keys', async () => {
@@ -172,7 +267,15 @@ test('nobody tells the shop for somebody else who they are', async () => {
     'x-real-ip': '192.0.2.1',
     'true-client-ip': '192.0.2.1',
     forwarded: 'for=192.0.2.1',
+    'client-ip': '192.0.2.1',
+    'x-client-ip': '192.0.2.1',
+    // Some read these as the same names with dashes.
+    x_forwarded_for: '192.0.2.1',
+    x_forwarded_host: 'evil.test',
     'paid-once-ask': 'claims',
+    // Is of this connection alone.
+    connection: 'close, x-hop',
+    'x-hop': 'claims',
   };
   await visitor.request('/checkout', { headers: claims });
   const { headers } = shop.requests.at(-1);

@@ -47,7 +47,9 @@ export async function startGate(hosts, { vars = {} } = {}) {
 /** One request, read to its end. */
 function send(origin, agent, host, path, { method = 'GET', headers = {}, body, signal, ends = true } = {}) {
   return new Promise((resolve, reject) => {
-    const asked = httpRequest(new URL(path, origin), {
+    // As it stands, also where an address would be read as another host.
+    const asked = httpRequest(origin, {
+      path,
       agent,
       method,
       headers: { host, ...headers },
