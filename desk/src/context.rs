@@ -2,11 +2,12 @@
 
 use std::cell::OnceCell;
 
+use super::button::Button;
 use super::format;
 use super::kept_counts::{self, Waiting};
 use super::queries::{self, PAGE};
 use super::route::{ACCOUNT, OperatorAction, Target};
-use super::view_models::{Button, PageChrome, Select};
+use super::view_models::{PageChrome, Select};
 use crate::app::App;
 use crate::operator::{Operator, form_key};
 use crate::pages::{DESK_SCRIPT, DESK_STYLE};

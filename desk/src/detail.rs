@@ -2,6 +2,7 @@
 
 use futures_util::try_join;
 
+use super::button::Button;
 use super::context::Desk;
 use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
 use super::format;
@@ -12,7 +13,7 @@ use super::status::Entity;
 use super::story;
 use super::timeline::{self, Entry};
 use super::timeline_svg::{self, CALLS, Picture};
-use super::view_models::{Button, Cell, DetailPage, EntryView, Fact, Table};
+use super::view_models::{Cell, DetailPage, EntryView, Fact, Table};
 use messages::inspection::Inspection;
 use messages::message::{Inspected, ObjectRequest};
 use once::id::ObjectId;

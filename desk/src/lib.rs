@@ -32,6 +32,7 @@ mod actions;
 mod admin;
 mod app;
 mod audit_log;
+mod button;
 mod buttons;
 mod by_hand;
 mod confirm;

@@ -1,6 +1,7 @@
 //! The lists of payments, keys, dead letters and breaks.
 
 use super::accounts;
+use super::button::Button;
 use super::context::Desk;
 use super::format;
 use super::gate;
@@ -11,7 +12,7 @@ use super::queries::{self, PAGE, Where};
 use super::route::{OperatorAction, Target};
 use super::status::{self, Entity};
 use super::tasks::compare::Kind as BreakKind;
-use super::view_models::{Button, Cell, List, Row};
+use super::view_models::{Cell, List, Row};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::{PaymentId, reference};

@@ -2,7 +2,8 @@
 
 use askama::Template;
 
-use crate::view_models::{Button, Cell, Fact, PageChrome, Table};
+use crate::button::Button;
+use crate::view_models::{Cell, Fact, PageChrome, Table};
 use payments::providers::Provider;
 use web::pages::Site;
 
