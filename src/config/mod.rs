@@ -416,6 +416,9 @@ fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<
         (Some(_), Some(_), Some(merchant)) if account_of(&merchant).is_some() => {
             Err("ADYEN_MERCHANT_ACCOUNT is no merchant account’s name.".to_owned())
         }
+        (Some(base), Some(_), Some(_)) if demo && base.contains("-live.") => {
+            Err("DEMO is on with a live ADYEN_API_BASE: remove one of them.".to_owned())
+        }
         (Some(base), Some(key), Some(merchant_account)) => {
             Ok(Some(AdyenConfig { base: self::base(names[0], base, demo)?, key, merchant_account }))
         }

@@ -117,7 +117,9 @@ impl App {
     /// Whether the keys of an account that somebody has named may be read: whoever makes accounts up must not flood D1.
     pub(super) async fn may_read_own_keys(&self, id: &str, request: &Request) -> bool {
         let network = network(request.header("cf-connecting-ip").unwrap_or_default());
-        own_keys::is_known(&self.config, id) || self.has_room("TOKEN_LIMITER", network).await
+        // Not with tokens: who has a provider send events to accounts that are not there would spend what its addresses have for tokens, too.
+        own_keys::is_known(&self.config, id)
+            || self.has_room("TOKEN_LIMITER", format!("accounts {network}")).await
     }
 
     /// The keys of the account of this id; where there are none, none of them.

@@ -243,6 +243,28 @@ fn the_lab_is_a_demo_with_an_account_for_whoever_has_none() {
     );
 }
 
+/// The demo's tokens are published: whoever has read them must reach nobody's money.
+#[test]
+fn the_demo_reaches_no_live_account() {
+    let with = |stripe_key, adyen_base| {
+        read(&[
+            ("DEMO", "true"),
+            ("STRIPE_SECRET_KEY", stripe_key),
+            ("ADYEN_API_BASE", adyen_base),
+            ("ADYEN_API_KEY", "key"),
+            ("ADYEN_MERCHANT_ACCOUNT", "Shop"),
+        ])
+        .map(|_| ())
+    };
+    let (test, live) = (
+        "https://checkout-test.adyen.com/v71",
+        "https://1797a841fbb37ca7-Shop-checkout-live.adyenpayments.com/checkout/v71",
+    );
+    assert_eq!(with("sk_test_1", test), Ok(()));
+    assert!(with("sk_live_1", test).unwrap_err().contains("STRIPE_SECRET_KEY"));
+    assert!(with("sk_test_1", live).unwrap_err().contains("ADYEN_API_BASE"));
+}
+
 #[test]
 fn the_checkout_takes_real_cards_with_a_publishable_key_of_the_same_mode() {
     assert_eq!(read(&[]).unwrap().publishable_key, None);
