@@ -5,7 +5,7 @@ import { examine } from './lib/gate-doctor.mjs';
 
 await script(async () => {
   const [address, ...given] = process.argv.slice(2);
-  if (!URL.canParse(address))
+  if (!/^https?:/.test(address) || !URL.canParse(address))
     throw new Stop('Name a page with a form: npm run gate:doctor -- https://shop.example/checkout');
   const pairs = given.map((pair) => pair.split(/=(.*)/s).slice(0, 2));
   if (pairs.some(({ length }) => length < 2)) throw new Stop('Fields are written name=value.');

@@ -191,11 +191,13 @@ const GUARDS: &[&str] = &[
     "csrfmiddlewaretoken",
     "authenticity_token",
     "_token",
-    "_csrf",
-    "_csrf_token",
-    "csrf_token",
     "form_key",
+    "form_token",
+    "form_build_id",
+    "security_token",
+    "*[_token]",
     "__RequestVerificationToken",
+    "__EVENTVALIDATION",
     "__VIEWSTATE*",
     "_wpnonce",
     "*-nonce",
@@ -208,7 +210,8 @@ const GUARDS: &[&str] = &[
 
 /// Whether a field is no part of what a form says.
 pub fn is_ignored(name: &str, more: &[String]) -> bool {
-    GUARDS.iter().copied().chain(more.iter().map(String::as_str)).any(|known| is_like(known, name))
+    name.to_ascii_lowercase().contains("csrf")
+        || GUARDS.iter().copied().chain(more.iter().map(String::as_str)).any(|known| is_like(known, name))
 }
 
 /// Whether a name is this one; a star at the beginning or the end stands for anything.
@@ -352,6 +355,37 @@ mod tests {
     fn print(encoding: &Encoding, body: &[u8]) -> String {
         let read = Read { body, longer: None };
         fingerprint(&Secret::new("visitor", "key"), "POST /checkout", encoding, read, &["extra".to_owned()])
+    }
+
+    #[test]
+    fn what_only_guards_a_form_is_no_part_of_what_it_says() {
+        // Of Django, Rails, Symfony, CakePHP, Play, Drupal, ASP.NET, CodeIgniter, Yii, Magento and PrestaShop.
+        for name in [
+            "csrfmiddlewaretoken",
+            "authenticity_token",
+            "form[_token]",
+            "sylius_checkout[_token]",
+            "_csrfToken",
+            "csrfToken",
+            "csrf-token",
+            "form_build_id",
+            "form_token",
+            "__EVENTVALIDATION",
+            "__VIEWSTATEGENERATOR",
+            "csrf_test_name",
+            "_csrf-frontend",
+            "form_key",
+            "security_token",
+            "_CSRF",
+            "extra",
+        ] {
+            let body = |value| format!("name=Ann&{name}={value}").into_bytes();
+            assert_eq!(print(&Encoding::Pairs, &body("1")), print(&Encoding::Pairs, &body("2")), "{name}");
+        }
+        for name in ["token", "coupon", "form_token_of_gift", "key"] {
+            let body = |value| format!("name=Ann&{name}={value}").into_bytes();
+            assert_ne!(print(&Encoding::Pairs, &body("1")), print(&Encoding::Pairs, &body("2")), "{name}");
+        }
     }
 
     #[test]

@@ -40,8 +40,9 @@ says! {
     );
     Unknown(
         502, "outcome-unknown", "It is not known whether this arrived",
-        "The site did not answer when this was sent. It was not sent again, so that nothing happens twice. Look at your \
-         orders, or your email, before you try again; the site's staff can find it by the reference."
+        "The site did not say whether it was done, and may still be at work on it. It was not sent again, so that nothing happens \
+         twice. Wait a few minutes, and look at your orders, or your email, before you try again; the site's staff can find it by \
+         the reference."
     );
     NeverSent(
         503, "not-sent", "The site could not be reached",
@@ -54,6 +55,10 @@ says! {
     NoAnswer(
         503, "no-answer", "The site did not answer",
         "This was passed on without a key: it is not known whether it arrived. Try again in a moment, if that does no harm."
+    );
+    Unreachable(
+        503, "site-unreachable", "The site could not be reached",
+        "It does not answer at the moment. Load this page again in a little while."
     );
     Old(
         409, "form-too-old", "This page was open for a long time",
@@ -129,6 +134,21 @@ impl Say {
         problem.to_string().into_bytes()
     }
 
+    /// What to do where it can be sent again, and no form here does it; empty where that is said already, or there is nothing to send.
+    pub const fn closing(self) -> &'static str {
+        match self {
+            Self::Differs
+            | Self::Unknown
+            | Self::Old
+            | Self::NeverSent
+            | Self::KeyMissing
+            | Self::Unreadable => {
+                "Go back, load that page again, and send it from there if it is still needed."
+            }
+            _ => "",
+        }
+    }
+
     /// What a form's button does that sends the same again.
     pub const fn button(self) -> &'static str {
         match self {
@@ -152,6 +172,8 @@ pub struct MessagePage<'a> {
     pub reference: &'a str,
     /// Where the answer can be seen; empty if it cannot.
     pub answer: &'a str,
+    /// See [`Say::closing`].
+    pub closing: &'static str,
     /// A form with all fields of the one that was sent.
     pub form: Option<FormAgain<'a>>,
 }
@@ -174,7 +196,7 @@ impl<'a> MessagePage<'a> {
     /// What is said, and nothing more.
     pub const fn new(say: Say) -> Self {
         let (_, _, title, text) = say.facts();
-        Self { title, text, reference: "", answer: "", form: None }
+        Self { title, text, reference: "", answer: "", closing: say.closing(), form: None }
     }
 
     /// With a reference.

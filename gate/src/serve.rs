@@ -55,6 +55,10 @@ async fn pass(gate: &Gate, request: &Request, route: &Route, body: Option<JsValu
     let outgoing = request_to(&at_origin(request, route), &request.method, &headers, body)?;
     match Fetch::Request(outgoing).send().await {
         Ok(response) => answer::from_origin(gate, request, route, response, None).await,
+        // Who only wanted to see a page has sent nothing.
+        Err(_) if matches!(request.method.as_str(), "GET" | "HEAD") => {
+            Problem::new(Say::Unreachable).answer(request)
+        }
         Err(_) => Problem::new(Say::NoAnswer).answer(request),
     }
 }

@@ -95,6 +95,12 @@ function allowsScript(policy, { host }) {
   );
 }
 
+/** What the gate's page tells the site's staff to look for, if it tells something. */
+const reference = (page) => {
+  const found = page.match(/Reference <strong>([^<]+)</);
+  return found ? `; the gate's reference is ${found[1]}` : '';
+};
+
 /** Sends a form twice: it must be done once. */
 async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
   const body = new URLSearchParams();
@@ -120,6 +126,10 @@ async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
   if (first.status === 403)
     return bad(
       `${told}: the shop refuses forms of ${here.host}. It compares Origin or Host: put the gate on a route of the shop's own host, or let the shop trust ${here.host}.`,
+    );
+  if (first.status >= 500)
+    return bad(
+      `${told}: nobody knows whether it was done. Look at the shop's orders before you send it again${reference(await first.text())}.`,
     );
   if (first.status >= 400) return bad(`${told}: give fields that the shop takes, as name=value.`);
   if (

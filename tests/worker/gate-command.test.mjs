@@ -87,3 +87,9 @@ test('without an address it says how it is called', async (t) => {
   assert.equal(await ended, 1);
   assert.match(lines.join('\n'), /npm run gate -- http/);
 });
+
+test('without a form it would keep nothing, and says so', async (t) => {
+  const { lines, ended } = await gate(t, 0, 'http://localhost:3000', '--preset=django');
+  assert.equal(await ended, 1);
+  assert.match(lines.join('\n'), /which forms: npm run gate/);
+});

@@ -72,6 +72,18 @@ test('it tells of a shop that refuses another host, leads past the gate, or sets
   shop.answers = {};
 });
 
+test('of an order whose answer was lost it does not say to try again', async () => {
+  shop.fault = 'lost';
+  const before = shop.orders.length;
+  const [said, ...more] = await complaints(FORM, { fields: { name: 'Ida' } });
+  assert.equal(shop.orders.length, before + 1);
+  assert.deepEqual(more, []);
+  assert.match(
+    said,
+    /answered 502: nobody knows whether it was done.*the gate's reference is [0-9A-F]{4}-[0-9A-F]{4}/,
+  );
+});
+
 test('it tells where there is no gate', async () => {
   const lines = await examine(`${shop.origin}/checkout`);
   assert.match(lines[0].says, /No gate answers/);
@@ -88,6 +100,8 @@ test('its command ends with 1 where something is missing', async () => {
   const good = await run(String(new URL('/checkout', gate.runtime.origin)), 'name=Eve');
   assert.equal(good.code, 0, good.text);
   assert.match(good.text, /✓ The form to \/checkout was answered 303/);
+  const wordless = await run('localhost:8793/checkout');
+  assert.deepEqual([wordless.code, /Name a page with a form/.test(wordless.text)], [1, true], wordless.text);
   const bad = await run(`${shop.origin}/checkout`);
   assert.equal(bad.code, 1);
   assert.match(bad.text, /✗ No gate answers/);

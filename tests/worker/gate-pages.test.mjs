@@ -314,7 +314,7 @@ test('a shop that is down says so', async () => {
   try {
     const { status, text } = await down.visitor('shop.test').request('/');
     assert.equal(status, 503);
-    assert.match(text, /did not answer/);
+    assert.match(text, /could not be reached/);
   } finally {
     await down.close();
   }

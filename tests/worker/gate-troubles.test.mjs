@@ -13,6 +13,8 @@ const HOSTS = {
   'replay.test': { forms, on_unknown: 'replay' },
   'lookup.test': { forms, on_unknown: { lookup: 'GET /orders?key={key}' }, timeout_ms: 1500, quiet_ms: 1510 },
   'slow.test': { forms, timeout_ms: 400, wait_ms: 200 },
+  // Nobody listens there.
+  'dead.test': { forms, origin: 'http://127.0.0.1:9' },
 };
 
 let gate;
@@ -55,6 +57,17 @@ for (const fault of ['lost', 'half', 'gateway']) {
     assert.equal(ordersOf(name).length, 2);
   });
 }
+
+test('of a shop that cannot be reached who wants a page is told so, and who has sent something that nobody knows', async () => {
+  const visitor = gate.visitor('dead.test');
+  const page = await visitor.request('/');
+  assert.equal(page.status, 503);
+  assert.match(page.text, /The site could not be reached/);
+  assert.doesNotMatch(page.text, /sen[dt]/, 'nobody has');
+  const passed = await visitor.post('/search', { q: 'mug' });
+  assert.equal(passed.status, 503);
+  assert.match(passed.text, /it is not known whether it arrived/);
+});
 
 test('a busy shop has not taken it: the same is sent again', async () => {
   const { visitor, key } = await atCheckout();
