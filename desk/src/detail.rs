@@ -74,7 +74,14 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let money = |minor: u32| format::money(minor.into(), &payment.currency);
     let mut facts = vec![
         fact("Amount", Cell::text(money(payment.amount_minor))),
-        fact("Taken", Cell::text(money(payment.captured_minor))),
+        fact(
+            "Taken",
+            Cell::text(if is_in_doubt(&inspection) {
+                "not known".to_owned()
+            } else {
+                money(payment.captured_minor)
+            }),
+        ),
         fact("Refunded", Cell::text(money(payment.refunded_minor))),
         fact("Provider", Cell::text(payment.provider.clone())),
         fact("Provider’s id", optional(payment.provider_payment.as_ref())),
@@ -137,6 +144,11 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let (story, calls_lane) = (Vec::new(), CALLS);
     let page = Parts { kind: "Payment", id, state, story, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
+}
+
+/// Whether something was sent of which nobody knows yet what became of it.
+fn is_in_doubt(inspection: &Inspection) -> bool {
+    inspection.snapshot.keys.iter().any(|key| key.in_doubt == 1 && key.status == "open")
 }
 
 /// The reasons for a refund, the chosen one first.
@@ -251,7 +263,7 @@ pub(super) async fn show(
     let mut internals = parts.internals;
     internals.retain(|table| !table.rows.is_empty());
     let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
-    let in_doubt = inspection.snapshot.keys.iter().any(|key| key.in_doubt == 1 && key.status == "open");
+    let in_doubt = is_in_doubt(inspection);
     let told = inspection.snapshot.payment.as_ref().filter(|_| key_id.is_none());
     let account = format::owner(&inspection.snapshot.owner);
     let title =

@@ -441,6 +441,11 @@ pub struct DetailPage {
 }
 
 impl DetailPage {
+    /// One of its buttons leads to a page that asks once more.
+    pub fn asks_first(&self) -> bool {
+        self.buttons.iter().any(|button| button.key.is_empty())
+    }
+
     /// An amount that was entered on it cannot be taken: until that is mended the page stays as it is.
     pub fn has_mistake(&self) -> bool {
         self.buttons.iter().any(|button| !button.wrong.is_empty())
