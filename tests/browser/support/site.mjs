@@ -170,11 +170,19 @@ class Site {
   }
 }
 
-/** Waits for an address, also where one navigation is aborted by the next: who presses twice without a script does that. */
+/**
+ * Waits for an address, also where one navigation is aborted by the next: who presses twice without a script does that. A page that has got no
+ * answer in all of its tries, as on a machine that takes half a minute for each, asks to try again: whoever waits does as they are told.
+ */
 async function arriveAt(page, address) {
+  const again = page.getByRole('button', { name: 'Try again' });
   for (;;) {
     try {
-      return await page.waitForURL(address);
+      const arrived = page.waitForURL(address).then(() => true);
+      const isTold = again.waitFor({ timeout: 0 }).then(() => false);
+      for (const wait of [arrived, isTold]) wait.catch(() => {}); // of the one that comes later
+      if (await Promise.race([arrived, isTold])) return;
+      await again.click();
     } catch (error) {
       if (!/ERR_ABORTED|NS_BINDING_ABORTED/.test(error.message)) throw error;
     }
