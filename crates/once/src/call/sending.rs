@@ -76,6 +76,13 @@ impl<F: Domain> ProviderCall<F> {
         self.sends > 0 && self.evidence.refused_sends >= self.sends
     }
 
+    /// Whether a copy of a send before the last one may have been executed, or may be yet: one that was on its way while another was refused, too.
+    fn has_earlier_doubt(&self, ctx: &Context<F::Settings>) -> bool {
+        let is_on_its_way =
+            |at_ms: u64| self.last_sent_at_ms.unwrap_or(0) < at_ms.saturating_add(ctx.times.quiet_ms);
+        self.maybe_executed || self.evidence.doubted_at_ms.is_some_and(is_on_its_way)
+    }
+
     /// Takes in how far the refusal of the send reaches that has just ended.
     fn is_refused(&mut self, scope: RefusalScope, ctx: &Context<F::Settings>) {
         let evidence = &mut self.evidence;
@@ -129,7 +136,9 @@ impl<F: Domain> ProviderCall<F> {
         match outcome {
             // There is nothing to ask: the key says whether an earlier send was executed, once that has arrived or never will.
             Outcome::Definitive(reply)
-                if self.maybe_executed && reply.result.is_refusal() && !self.provider.answers_questions() =>
+                if self.has_earlier_doubt(ctx)
+                    && reply.result.is_refusal()
+                    && !self.provider.answers_questions() =>
             {
                 self.is_refused(RefusalScope::Key, ctx);
                 if self.is_refused_for_certain() {
@@ -143,7 +152,7 @@ impl<F: Domain> ProviderCall<F> {
                 self.try_again_after(ctx.backoff_ms(self.failures).max(wait_ms), ctx);
             }
             // The provider does not store every refusal: an earlier send that is still on its way would be executed.
-            Outcome::Definitive(reply) if self.maybe_executed && reply.result.is_refusal() => {
+            Outcome::Definitive(reply) if self.has_earlier_doubt(ctx) && reply.result.is_refusal() => {
                 self.state = CallState::Unknown;
                 self.answer_is_stored = true;
                 // A used key would have said what is stored under it: until now nothing was executed.

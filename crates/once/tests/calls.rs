@@ -1,0 +1,286 @@
+//! When a look-up, a refusal and a clock are believed, to the millisecond: what a play of faults passes by.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+#[path = "../examples/transfer/flow.rs"]
+mod flow;
+
+use flow::{Receipt, Transfer, Transfers, request};
+use once::begin::{Begin, begin};
+use once::call::{CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, Settlement};
+use once::context::{Bug, Context};
+use once::id::{InstanceId, ObjectId};
+use once::object_state::ObjectState;
+use once::run::{Action, Event, Run, RunEnd};
+use once::step::StepError;
+use once::times::Times;
+
+/// When a transfer is asked for, in ms.
+const BEGIN_MS: u64 = 1_000_000_000;
+/// How much later its only send has ended.
+const SENT_MS: u64 = 100;
+const WINDOW_MS: u64 = 23 * 3_600_000;
+const QUIET_MS: u64 = 1_200_000;
+
+fn at(now_ms: u64) -> Context<()> {
+    Context { now_ms, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () }
+}
+
+/// A transfer that is driven by hand.
+struct Bench {
+    state: ObjectState<Transfers>,
+    run: Run<Transfers>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+        let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
+        let begun = begin(&mut state, &command, &InstanceId("me".into()), &at(BEGIN_MS));
+        let Ok(Begin::Run(token)) = begun else { panic!("{begun:?}") };
+        Self { state, run: Run::new(token, u64::MAX, &[]) }
+    }
+
+    /// One whose first send has ended like this.
+    fn sent(outcome: Outcome<Receipt>) -> Self {
+        let mut bench = Self::new();
+        assert!(matches!(bench.go(BEGIN_MS), Action::Send(_)));
+        bench.record(outcome, BEGIN_MS + SENT_MS);
+        bench
+    }
+
+    fn step(&mut self, event: Event<Receipt>, now_ms: u64) -> Action<Transfers> {
+        self.run.step(&mut self.state, event, &at(now_ms)).unwrap()
+    }
+
+    /// Steps up to the next thing to wait for. Its time is come, whatever it is.
+    fn go(&mut self, now_ms: u64) -> Action<Transfers> {
+        loop {
+            match self.step(Event::Go, now_ms) {
+                Action::Again => {}
+                action => return action,
+            }
+        }
+    }
+
+    fn record(&mut self, outcome: Outcome<Receipt>, now_ms: u64) {
+        let call_id = self.call().call_id;
+        assert_eq!(self.step(Event::Outcome(call_id, outcome), now_ms), Action::Again);
+    }
+
+    /// Asks for a page, and has the answer at another time.
+    fn look(&mut self, look_up: LookUp<Receipt>, asked_ms: u64, answered_ms: u64) {
+        let action = self.go(asked_ms);
+        let Action::LookUp(call) = action else { panic!("{action:?}") };
+        assert_eq!(self.step(Event::LookedUp(call.call_id, look_up), answered_ms), Action::Again);
+    }
+
+    fn call(&self) -> &ProviderCall<Transfers> {
+        self.state.calls.last().unwrap()
+    }
+
+    fn is_settled(&self) -> bool {
+        matches!(self.call().state, CallState::Settled(_))
+    }
+}
+
+fn no_answer(answer_is_stored: bool) -> Outcome<Receipt> {
+    Outcome::Unknown { answer_is_stored, reason: "no answer".into() }
+}
+
+fn refused(scope: RefusalScope) -> Outcome<Receipt> {
+    Outcome::NotExecuted { retry_after_ms: None, scope, reason: "refused".into() }
+}
+
+fn rejected() -> ProviderReply<Receipt> {
+    ProviderReply { status: 400, result: Receipt::Rejected { reason: "closed".into() }, request_id: None }
+}
+
+/// One of which the bank has said that sending it again brings nothing new: it is looked up, and nobody has failed with it.
+fn looked_up() -> Bench {
+    let mut bench = Bench::sent(no_answer(true));
+    bench.state.calls[0].evidence.unheard_at_ms = None;
+    bench
+}
+
+#[test]
+fn a_look_up_says_how_it_was_when_it_was_asked() {
+    let quiet_ms = BEGIN_MS + QUIET_MS;
+    let mut bench = looked_up();
+    bench.look(LookUp::Absent, quiet_ms - 1, quiet_ms + 20_000);
+    assert_eq!(bench.call().evidence.absent_at_ms, None);
+    bench.look(LookUp::Absent, quiet_ms + 20_000, quiet_ms + 20_001);
+    assert_eq!(bench.call().evidence.absent_at_ms, Some(quiet_ms + 20_000));
+}
+
+/// New entries stand before the page that was read first.
+#[test]
+fn a_look_up_of_several_pages_is_as_old_as_its_first_one() {
+    let quiet_ms = BEGIN_MS + QUIET_MS;
+    let mut bench = looked_up();
+    bench.look(LookUp::More { after: "1".into() }, quiet_ms - 1, quiet_ms);
+    bench.look(LookUp::More { after: "2".into() }, quiet_ms + 1, quiet_ms + 2);
+    bench.look(LookUp::Absent, quiet_ms + 3, quiet_ms + 4);
+    assert_eq!(bench.call().evidence.absent_at_ms, None);
+}
+
+#[test]
+fn two_looks_that_show_nothing_are_five_minutes_apart() {
+    let first_ms = BEGIN_MS + QUIET_MS;
+    let mut bench = looked_up();
+    bench.look(LookUp::Absent, first_ms, first_ms + 1);
+    assert_eq!(bench.go(first_ms + 299_999), Action::SleepUntil(first_ms + 300_000));
+    bench.look(LookUp::Absent, first_ms + 300_000, first_ms + 300_001);
+    assert_eq!(bench.call().state, CallState::Settled(Settlement::NotExecuted));
+}
+
+#[test]
+fn the_quiet_time_begins_with_the_last_send() {
+    let mut bench = Bench::sent(no_answer(false));
+    let again_ms = BEGIN_MS + 600_000;
+    assert!(matches!(bench.go(again_ms), Action::Send(_)));
+    bench.record(no_answer(true), again_ms + SENT_MS);
+    bench.look(LookUp::Absent, BEGIN_MS + QUIET_MS, BEGIN_MS + QUIET_MS + 1);
+    assert_eq!(bench.call().evidence.absent_at_ms, None);
+    assert_eq!(bench.call().next_try_at_ms, again_ms + QUIET_MS);
+}
+
+/// What shows nothing before another send says nothing of that one.
+#[test]
+fn a_send_needs_two_looks_of_its_own() {
+    let mut bench = Bench::sent(no_answer(false));
+    bench.state.calls[0].evidence.absent_at_ms = Some(BEGIN_MS);
+    assert!(matches!(bench.go(BEGIN_MS + 600_000), Action::Send(_)));
+    assert_eq!(bench.call().evidence.absent_at_ms, None);
+}
+
+#[test]
+fn what_may_still_be_completed_is_looked_for_as_long() {
+    let quarantine_ms = Times::default().quarantine_ms;
+    let mut bench = Bench::sent(no_answer(true));
+    let first_ms = BEGIN_MS + QUIET_MS;
+    bench.look(LookUp::Absent, first_ms, first_ms + 1);
+    bench.look(LookUp::Absent, BEGIN_MS + quarantine_ms - 1, BEGIN_MS + quarantine_ms);
+    assert!(!bench.is_settled());
+    assert!(bench.call().needs_review().is_some(), "a person is told");
+    bench.look(LookUp::Absent, BEGIN_MS + quarantine_ms + 1, BEGIN_MS + quarantine_ms + 2);
+    assert!(bench.is_settled());
+}
+
+#[test]
+fn the_window_begins_with_the_first_send() {
+    let mut bench = Bench::sent(no_answer(false));
+    assert!(matches!(bench.go(BEGIN_MS + WINDOW_MS - 1), Action::Send(_)));
+    bench.record(no_answer(false), BEGIN_MS + WINDOW_MS);
+    assert!(matches!(bench.go(BEGIN_MS + WINDOW_MS + 300_000), Action::LookUp(_)));
+}
+
+/// A clock that has gone back far does not know how old the key is.
+#[test]
+fn a_time_before_the_first_send_is_outside_of_the_window() {
+    let mut bench = Bench::sent(no_answer(false));
+    bench.state.calls[0].next_try_at_ms = 0;
+    assert!(matches!(bench.go(BEGIN_MS - 1), Action::LookUp(_)));
+}
+
+#[test]
+fn a_clock_that_goes_back_makes_no_send_older() {
+    let mut bench = Bench::new();
+    assert!(matches!(bench.go(BEGIN_MS), Action::Send(_)));
+    // Refused, and sent again with a clock that is a minute behind: the window still begins with the first one.
+    bench.record(refused(RefusalScope::Copy), BEGIN_MS + SENT_MS);
+    let call = &mut bench.state.calls[0];
+    (call.first_sent_at_ms, call.next_try_at_ms) = (Some(BEGIN_MS - 120_000), 0);
+    assert!(matches!(bench.go(BEGIN_MS - 60_000), Action::Send(_)));
+    assert_eq!(bench.call().first_sent_at_ms, Some(BEGIN_MS - 120_000));
+    assert_eq!(bench.call().last_sent_at_ms, Some(BEGIN_MS));
+}
+
+/// The time that passes between two commits counts.
+#[test]
+fn what_is_to_be_sent_is_planned_again_right_before_it() {
+    let mut bench = Bench::sent(no_answer(false));
+    let before_ms = BEGIN_MS + WINDOW_MS - 1;
+    assert_eq!(bench.step(Event::Go, before_ms), Action::Again);
+    let sends = bench.call().sends;
+    assert_eq!(bench.step(Event::Go, BEGIN_MS + WINDOW_MS), Action::Again);
+    assert_eq!((bench.call().sends, &bench.call().state), (sends, &CallState::Unknown));
+}
+
+/// The provider keeps no such answer: a send that is still on its way would be executed.
+#[test]
+fn a_refusal_is_believed_where_nothing_is_on_its_way() {
+    let answered = |bench: &mut Bench, now_ms: u64| {
+        assert!(matches!(bench.go(now_ms), Action::Send(_)));
+        bench.record(Outcome::Definitive(rejected()), now_ms + SENT_MS);
+        bench.is_settled()
+    };
+    assert!(answered(&mut Bench::new(), BEGIN_MS), "it is the only send");
+    assert!(answered(&mut Bench::sent(refused(RefusalScope::Send)), BEGIN_MS + 1_000), "no copy has left");
+    assert!(
+        !answered(&mut Bench::sent(no_answer(false)), BEGIN_MS + QUIET_MS),
+        "an earlier one may be executed"
+    );
+    // The network may have made two of one, of which one was limited.
+    assert!(!answered(&mut Bench::sent(refused(RefusalScope::Copy)), BEGIN_MS + QUIET_MS - 1));
+    assert!(answered(&mut Bench::sent(refused(RefusalScope::Copy)), BEGIN_MS + QUIET_MS), "it has arrived");
+}
+
+#[test]
+fn a_refusal_unsays_no_doubt() {
+    for scope in [RefusalScope::Copy, RefusalScope::Send, RefusalScope::Key] {
+        let mut bench = Bench::sent(no_answer(false));
+        assert!(matches!(bench.go(BEGIN_MS + QUIET_MS), Action::Send(_)));
+        bench.record(refused(scope), BEGIN_MS + QUIET_MS + SENT_MS);
+        assert!(bench.call().maybe_executed && bench.call().in_doubt(), "{scope:?}");
+        let end = bench.run.turn(&mut bench.state, Event::Go, &at(BEGIN_MS + WINDOW_MS));
+        assert!(matches!(end, Ok(Action::LookUp(_))), "{scope:?}: {end:?}");
+    }
+}
+
+#[test]
+fn what_was_refused_with_all_its_copies_ends_when_it_is_quiet() {
+    let mut bench = Bench::sent(refused(RefusalScope::Send));
+    let last_ms = BEGIN_MS + WINDOW_MS - 1;
+    assert!(matches!(bench.go(last_ms), Action::Send(_)));
+    bench.record(refused(RefusalScope::Send), last_ms + SENT_MS);
+    let action = bench.go(last_ms + QUIET_MS - 1);
+    assert!(matches!(action, Action::SleepUntil(until_ms) if until_ms == last_ms + QUIET_MS), "{action:?}");
+    assert!(matches!(bench.go(last_ms + QUIET_MS), Action::End(RunEnd::Finished(_))));
+    assert_eq!(bench.call().state, CallState::Settled(Settlement::NotExecuted));
+}
+
+/// A run that has died has been heard of as little as one that got no answer.
+#[test]
+fn a_send_whose_run_died_may_have_been_executed() {
+    let mut bench = Bench::new();
+    assert!(matches!(bench.go(BEGIN_MS), Action::Send(_)));
+    let token = once::begin::take_over(&mut bench.state, 1, &InstanceId("another".into()), &at(BEGIN_MS + 1));
+    bench.run = Run::new(token.unwrap(), u64::MAX, &[]);
+    assert!(matches!(bench.go(BEGIN_MS + 1), Action::Send(_)));
+    assert!(bench.call().maybe_executed);
+    assert_eq!(bench.call().evidence.unheard_at_ms, Some(BEGIN_MS));
+}
+
+#[test]
+fn a_step_that_fails_leaves_rows_and_run_as_they_were() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.step(Event::Go, BEGIN_MS), Action::Again);
+    let before = (bench.run.clone(), bench.state.clone());
+    let mut steps = 0;
+    let action = bench.run.steps_on(Action::Again, &mut bench.state, |run, state| {
+        steps += 1;
+        // It decides what to send, and then fails.
+        let action = run.step(state, Event::Go, &at(BEGIN_MS)).unwrap();
+        assert_eq!(action, Action::Again);
+        state.keys.clear();
+        Err(StepError::Bug(Bug("it fails".into())))
+    });
+    assert_eq!((action, steps), (Action::Again, 1));
+    assert!((bench.run, bench.state) == before);
+}
