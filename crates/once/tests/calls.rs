@@ -16,8 +16,9 @@ use once::call::{CallState, LookUp, Outcome, ProviderCall, ProviderReply, Refusa
 use once::context::{Bug, Context};
 use once::id::{InstanceId, ObjectId};
 use once::object_state::ObjectState;
+use once::record::FencingToken;
 use once::run::{Action, Event, Run, RunEnd};
-use once::step::StepError;
+use once::step::{self, StepError};
 use once::times::Times;
 
 /// When a transfer is asked for, in ms.
@@ -265,6 +266,61 @@ fn a_send_whose_run_died_may_have_been_executed() {
     assert!(matches!(bench.go(BEGIN_MS + 1), Action::Send(_)));
     assert!(bench.call().maybe_executed);
     assert_eq!(bench.call().evidence.unheard_at_ms, Some(BEGIN_MS));
+}
+
+/// Whatever it was about to do: it changes nothing, and sends nothing.
+#[test]
+fn a_run_that_was_taken_over_does_nothing() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.step(Event::Go, BEGIN_MS), Action::Again);
+    let (token, ctx) = (bench.run.token.clone(), at(BEGIN_MS + 1));
+    let other = once::begin::take_over(&mut bench.state, 1, &InstanceId("another".into()), &ctx).unwrap();
+    let same_holder = FencingToken { holder: other.holder.clone(), ..token.clone() };
+    let same_attempt = FencingToken { attempt: other.attempt, ..token };
+    let before = bench.state.clone();
+    for stale in [same_holder, same_attempt] {
+        let state = &mut bench.state;
+        assert_eq!(step::advance(state, &stale, &ctx), Err(StepError::Fenced));
+        assert_eq!(step::mark_sending(state, &stale, 1, &ctx), Err(StepError::Fenced));
+        assert_eq!(step::record(state, &stale, 1, no_answer(false), &ctx), Err(StepError::Fenced));
+        let looked_up = step::record_look_up(state, &stale, 1, LookUp::Absent, BEGIN_MS, &ctx);
+        assert_eq!(looked_up, Err(StepError::Fenced));
+        assert_eq!(step::release(state, &stale, BEGIN_MS, "late", &ctx), Err(StepError::Fenced));
+        assert!(bench.state == before);
+    }
+    // Whoever took over goes on, for as long as a lease lasts from now.
+    let later = at(BEGIN_MS + 50_000);
+    assert!(step::mark_sending(&mut bench.state, &other, 1, &later).unwrap().is_some());
+    let lease_ms = Times::default().lease_ms;
+    assert!(!bench.state.keys[0].is_worked_on(&other.holder, BEGIN_MS + 50_000 + lease_ms));
+    assert!(bench.state.keys[0].is_worked_on(&other.holder, BEGIN_MS + 50_000 + lease_ms - 1));
+}
+
+/// The provider has told by itself, or a person has: that is not written over.
+#[test]
+fn what_was_settled_meanwhile_stays_settled() {
+    let by_hand = |bench: &mut Bench| {
+        bench.state.calls[0].state = CallState::Settled(Settlement::Answered(rejected()));
+    };
+    let mut bench = Bench::new();
+    assert_eq!(bench.step(Event::Go, BEGIN_MS), Action::Again);
+    assert_eq!(bench.step(Event::Go, BEGIN_MS), Action::Again);
+    by_hand(&mut bench);
+    assert_eq!(bench.step(Event::Go, BEGIN_MS), Action::Again);
+    assert_eq!((bench.call().sends, bench.is_settled()), (0, true), "it is not sent");
+
+    let mut bench = looked_up();
+    assert!(matches!(bench.go(BEGIN_MS + 1_000), Action::LookUp(_)));
+    by_hand(&mut bench);
+    assert_eq!(bench.step(Event::LookedUp(1, LookUp::Absent), BEGIN_MS + 1_001), Action::Again);
+    assert!(bench.is_settled(), "it is not looked up");
+}
+
+#[test]
+fn an_outcome_without_a_send_is_a_bug() {
+    let mut bench = Bench::sent(no_answer(false));
+    let twice = bench.run.step(&mut bench.state, Event::Outcome(1, no_answer(false)), &at(BEGIN_MS + 101));
+    assert!(matches!(twice, Err(StepError::Bug(_))), "{twice:?}");
 }
 
 #[test]
