@@ -64,6 +64,10 @@ impl Scenario for Trip {
         }
     }
 
+    fn refuse(&self, _: &ProviderCall<Rides>) -> Option<Charge> {
+        Some(Charge::Refused)
+    }
+
     fn judge(&self, end: &End<'_, Rides>) -> Result<(), String> {
         let Some(ride) = &end.object_state.resource else { return Err("there is no ride".into()) };
         let paid = end.executions.iter().filter(|made| matches!(made.answer, Charge::Paid { .. })).count();

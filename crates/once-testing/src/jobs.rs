@@ -2,7 +2,7 @@
 
 use once::outbox::{self, Due};
 
-use crate::plan::{Fault, Site};
+use crate::fault::{Fault, Site};
 use crate::saboteur::Saboteur;
 use crate::scenario::Scenario;
 use crate::world::{Event, WAY_MS, World};
@@ -18,10 +18,7 @@ impl<S: Scenario> World<'_, S> {
             return Ok(());
         }
         let Due { leaving, waiting } = due;
-        let fault = match leaving.is_empty() {
-            true => None,
-            false => self.site(Site::Queue),
-        };
+        let fault = if leaving.is_empty() { None } else { self.site(Site::Queue) };
         let is_taken = fault != Some(Fault::QueueFails);
         if is_taken {
             for job in &leaving {
@@ -56,6 +53,7 @@ impl<S: Scenario> World<'_, S> {
     /// A job is done.
     pub(crate) fn confirm(&mut self, job_id: &str) -> Result<(), String> {
         if self.site(Site::Confirm) != Some(Fault::ConfirmLost) {
+            self.confirmed.insert(job_id.to_owned());
             self.transaction(|state, _| {
                 outbox::confirm(state, job_id);
                 Ok(())

@@ -1,5 +1,6 @@
 //! Plays a flow of the engine [`once`] on the host, with everything that can go wrong around it: the object's incarnation dies
-//! before or after a commit, requests to the provider get lost, come late or twice, answers get lost, clients give up.
+//! before or after a commit, requests to the provider get lost, come late or twice, answers get lost, the provider is away for longer
+//! than its window, clocks are wrong, clients give up.
 //!
 //! The user of the engine gives a [`Scenario`]: which requests come when, what the provider does with a call that it executes,
 //! and a judge of the end. What the engine promises whatever the flow is judged here ([`Violation`]).
@@ -14,17 +15,24 @@
 
 #![allow(clippy::indexing_slicing, reason = "a harness for tests: an index out of range is a failed test")]
 
+mod auditor;
+mod clients;
+mod commit;
+mod fault;
 mod harness;
 mod jobs;
+mod person;
 mod plan;
 mod provider;
+mod runs;
 mod saboteur;
 mod scenario;
 mod wire;
 mod world;
 
+pub use fault::Fault;
 pub use harness::{Harness, Played};
-pub use plan::{Fault, Plan};
+pub use plan::Plan;
 pub use provider::Execution;
 pub use saboteur::Saboteur;
-pub use scenario::{End, Scenario, Violation};
+pub use scenario::{Answer, End, Job, Scenario, Settings, Violation};

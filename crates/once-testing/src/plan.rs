@@ -1,71 +1,9 @@
 //! Which fault happens where. A place is a number: the first opportunity of a history for a fault is 0, the next is 1.
 
-/// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// The incarnation dies before the commit: what it has changed is gone.
-    CrashBeforeCommit,
-    /// The incarnation dies right after the commit.
-    CrashAfterCommit,
-    /// The run goes on only when its lease has run out.
-    Stall,
-    /// What is sent never arrives, and the call times out.
-    RequestLost,
-    /// What is sent is executed, and the answer never arrives.
-    AnswerLost,
-    /// What is sent arrives long after the call has timed out.
-    RequestLate,
-    /// What is sent arrives twice.
-    RequestTwice,
-    /// The provider refuses this copy before it executes anything, as by a rate limit.
-    Limited,
-    /// The provider fails while it executes, which it then has.
-    FailsExecuting,
-    /// The incarnation dies while the call is under way.
-    CrashWhileCalling,
-    /// The look-up brings no answer.
-    LookUpFails,
-    /// The client gives up and never comes back.
-    ClientGone,
-    /// The queue takes no job.
-    QueueFails,
-    /// The queue has the jobs, and the incarnation dies before it has written that down.
-    CrashAfterQueue,
-    /// The word that a job is done gets lost.
-    ConfirmLost,
-}
+use crate::fault::{Fault, Site};
 
-/// A kind of place, by what can go wrong there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Site {
-    Commit,
-    Send,
-    LookUp,
-    Client,
-    Queue,
-    Confirm,
-}
-
-impl Site {
-    pub(crate) const fn faults(self) -> &'static [Fault] {
-        match self {
-            Self::Commit => &[Fault::CrashBeforeCommit, Fault::CrashAfterCommit, Fault::Stall],
-            Self::Send => &[
-                Fault::RequestLost,
-                Fault::AnswerLost,
-                Fault::RequestLate,
-                Fault::RequestTwice,
-                Fault::Limited,
-                Fault::FailsExecuting,
-                Fault::CrashWhileCalling,
-            ],
-            Self::LookUp => &[Fault::LookUpFails],
-            Self::Client => &[Fault::ClientGone],
-            Self::Queue => &[Fault::QueueFails, Fault::CrashAfterQueue],
-            Self::Confirm => &[Fault::ConfirmLost],
-        }
-    }
-}
+/// Of so many outages that the dice say one happens.
+const OUTAGE_ONE_OF: u64 = 8;
 
 /// The faults of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +61,10 @@ impl Plan {
         // Some histories have many faults, most have a few.
         let often = [40, 15, 6, 4][(mix(seed) % 4) as usize];
         let faults = site.faults();
-        dice.is_multiple_of(often).then(|| faults.get((mix(dice) % faults.len() as u64) as usize).copied())?
+        let fault = *faults.get((mix(dice) % faults.len() as u64) as usize)?;
+        // An outage takes a thousand commits: there are few.
+        let is_rare = fault.is_outage() && !mix(!dice).is_multiple_of(OUTAGE_ONE_OF);
+        (dice.is_multiple_of(often) && !is_rare).then_some(fault)
     }
 }
 

@@ -7,23 +7,33 @@ use once::call::ProviderCall;
 use once::domain::Domain;
 use once::flow::Flow;
 use once::id::ObjectId;
-use once::object_state::ObjectState;
+use once::object_state::{ObjectState, StagedJob};
 use once::times::Times;
 
 use crate::plan::Plan;
 use crate::provider::Execution;
 
+/// What is configured for the flow of a scenario.
+pub type Settings<S> = <<S as Scenario>::Flow as Domain>::Settings;
+/// A job of the flow of a scenario.
+pub type Job<S> = StagedJob<<<S as Scenario>::Flow as Domain>::JobKind>;
+/// A provider's answer in the flow of a scenario.
+pub type Answer<S> = <<S as Scenario>::Flow as Domain>::Answer;
+
+/// How many keys an object takes, unless the scenario says otherwise. It is what `once-object` begins with.
+const KEYS_MAX: u32 = 200;
+
 /// What is played.
 pub trait Scenario {
     /// The flow under test.
-    type Flow: Flow<Settings = ()>;
+    type Flow: Flow<Settings: Default>;
 
     /// The requests, each with the time at which its client sends it first, in ms. A client that gets no final answer asks
     /// again under the same key, and once more long after.
     fn requests(&self) -> Vec<(u64, Command<Self::Flow>)>;
 
     /// What the provider answers to a call that it executes.
-    fn execute(&self, call: &ProviderCall<Self::Flow>) -> <Self::Flow as Domain>::Answer;
+    fn execute(&self, call: &ProviderCall<Self::Flow>) -> Answer<Self>;
 
     /// Whether the end is right: an error says what is wrong with it.
     fn judge(&self, end: &End<'_, Self::Flow>) -> Result<(), String>;
@@ -39,9 +49,30 @@ pub trait Scenario {
         false
     }
 
-    /// The configured times.
+    /// What the provider answers to a call when it refuses the request without keeping that under the key, as many do with what they find to be
+    /// invalid: a copy of it that comes later may be executed. `None` where the provider has no such answers.
+    fn refuse(&self, _call: &ProviderCall<Self::Flow>) -> Option<Answer<Self>> {
+        None
+    }
+
+    /// Whether it is enough that the newer of two jobs is done, as of those that tell how something stands.
+    fn stands_for(&self, _newer: &Job<Self>, _older: &Job<Self>) -> bool {
+        false
+    }
+
+    /// What is configured for the flow.
+    fn settings(&self) -> Settings<Self> {
+        Settings::<Self>::default()
+    }
+
+    /// How many keys the object takes.
+    fn keys_max(&self) -> u32 {
+        KEYS_MAX
+    }
+
+    /// The configured times. Those of a provider are hours unless the scenario says otherwise, not days: it takes its time to play them.
     fn times(&self) -> Times {
-        Times::default()
+        Times { provider_window_ms: 7_200_000, quarantine_ms: 21_600_000, ..Times::default() }
     }
 }
 

@@ -1,16 +1,43 @@
 //! The way of a call to the provider and back.
 
-use once::call::{CallState, Outcome, ProviderCall};
+use once::call::{CallState, LookUp, Outcome, ProviderCall, RefusalScope, RetryPolicy};
+use once::domain::Provider as _;
 use once::run::Event as Input;
 
-use crate::plan::{Fault, Site};
-use crate::provider::{Execution, failed, limited, timed_out};
+use crate::fault::{Fault, Site};
+use crate::provider::{failed, no_answer, not_executed, timed_out};
 use crate::saboteur::Saboteur;
 use crate::scenario::Scenario;
-use crate::world::{Event, Flow, WAY_MS, World};
+use crate::world::{Answer, Event, Flow, WAY_MS, World};
 
-/// How much later one comes that is late, in ms: long after its call has timed out, well before nobody expects it any more.
-const LATE_MS: u64 = 300_000;
+/// How much longer than the provider keeps a key it is away, in ms.
+const AWAY_MS: u64 = 600_000;
+/// How many faults can happen while the provider is away: what comes later is the same again and again.
+const PLACES_AWAY: usize = 6;
+
+/// What a copy of a send meets at the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meets {
+    /// It is executed.
+    Execution,
+    /// The provider fails, and completes it later.
+    Failure,
+    /// The provider does what it has failed with.
+    Completion,
+    /// It is refused, and that is not kept.
+    Refusal,
+    /// The provider says that the key is unused.
+    KeyUnused,
+}
+
+/// The provider is away.
+#[derive(Clone, Copy)]
+pub(crate) struct Outage {
+    how: Fault,
+    pub(crate) until_ms: u64,
+    /// At how many places something else can go wrong yet.
+    pub(crate) places_left: usize,
+}
 
 impl<S: Scenario> World<'_, S> {
     /// What is sent was committed before, with the mark that a send begins.
@@ -23,63 +50,185 @@ impl<S: Scenario> World<'_, S> {
         if is_written { Ok(()) } else { Err(format!("{} is sent before it is written down", call.name)) }
     }
 
+    /// How much later one comes that is late, in ms: just as late as the quiet time allows for, with the clocks of two incarnations on
+    /// its two sides and a run that has stalled before it sent.
+    fn late_ms(&self) -> u64 {
+        let stall_ms = self.times.lease_ms + 2_000;
+        let most_ms = self.times.quiet_ms.saturating_sub(2 * self.clock_off_ms()).saturating_sub(stall_ms);
+        most_ms.max(self.times.provider_timeout_ms + WAY_MS)
+    }
+
+    /// How long the provider keeps a key, in ms: no longer than the window needs, whatever is late.
+    fn keeps_ms(&self, call: &ProviderCall<Flow<S>>) -> u64 {
+        call.provider.window_ms(&self.times).saturating_add(self.times.quiet_ms)
+    }
+
+    /// How the provider is away, if it is.
+    pub(crate) fn outage(&self) -> Option<Fault> {
+        self.outage.filter(|outage| self.now_ms < outage.until_ms).map(|outage| outage.how)
+    }
+
+    /// What goes wrong with a send: while the provider is away that.
+    fn fault_of_send(&mut self, call: &ProviderCall<Flow<S>>) -> Option<Fault> {
+        if let Some(how) = self.outage() {
+            return Some(how);
+        }
+        let is_refusable = self.scenario.refuse(call).is_some();
+        let fault = self.site(if is_refusable { Site::RefusableSend } else { Site::Send })?;
+        if fault.is_outage() {
+            let until_ms = self.now_ms + self.keeps_ms(call) + AWAY_MS;
+            self.outage = Some(Outage { how: fault, until_ms, places_left: PLACES_AWAY });
+        }
+        match (fault, call.retry_policy) {
+            // What nothing protects from copies has none.
+            (Fault::RequestTwice, RetryPolicy::AtMostOnce) => None,
+            (Fault::LimitedOnce, RetryPolicy::AtMostOnce) => Some(Fault::Limited),
+            _ => Some(fault),
+        }
+    }
+
     pub(crate) fn send(&mut self, run: u32, call: ProviderCall<Flow<S>>, stall_ms: u64) {
         let instance = self.instance;
         let key = match self.saboteur {
             Some(Saboteur::ProviderKey) => format!("{}_{}", call.provider_key, self.events_made),
             _ => call.provider_key.clone(),
         };
-        self.tell(&format!("{} is sent: {}", call.name, call.sends));
+        self.tell(format_args!("{} is sent: {}", call.name, call.sends));
         let outcome = |outcome| Event::Step { instance, run, input: Input::Outcome(call.call_id, outcome) };
         let times_out_ms = stall_ms + self.times.provider_timeout_ms;
-        let arrives = |asked_by| Event::Arrive { key: key.clone(), call: Box::new(call.clone()), asked_by };
+        let arrives = |meets, asked_by| {
+            let (key, call) = (key.clone(), Box::new(call.clone()));
+            Event::Arrive { key, call, meets, asked_by }
+        };
         let (heard, unheard) = (Some((instance, run)), None);
-        match self.site(Site::Send) {
-            Some(Fault::RequestLost) => self.after(times_out_ms, outcome(timed_out())),
-            Some(Fault::AnswerLost) => {
-                self.after(stall_ms + WAY_MS, arrives(unheard));
+        let (soon_ms, late_ms) = (stall_ms + WAY_MS, stall_ms + self.late_ms());
+        match self.fault_of_send(&call) {
+            Some(Fault::RequestLost | Fault::Unreachable) => self.after(times_out_ms, outcome(timed_out())),
+            Some(Fault::AnswerLost | Fault::Silent) => {
+                self.after(soon_ms, arrives(Meets::Execution, unheard));
                 self.after(times_out_ms, outcome(timed_out()));
             }
             Some(Fault::RequestLate) => {
-                self.after(stall_ms + LATE_MS, arrives(unheard));
+                self.after(late_ms, arrives(Meets::Execution, unheard));
                 self.after(times_out_ms, outcome(timed_out()));
             }
             Some(Fault::RequestTwice) => {
-                self.after(stall_ms + WAY_MS, arrives(heard));
-                self.after(stall_ms + LATE_MS, arrives(unheard));
+                self.after(soon_ms, arrives(Meets::Execution, heard));
+                self.after(late_ms, arrives(Meets::Execution, unheard));
             }
-            Some(Fault::Limited) => self.after(stall_ms + WAY_MS, outcome(limited())),
+            Some(Fault::Limited) => self.after(soon_ms, outcome(not_executed(RefusalScope::Copy))),
+            Some(Fault::LimitedOnce) => {
+                self.after(soon_ms, outcome(not_executed(RefusalScope::Copy)));
+                self.after(late_ms, arrives(Meets::Execution, unheard));
+            }
+            Some(Fault::KeyUnused) => self.after(soon_ms, arrives(Meets::KeyUnused, heard)),
+            Some(Fault::Locked) => self.after(soon_ms, outcome(not_executed(RefusalScope::Send))),
+            Some(Fault::Refused) => self.after(soon_ms, arrives(Meets::Refusal, heard)),
             Some(Fault::FailsExecuting) => {
-                self.after(stall_ms + WAY_MS, arrives(unheard));
-                self.after(stall_ms + 2 * WAY_MS, outcome(failed()));
+                self.after(soon_ms, arrives(Meets::Execution, unheard));
+                self.after(soon_ms + WAY_MS, outcome(failed(false)));
+            }
+            Some(Fault::CompletesLater) => self.after(soon_ms, arrives(Meets::Failure, heard)),
+            Some(Fault::CompletesLaterUnheard) => {
+                self.after(soon_ms, arrives(Meets::Failure, unheard));
+                self.after(times_out_ms, outcome(timed_out()));
             }
             Some(Fault::CrashWhileCalling) => {
-                self.after(stall_ms + WAY_MS, arrives(unheard));
+                self.after(soon_ms, arrives(Meets::Execution, unheard));
                 self.crash();
             }
-            _ => self.after(stall_ms + WAY_MS, arrives(heard)),
+            _ => self.after(soon_ms, arrives(Meets::Execution, heard)),
         }
     }
 
+    /// A copy of a send arrives.
     pub(crate) fn arrive(
         &mut self,
         key: &str,
-        call: &ProviderCall<Flow<S>>,
+        call: Box<ProviderCall<Flow<S>>>,
+        meets: Meets,
         asked_by: Option<(u32, u32)>,
     ) -> Result<(), String> {
-        let executed = self.provider.executions.len();
-        let scenario = self.scenario;
-        let outcome = self.provider.arrive(key, call, self.now_ms, |call| scenario.execute(call))?;
-        if self.provider.executions.len() > executed {
-            self.tell(&format!("{} is executed: {}", call.name, Outcome::name(&outcome)));
+        if meets == Meets::Completion {
+            self.provider.complete(key);
         }
-        let again = |made: &&Execution<_>| made.call.provider_key == call.provider_key;
-        if self.provider.executions.iter().filter(again).count() > 1 {
-            return Err(format!("{} was executed twice", call.name));
-        }
+        let name = call.name.clone();
+        let outcome = match self.provider.known(key, &call, (self.now_ms, self.keeps_ms(&call)))? {
+            Some(known) => known,
+            None => self.meet(key, &call, meets)?,
+        };
+        self.tell(format_args!("{name} meets {meets:?}: {}", Outcome::name(&outcome)));
         if let Some((instance, run)) = asked_by {
             self.after(WAY_MS, Event::Step { instance, run, input: Input::Outcome(call.call_id, outcome) });
         }
         Ok(())
+    }
+
+    /// The same, under a key of which the provider does not know.
+    fn meet(
+        &mut self,
+        key: &str,
+        call: &ProviderCall<Flow<S>>,
+        meets: Meets,
+    ) -> Result<Outcome<Answer<S>>, String> {
+        // What was refused before is not failed with: that it is not there is believed sooner then.
+        let was_refused = self.provider.refused.contains(&call.provider_key);
+        match meets {
+            Meets::KeyUnused => Ok(not_executed(RefusalScope::Key)),
+            Meets::Failure if !was_refused => {
+                let completes = Event::Arrive {
+                    key: key.to_owned(),
+                    call: Box::new(call.clone()),
+                    meets: Meets::Completion,
+                    asked_by: None,
+                };
+                self.after(self.times.quarantine_ms / 2, completes);
+                Ok(self.provider.fail(key))
+            }
+            Meets::Refusal => match self.scenario.refuse(call) {
+                Some(answer) => Ok(self.provider.refuse(call, answer)),
+                None => Err(format!("{} can't be refused", call.name)),
+            },
+            Meets::Execution | Meets::Failure | Meets::Completion => {
+                if self.provider.executed(call).is_some() {
+                    return Err(format!("{} was executed twice", call.name));
+                }
+                let answer = self.scenario.execute(call);
+                Ok(self.provider.execute(key, call, self.now_ms, answer))
+            }
+        }
+    }
+
+    /// The provider is asked what became of a call: when it reads, and what comes back then.
+    pub(crate) fn read(
+        &mut self,
+        (instance, run): (u32, u32),
+        call: &ProviderCall<Flow<S>>,
+        fault: Option<Fault>,
+    ) {
+        let look_up = self.provider.look_up(call, fault, self.now_ms);
+        self.tell(format_args!("look-up: {}", look_up.name()));
+        let way_ms = match fault {
+            Some(Fault::LookUpSlow) => self.times.provider_timeout_ms.saturating_sub(2 * WAY_MS),
+            _ => WAY_MS,
+        };
+        self.after(way_ms, Event::Step { instance, run, input: Input::LookedUp(call.call_id, look_up) });
+    }
+
+    /// What goes wrong with a page of a look-up; or what comes of it, where the provider is not asked.
+    pub(crate) fn fault_of_look_up(
+        &mut self,
+        lacks_client: bool,
+    ) -> Result<Option<Fault>, LookUp<Answer<S>>> {
+        if lacks_client {
+            return Err(LookUp::NoClient { reason: "no client is there".to_owned() });
+        }
+        if self.outage().is_some() {
+            return Err(no_answer());
+        }
+        match self.site(Site::LookUp) {
+            Some(Fault::LookUpFails) => Err(no_answer()),
+            fault => Ok(fault),
+        }
     }
 }

@@ -31,6 +31,10 @@ impl Scenario for Morning {
         }
     }
 
+    fn refuse(&self, _: &ProviderCall<Transfers>) -> Option<Receipt> {
+        Some(Receipt::Rejected { reason: "the bank is closed".to_owned() })
+    }
+
     fn judge(&self, end: &End<'_, Transfers>) -> Result<(), String> {
         let Account { balance_cents, sent } = &end.object_state.resource;
         let booked =
@@ -63,7 +67,7 @@ fn two_faults_move_no_money_twice() {
 
 #[test]
 fn faults_at_random_move_no_money_twice() {
-    let played = Harness::new(&Morning).random(20_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    let played = Harness::new(&Morning).random(10_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
     println!("{} histories with {} faults", played.histories, played.faults);
 }
 

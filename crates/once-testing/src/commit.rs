@@ -1,0 +1,189 @@
+//! The object: its incarnations, each with a clock of its own, its commits, and its alarm.
+
+use once::alarm::{KnownAlarm, alarm_to_set, wake};
+use once::context::Context;
+use once::flow::Flow as _;
+use once::id::InstanceId;
+use once::object_state::ObjectState;
+use once::outbox::Handed;
+use once::state;
+use once::step::StepError;
+
+use crate::fault::{Fault, Site};
+use crate::saboteur::Saboteur;
+use crate::scenario::{Scenario, Settings};
+use crate::world::{Event, Flow, World};
+
+/// How soon the platform repeats an alarm whose handler died, in ms.
+const ALARM_AGAIN_MS: u64 = 2_000;
+/// How much the clock of an incarnation is wrong at most, in ms.
+const CLOCK_OFF_MAX_MS: u64 = 300_000;
+/// The same, of clocks on which nobody should rely.
+const CLOCK_BROKEN_MS: u64 = 6 * 3_600_000;
+
+/// What came of a transaction.
+pub(crate) enum Committed<T> {
+    /// It was committed. Whoever made it may stall now.
+    Done { value: T, stalls: bool },
+    /// The incarnation died, before or after it.
+    Died,
+    /// The run has lost its lease.
+    Fenced,
+    /// A step failed, as it should.
+    Failed,
+}
+
+impl<S: Scenario> World<'_, S> {
+    /// One transaction. An error is a bug.
+    pub(crate) fn transaction<T>(
+        &mut self,
+        body: impl FnOnce(&mut ObjectState<Flow<S>>, &Context<Settings<S>>) -> Result<T, StepError>,
+    ) -> Result<Committed<T>, String> {
+        let fault = self.site(Site::Commit);
+        self.commit(fault, body)
+    }
+
+    /// The same for a request, whose run may begin with it.
+    pub(crate) fn request<T>(
+        &mut self,
+        body: impl FnOnce(&mut ObjectState<Flow<S>>, &Context<Settings<S>>) -> Result<T, StepError>,
+    ) -> Result<Committed<T>, String> {
+        let fault = self.site(Site::Begin);
+        self.commit(fault, body)
+    }
+
+    /// The same for a run, whose body is told whether a step is to fail.
+    pub(crate) fn turn<T>(
+        &mut self,
+        body: impl FnOnce(&mut ObjectState<Flow<S>>, &Context<Settings<S>>, bool) -> Result<T, StepError>,
+    ) -> Result<Committed<T>, String> {
+        let fault = self.site(Site::Turn);
+        self.commit(fault, |object_state, ctx| body(object_state, ctx, fault == Some(Fault::StepFails)))
+    }
+
+    fn commit<T>(
+        &mut self,
+        fault: Option<Fault>,
+        body: impl FnOnce(&mut ObjectState<Flow<S>>, &Context<Settings<S>>) -> Result<T, StepError>,
+    ) -> Result<Committed<T>, String> {
+        let ctx = self.context();
+        let mut object_state = self.object_state.clone();
+        let value = match body(&mut object_state, &ctx) {
+            Ok(value) => value,
+            Err(StepError::Fenced) => return Ok(Committed::Fenced),
+            Err(StepError::Bug(_)) if fault == Some(Fault::StepFails) => return Ok(Committed::Failed),
+            Err(StepError::Bug(bug)) => return Err(bug.to_string()),
+        };
+        if fault == Some(Fault::CrashBeforeCommit) {
+            self.crash();
+            return Ok(Committed::Died);
+        }
+        Flow::<S>::on_commit(&self.object_state, &mut object_state, &ctx);
+        let alarm_ms = alarm_to_set(&self.object_state, &object_state, self.known, &ctx);
+        let appended = std::mem::take(&mut object_state.appended);
+        self.staged.extend(appended.jobs.iter().cloned());
+        object_state.jobs.extend(appended.jobs);
+        for line in appended.timeline {
+            self.tell(format_args!("key {}: {} {}", line.key_id, line.event, line.detail));
+        }
+        let verified = object_state.verify().and_then(|()| Flow::<S>::verify(&object_state));
+        verified.map_err(|bug| bug.to_string())?;
+        self.audit(&object_state)?;
+        self.object_state = object_state;
+        if let Some(at_ms) = alarm_ms.filter(|_| self.saboteur != Some(Saboteur::Alarm)) {
+            self.set_alarm(at_ms);
+            self.known = KnownAlarm::At(at_ms);
+        }
+        self.audit_alarm(&ctx)?;
+        match fault {
+            Some(Fault::CrashAfterCommit) => {
+                self.crash();
+                return Ok(Committed::Died);
+            }
+            Some(Fault::ClockBack) => self.clock_ahead_ms = -self.clock_off_ms().cast_signed(),
+            _ => {}
+        }
+        Ok(Committed::Done { value, stalls: fault == Some(Fault::Stall) })
+    }
+
+    /// The alarm.
+    pub(crate) fn ring(&mut self) -> Result<(), String> {
+        self.known = KnownAlarm::Gone;
+        self.rings_at_ms = None;
+        let me = self.me();
+        let woken = self.transaction(|object_state, ctx| Ok(wake(object_state, &me, ctx)))?;
+        let Committed::Done { value: tokens, .. } = woken else {
+            // The platform repeats an alarm whose handler has failed.
+            self.set_alarm(self.clock_ms() + ALARM_AGAIN_MS);
+            return Ok(());
+        };
+        tokens.into_iter().for_each(|token| self.start(token, 0, Vec::new()));
+        self.drain()
+    }
+
+    /// Sets the alarm, by the clock of the incarnation.
+    fn set_alarm(&mut self, at_ms: u64) {
+        self.alarms_set += 1;
+        let (set, delay_ms) = (self.alarms_set, self.until(at_ms));
+        self.rings_at_ms = Some(self.now_ms.saturating_add(delay_ms));
+        self.after(delay_ms, Event::Alarm { set });
+    }
+
+    /// The incarnation dies, with all that was in its memory.
+    pub(crate) fn crash(&mut self) {
+        self.tell(format_args!("the incarnation dies"));
+        self.instance += 1;
+        self.known = KnownAlarm::Unknown;
+        self.handed = Handed::default();
+        self.set_clock();
+        // The next one reads what is stored: what the text does not hold is lost.
+        let object = self.object_state.object;
+        let stored = state::to_text(&self.object_state, 0).and_then(|text| state::from_text(object, &text));
+        self.object_state = stored.map_or_else(|_| ObjectState::empty(object), |(read, _)| read);
+        for running in std::mem::take(&mut self.runs).into_values() {
+            running.clients.iter().for_each(|client| self.asks_again(*client));
+        }
+    }
+
+    /// An incarnation begins, with a clock of its own.
+    pub(crate) fn set_clock(&mut self) {
+        let off_ms = self.clock_off_ms().cast_signed();
+        self.clock_ahead_ms = match self.site(Site::Start) {
+            Some(Fault::ClockAhead) => off_ms,
+            Some(Fault::ClockBehind) => -off_ms,
+            _ => 0,
+        };
+    }
+
+    /// How much a clock is wrong, in ms, if it is: two of them differ by no more than the quiet time and the window allow for.
+    pub(crate) fn clock_off_ms(&self) -> u64 {
+        match self.saboteur {
+            Some(Saboteur::Clocks) => CLOCK_BROKEN_MS,
+            _ => CLOCK_OFF_MAX_MS.min(self.times.quiet_ms / 4),
+        }
+    }
+
+    /// What the clock of the incarnation shows, in ms since the epoch.
+    pub(crate) const fn clock_ms(&self) -> u64 {
+        self.now_ms.saturating_add_signed(self.clock_ahead_ms)
+    }
+
+    /// How long it is until that clock shows this time, in ms.
+    pub(crate) const fn until(&self, at_ms: u64) -> u64 {
+        at_ms.saturating_sub(self.clock_ms())
+    }
+
+    pub(crate) fn me(&self) -> InstanceId {
+        InstanceId(format!("incarnation {}", self.instance))
+    }
+
+    pub(crate) fn context(&self) -> Context<Settings<S>> {
+        Context {
+            now_ms: self.clock_ms(),
+            jitter_permille: 500,
+            times: Saboteur::change(self.saboteur, self.times),
+            keys_max: self.scenario.keys_max(),
+            settings: self.scenario.settings(),
+        }
+    }
+}

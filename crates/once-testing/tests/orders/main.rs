@@ -1,0 +1,134 @@
+//! A flow of several points with everything that can go wrong around it: jobs that take each other's place, a provider that cannot be asked, and
+//! what is sent once at most.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+mod flow;
+
+use flow::{Limits, Orders, Reply, request};
+use once::begin::Command;
+use once::call::ProviderCall;
+use once::times::Times;
+use once_testing::{End, Harness, Job, Saboteur, Scenario};
+
+/// One order that comes twice, one that is too dear, and one more than an object takes.
+struct Sale {
+    /// The partner's call that is refused for good.
+    refused: &'static str,
+    /// Whether the newest word of how an order stands is enough.
+    is_newest_enough: bool,
+}
+
+const SALE: Sale = Sale { refused: "", is_newest_enough: true };
+
+impl Scenario for Sale {
+    type Flow = Orders;
+
+    fn requests(&self) -> Vec<(u64, Command<Orders>)> {
+        vec![
+            (0, request("one", 500)),
+            (10, request("one", 500)),
+            (20, request("dear", 5_000)),
+            (30, request("another", 500)),
+        ]
+    }
+
+    fn execute(&self, call: &ProviderCall<Orders>) -> Reply {
+        if call.name == self.refused { Reply::Refused } else { Reply::Done }
+    }
+
+    fn refuse(&self, _: &ProviderCall<Orders>) -> Option<Reply> {
+        Some(Reply::Refused)
+    }
+
+    fn stands_for(&self, newer: &Job<Self>, older: &Job<Self>) -> bool {
+        self.is_newest_enough && newer.payload["order"] == older.payload["order"]
+    }
+
+    fn settings(&self) -> Limits {
+        Limits { cents_max: 1_000 }
+    }
+
+    fn times(&self) -> Times {
+        Times {
+            provider_window_ms: 1_200_000,
+            quarantine_ms: 3_600_000,
+            retention_ms: 7_200_000,
+            confirm_ms: 3_600_000,
+            ..Times::default()
+        }
+    }
+
+    fn keys_max(&self) -> u32 {
+        1
+    }
+
+    fn judge(&self, end: &End<'_, Orders>) -> Result<(), String> {
+        let shop = &end.object_state.resource;
+        let is_done = |name: &str| {
+            end.executions.iter().any(|made| made.call.name == name && made.answer == Reply::Done)
+        };
+        let Some(stage) = shop.orders.get(&1).filter(|_| shop.orders.len() == 1) else {
+            return Err(format!("there are {:?}", shop.orders));
+        };
+        let is_right = match stage.as_str() {
+            "not paid" => !is_done("pay") && shop.left == 5,
+            "not sent" => is_done("pay") && !is_done("send") && shop.left == 4,
+            "confirmed" => is_done("pay") && is_done("send") && is_done("confirm"),
+            "perhaps confirmed" => is_done("pay") && is_done("send"),
+            _ => false,
+        };
+        if is_right { Ok(()) } else { Err(format!("the order is {stage}, and {} are left", shop.left)) }
+    }
+}
+
+#[test]
+fn one_fault_anywhere_breaks_no_order() {
+    for refused in ["", "pay", "send", "confirm"] {
+        let played = Harness::new(&Sale { refused, ..SALE })
+            .every_single_fault()
+            .unwrap_or_else(|violation| panic!("{violation}"));
+        println!("{} histories with {} faults", played.histories, played.faults);
+        assert!(played.histories > 100);
+    }
+}
+
+#[test]
+fn two_faults_break_no_order() {
+    let played = Harness::new(&SALE).every_pair().unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{} histories with {} faults", played.histories, played.faults);
+    assert!(played.histories > 1_000);
+}
+
+#[test]
+fn faults_at_random_break_no_order() {
+    let played = Harness::new(&SALE).random(5_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{} histories with {} faults", played.histories, played.faults);
+}
+
+#[test]
+fn without_a_protection_something_breaks() {
+    for protection in Saboteur::ALL {
+        let harness = Harness::new(&SALE).without(protection);
+        let found = harness.every_single_fault().and_then(|_| harness.random(20_000, 1));
+        let violation = found.expect_err(&format!("nothing breaks without {protection:?}"));
+        println!("without {protection:?}: {}", violation.what);
+        assert_eq!(*violation, *harness.replay(violation.plan.clone()).expect_err("the plan is the history"));
+    }
+}
+
+/// The control of jobs that take each other's place: a scenario that does not say so misses the older ones.
+#[test]
+fn each_job_is_missed_unless_a_newer_one_stands_for_it() {
+    let violation = Harness::new(&Sale { is_newest_enough: false, ..SALE })
+        .every_single_fault()
+        .expect_err("no job is missed");
+    assert!(violation.what.starts_with("the job 1_"), "{violation}");
+}
