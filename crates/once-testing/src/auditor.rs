@@ -8,7 +8,7 @@ use once::domain::Answer as _;
 use once::fingerprint::{Canonical, Fingerprint};
 use once::id::Owner;
 use once::object_state::ObjectState;
-use once::record::{KeyRecord, Lifecycle};
+use once::record::{FencingToken, Finished, KeyRecord, Lifecycle};
 
 use crate::saboteur::Saboteur;
 use crate::scenario::{End, Job, Scenario, Settings};
@@ -16,11 +16,14 @@ use crate::world::{Flow, World};
 
 impl<S: Scenario> World<'_, S> {
     /// What a commit may make of the rows.
-    pub(crate) fn audit(&self, after: &ObjectState<Flow<S>>) -> Result<(), String> {
+    pub(crate) fn audit(&self, after: &ObjectState<Flow<S>>, now_ms: u64) -> Result<(), String> {
         let before = &self.object_state;
         for key in &before.keys {
             match after.key(key.key_id) {
-                Some(now) => goes_on(key, now)?,
+                Some(now) => {
+                    goes_on(key, now)?;
+                    self.is_kept(key, now, now_ms)?;
+                }
                 None if self.saboteur == Some(Saboteur::Tombstone) => {}
                 None => return Err(format!("key {} is forgotten", key.key_id)),
             }
@@ -38,6 +41,33 @@ impl<S: Scenario> World<'_, S> {
         match before.jobs.iter().find(is_gone) {
             Some(job) if self.saboteur != Some(Saboteur::Outbox) => {
                 Err(format!("the job {} is forgotten before it is done", job.job_id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A response is kept for as long as is configured.
+    fn is_kept(
+        &self,
+        before: &KeyRecord<Flow<S>>,
+        after: &KeyRecord<Flow<S>>,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let kept_until_ms = |finished: &Finished| finished.finished_at_ms + self.times.retention_ms;
+        match (&before.lifecycle, &after.lifecycle) {
+            (Lifecycle::Open(_), Lifecycle::Finished(it)) if it.expires_at_ms == kept_until_ms(it) => Ok(()),
+            (Lifecycle::Finished(it), Lifecycle::Expired(_)) if now_ms >= kept_until_ms(it) => Ok(()),
+            (was, is) if was.name() == is.name() => Ok(()),
+            (_, is) => Err(format!("key {} is {} too early", before.key_id, is.name())),
+        }
+    }
+
+    /// A run that has ended holds no key.
+    pub(crate) fn is_released(&self, token: &FencingToken) -> Result<(), String> {
+        let key = self.object_state.key(token.key_id).filter(|key| key.attempt == token.attempt);
+        match key.map(|key| &key.lifecycle) {
+            Some(Lifecycle::Open(open)) if open.lease.is_some() => {
+                Err(format!("a run has ended, and still holds key {}", token.key_id))
             }
             _ => Ok(()),
         }

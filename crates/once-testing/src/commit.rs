@@ -6,6 +6,7 @@ use once::flow::Flow as _;
 use once::id::InstanceId;
 use once::object_state::ObjectState;
 use once::outbox::Handed;
+use once::record::KeyRecord;
 use once::state;
 use once::step::StepError;
 
@@ -88,7 +89,7 @@ impl<S: Scenario> World<'_, S> {
         }
         let verified = object_state.verify().and_then(|()| Flow::<S>::verify(&object_state));
         verified.map_err(|bug| bug.to_string())?;
-        self.audit(&object_state)?;
+        self.audit(&object_state, ctx.now_ms)?;
         self.object_state = object_state;
         if let Some(at_ms) = alarm_ms.filter(|_| self.saboteur != Some(Saboteur::Alarm)) {
             self.set_alarm(at_ms);
@@ -110,13 +111,19 @@ impl<S: Scenario> World<'_, S> {
     pub(crate) fn ring(&mut self) -> Result<(), String> {
         self.known = KnownAlarm::Gone;
         self.rings_at_ms = None;
-        let me = self.me();
+        let (me, now_ms) = (self.me(), self.clock_ms());
+        let is_worked_on = |key: &&KeyRecord<_>| key.is_worked_on(&me, now_ms);
+        let living: Vec<u32> =
+            self.object_state.keys.iter().filter(is_worked_on).map(|key| key.key_id).collect();
         let woken = self.transaction(|object_state, ctx| Ok(wake(object_state, &me, ctx)))?;
         let Committed::Done { value: tokens, .. } = woken else {
             // The platform repeats an alarm whose handler has failed.
             self.set_alarm(self.clock_ms() + ALARM_AGAIN_MS);
             return Ok(());
         };
+        if let Some(token) = tokens.iter().find(|token| living.contains(&token.key_id)) {
+            return Err(format!("the alarm takes key {} from a run that lives", token.key_id));
+        }
         tokens.into_iter().for_each(|token| self.start(token, 0, Vec::new()));
         self.drain()
     }

@@ -106,6 +106,7 @@ impl<S: Scenario> World<'_, S> {
                 self.after(stall_ms + WAY_MS, event);
             }
             Action::End(end) => {
+                self.is_released(&running.run.token)?;
                 for client in running.clients {
                     match &end {
                         RunEnd::Finished(response) => self.answer(client, response)?,

@@ -1,0 +1,101 @@
+//! When the alarm is set, what it takes up, and what the outbox looks at: what comes right without it, only later.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+#[path = "../examples/transfer/flow.rs"]
+mod flow;
+
+use flow::{Transfer, Transfers, request};
+use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
+use once::begin::{Begin, begin};
+use once::context::Context;
+use once::id::{InstanceId, ObjectId};
+use once::object_state::ObjectState;
+use once::outbox::{self, Handed};
+use once::times::Times;
+
+const BEGIN_MS: u64 = 1_000_000_000;
+const COMPLETER_MS: u64 = 60_000;
+const LEASE_MS: u64 = 90_000;
+
+fn at(now_ms: u64) -> Context<()> {
+    Context { now_ms, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () }
+}
+
+fn incarnation(name: &str) -> InstanceId {
+    InstanceId(name.to_owned())
+}
+
+/// A transfer that an incarnation has begun.
+fn begun() -> ObjectState<Transfers> {
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
+    let begun = begin(&mut state, &command, &incarnation("me"), &at(BEGIN_MS));
+    assert!(matches!(begun, Ok(Begin::Run(_))), "{begun:?}");
+    state.appended = Default::default();
+    state
+}
+
+/// First it is looked whether the holder is gone, then whether its lease has run out.
+#[test]
+fn it_wakes_for_a_run_that_is_silent_and_for_one_that_is_late() {
+    let state = begun();
+    let wakes = |now_ms| wake_at(&state, &at(now_ms)).unwrap();
+    assert_eq!(wakes(BEGIN_MS), BEGIN_MS + COMPLETER_MS);
+    assert_eq!(wakes(BEGIN_MS + COMPLETER_MS), BEGIN_MS + LEASE_MS);
+    assert_eq!(wakes(BEGIN_MS + LEASE_MS + 5), BEGIN_MS + LEASE_MS + 5, "at once");
+}
+
+#[test]
+fn it_takes_up_what_a_dead_holder_has_left_and_no_living_one() {
+    let taken = |holder: &str, now_ms| wake(&mut begun(), &incarnation(holder), &at(now_ms)).len();
+    assert_eq!(taken("me", BEGIN_MS + COMPLETER_MS), 0);
+    assert_eq!(taken("another", BEGIN_MS + COMPLETER_MS), 1);
+    assert_eq!(taken("me", BEGIN_MS + LEASE_MS), 1);
+}
+
+/// The platform gives an alarm up for good that has failed six times: whoever comes then sets it.
+#[test]
+fn a_new_incarnation_sets_the_alarm_of_what_is_open() {
+    let state = begun();
+    let set = |known| alarm_to_set(&state, &state, known, &at(BEGIN_MS));
+    let due_ms = Some(BEGIN_MS + COMPLETER_MS);
+    assert_eq!(set(KnownAlarm::Unknown), due_ms);
+    assert_eq!(set(KnownAlarm::Gone), due_ms);
+    assert_eq!(set(KnownAlarm::At(BEGIN_MS + COMPLETER_MS)), None);
+    assert_eq!(set(KnownAlarm::At(BEGIN_MS + COMPLETER_MS + 1)), due_ms, "it would be late");
+    assert_eq!(set(KnownAlarm::At(BEGIN_MS + COMPLETER_MS - 1)), None, "a run goes on");
+}
+
+/// One that the queue has is looked at, given its time, and given again; none is forgotten before its word has come.
+#[test]
+fn a_job_leaves_again_until_it_is_confirmed() {
+    let (mut state, mut handed) = (begun(), Handed::default());
+    let job = outbox::job((), "1".to_owned(), serde_json::json!({}), &at(BEGIN_MS));
+    let look_ms = job.next_at_ms;
+    state.jobs = vec![job];
+    let leaving = outbox::due(&state, &handed, &at(BEGIN_MS)).leaving;
+    assert_eq!(leaving.len(), 1);
+    assert!(outbox::handed(&mut handed, leaving, &at(BEGIN_MS)).is_empty(), "nothing is written");
+    assert!(outbox::due(&state, &handed, &at(look_ms - 1)).is_empty());
+    let waiting = outbox::due(&state, &handed, &at(look_ms)).waiting;
+    assert_eq!(waiting.len(), 1);
+    outbox::put_off(&mut state, &mut handed, &waiting, &at(look_ms));
+    let again_ms = look_ms + Times::default().confirm_ms;
+    assert!(outbox::due(&state, &handed, &at(again_ms - 1)).is_empty());
+    let leaving = outbox::due(&state, &handed, &at(again_ms)).leaving;
+    assert_eq!(leaving.len(), 1);
+    let written = outbox::handed(&mut handed, leaving, &at(again_ms));
+    assert_eq!(written.len(), 1, "that it left again is written");
+    outbox::sent(&mut state, &written, true, &at(again_ms));
+    assert_eq!((state.jobs.len(), state.jobs[0].sends), (1, 2));
+    outbox::confirm(&mut state, "another");
+    assert_eq!(state.jobs.len(), 1);
+    outbox::confirm(&mut state, "1");
+    assert!(state.jobs.is_empty());
+}
