@@ -12,7 +12,9 @@ mod flow;
 
 use flow::{Receipt, Transfer, Transfers, request};
 use once::begin::{Begin, begin};
-use once::call::{CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, Settlement};
+use once::call::{
+    CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, Settlement, Unconfirmed,
+};
 use once::context::{Bug, Context};
 use once::id::{InstanceId, ObjectId};
 use once::object_state::ObjectState;
@@ -232,6 +234,37 @@ fn a_refusal_is_believed_where_nothing_is_on_its_way() {
     assert!(answered(&mut Bench::sent(refused(RefusalScope::Copy)), BEGIN_MS + QUIET_MS), "it has arrived");
 }
 
+/// It has executed it, it says, and shows nothing of it: a person is told, and nothing is settled.
+#[test]
+fn what_the_provider_says_it_has_executed_is_never_absent() {
+    let said = Unconfirmed { provider_id: None, needs_review: false, reason: "it is open".into() };
+    let mut bench = Bench::sent(Outcome::Unconfirmed(said));
+    for look in 1..4 {
+        let asked_ms = BEGIN_MS + look * Times::default().quarantine_ms;
+        bench.look(LookUp::Absent, asked_ms, asked_ms + 1);
+        assert!(!bench.is_settled() && bench.call().needs_review().is_some());
+    }
+}
+
+#[test]
+fn a_failure_is_a_doubt() {
+    let failed = Outcome::Indeterminate { answer_is_stored: false, reason: "it failed".into() };
+    let mut bench = Bench::sent(failed);
+    assert!(matches!(bench.go(BEGIN_MS + QUIET_MS), Action::Send(_)));
+    bench.record(Outcome::Definitive(rejected()), BEGIN_MS + QUIET_MS + SENT_MS);
+    assert!(!bench.is_settled());
+}
+
+/// One send was refused with all of its copies, and one was not.
+#[test]
+fn one_send_that_was_not_refused_is_looked_up() {
+    let mut bench = Bench::sent(refused(RefusalScope::Copy));
+    let last_ms = BEGIN_MS + WINDOW_MS - 1;
+    assert!(matches!(bench.go(last_ms), Action::Send(_)));
+    bench.record(refused(RefusalScope::Send), last_ms + SENT_MS);
+    assert!(matches!(bench.go(last_ms + QUIET_MS), Action::LookUp(_)));
+}
+
 #[test]
 fn a_refusal_unsays_no_doubt() {
     for scope in [RefusalScope::Copy, RefusalScope::Send, RefusalScope::Key] {
@@ -242,6 +275,19 @@ fn a_refusal_unsays_no_doubt() {
         let end = bench.run.turn(&mut bench.state, Event::Go, &at(BEGIN_MS + WINDOW_MS));
         assert!(matches!(end, Ok(Action::LookUp(_))), "{scope:?}: {end:?}");
     }
+}
+
+/// That a key is unused says nothing of what is still on its way.
+#[test]
+fn an_unused_key_settles_what_has_arrived() {
+    let refused_after = |wait_ms: u64| {
+        let mut bench = Bench::sent(refused(RefusalScope::Copy));
+        assert!(matches!(bench.go(BEGIN_MS + wait_ms), Action::Send(_)));
+        bench.record(refused(RefusalScope::Key), BEGIN_MS + wait_ms + SENT_MS);
+        bench.call().evidence.refused_sends
+    };
+    assert_eq!(refused_after(QUIET_MS - 1), 1);
+    assert_eq!(refused_after(QUIET_MS), 2, "the one before has arrived, or never will");
 }
 
 #[test]
