@@ -28,6 +28,8 @@ impl<S: Scenario> World<'_, S> {
         let forgets = self.saboteur == Some(Saboteur::Tombstone);
         let patience_until_ms = self.clock_ms() + self.times.wait_ms;
         let (in_turns, before) = (self.plan.is_in_turns(), self.rows_to_lose());
+        let key = self.object_state.key_of(&request.key_hash);
+        let is_worked_on = key.is_some_and(|key| key.is_worked_on(&me, self.clock_ms()));
         let begun = self.request(|object_state, ctx| {
             if forgets {
                 forget_expired(object_state);
@@ -51,6 +53,9 @@ impl<S: Scenario> World<'_, S> {
             }
             Committed::Fenced | Committed::Failed => return Err("a request is fenced".to_owned()),
         };
+        if is_worked_on && matches!(begun, Begin::Run(_)) {
+            return Err(format!("client {client} takes its key from a run that lives"));
+        }
         if let Some((run, action)) = first_turn {
             self.runs_made += 1;
             let running = Running { run, clients: vec![client] };

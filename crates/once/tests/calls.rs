@@ -234,6 +234,33 @@ fn a_refusal_is_believed_where_nothing_is_on_its_way() {
     assert!(answered(&mut Bench::sent(refused(RefusalScope::Copy)), BEGIN_MS + QUIET_MS), "it has arrived");
 }
 
+/// Who would wait for the provider longer than a client does is told so; a shorter pause is worth a run.
+#[test]
+fn whoever_comes_in_a_long_pause_is_told_that_it_is_not_known() {
+    let mut bench = Bench::sent(no_answer(false));
+    bench.run = Run::new(bench.run.token, 0, &[]);
+    let end = bench.go(BEGIN_MS + SENT_MS);
+    assert!(matches!(end, Action::End(RunEnd::Pending { in_doubt: true, .. })), "{end:?}");
+    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
+    let retry_at_ms = bench.call().next_try_at_ms;
+    let comes = |now_ms| begin(&mut bench.state.clone(), &command, &InstanceId("me".into()), &at(now_ms));
+    let wait_ms = Times::default().wait_ms;
+    assert!(matches!(comes(retry_at_ms - wait_ms), Ok(Begin::Run(_))));
+    let told = comes(retry_at_ms - wait_ms - 1);
+    assert_eq!(told, Ok(Begin::Pending { retry_at_ms, in_doubt: true }));
+}
+
+/// Who has waited long enough for a provider that gives no answer is told whether it may have been executed.
+#[test]
+fn a_run_that_is_left_to_the_alarm_says_whether_it_is_in_doubt() {
+    let mut bench = Bench::new();
+    bench.run = Run::new(bench.run.token, BEGIN_MS + 10_000, &[]);
+    assert!(matches!(bench.go(BEGIN_MS), Action::Send(_)));
+    bench.record(no_answer(false), BEGIN_MS + 30_000);
+    let end = bench.go(BEGIN_MS + 31_000);
+    assert!(matches!(end, Action::End(RunEnd::Pending { in_doubt: true, .. })), "{end:?}");
+}
+
 /// It has executed it, it says, and shows nothing of it: a person is told, and nothing is settled.
 #[test]
 fn what_the_provider_says_it_has_executed_is_never_absent() {

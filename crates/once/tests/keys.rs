@@ -157,3 +157,14 @@ fn a_response_is_given_until_its_time_is_over() {
     assert!(matches!(ask(&mut state, false, over_ms - 1), Begin::Replay { .. }));
     assert!(matches!(ask(&mut state, false, over_ms), Begin::Expired));
 }
+
+#[test]
+fn whoever_comes_waits_for_a_living_run_alone() {
+    let comes = |me: &str, now_ms| {
+        begin(&mut begun(false).0, &walk(false), &InstanceId(me.into()), &at(now_ms)).unwrap()
+    };
+    let over_ms = BEGIN_MS + Times::default().lease_ms;
+    assert!(matches!(comes("me", over_ms - 1), Begin::InProgress { lease_left_ms: 1, .. }));
+    assert!(matches!(comes("me", over_ms), Begin::Run(_)));
+    assert!(matches!(comes("another", BEGIN_MS), Begin::Run(_)));
+}
