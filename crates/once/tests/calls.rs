@@ -13,7 +13,7 @@ mod flow;
 use flow::{Receipt, Transfer, Transfers, request};
 use once::begin::{Begin, begin};
 use once::call::{
-    CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, Settlement, Unconfirmed,
+    ByHand, CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, Settlement, Unconfirmed,
 };
 use once::context::{Bug, Context};
 use once::id::{InstanceId, ObjectId};
@@ -387,6 +387,23 @@ fn what_was_settled_meanwhile_stays_settled() {
     by_hand(&mut bench);
     assert_eq!(bench.step(Event::LookedUp(1, LookUp::Absent), BEGIN_MS + 1_001), Action::Again);
     assert!(bench.is_settled(), "it is not looked up");
+}
+
+/// A person has said how it ended: its run writes nothing over that, and the alarm goes on at once.
+#[test]
+fn what_a_person_settles_is_taken_up_at_once() {
+    let mut bench = Bench::sent(no_answer(false));
+    let by_hand = ByHand {
+        by: "operator".into(),
+        reason: "it is on the statement".into(),
+        at_ms: BEGIN_MS,
+        button: 1,
+        is_contradicted: false,
+    };
+    let now_ms = BEGIN_MS + SENT_MS;
+    bench.state.settle_by_hand(1, Settlement::NotExecuted, by_hand, now_ms).unwrap();
+    assert_eq!(bench.run.step(&mut bench.state, Event::Go, &at(now_ms)), Err(StepError::Fenced));
+    assert_eq!(once::alarm::wake(&mut bench.state, &InstanceId("me".into()), &at(now_ms)).len(), 1);
 }
 
 #[test]

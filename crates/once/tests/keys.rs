@@ -7,6 +7,7 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
+use once::alarm::{KnownAlarm, alarm_to_set};
 use once::begin::{Begin, Command, begin};
 use once::context::{Bug, Context};
 use once::domain::{Answer, Domain, Point, Provider};
@@ -167,4 +168,16 @@ fn whoever_comes_waits_for_a_living_run_alone() {
     assert!(matches!(comes("me", over_ms - 1), Begin::InProgress { lease_left_ms: 1, .. }));
     assert!(matches!(comes("me", over_ms), Begin::Run(_)));
     assert!(matches!(comes("another", BEGIN_MS), Begin::Run(_)));
+}
+
+#[test]
+fn the_alarm_is_set_for_the_end_of_a_response() {
+    let (mut state, mut run) = begun(false);
+    let before = ObjectState::empty(state.object);
+    let end = run.turn(&mut state, Event::Go, &at(BEGIN_MS));
+    assert!(matches!(end, Ok(Action::End(_))), "{end:?}");
+    let over_ms = BEGIN_MS + Times::default().retention_ms;
+    for known in [KnownAlarm::Unknown, KnownAlarm::Gone, KnownAlarm::At(BEGIN_MS + 1)] {
+        assert_eq!(alarm_to_set(&before, &state, known, &at(BEGIN_MS)), Some(over_ms), "{known:?}");
+    }
 }
