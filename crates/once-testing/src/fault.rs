@@ -133,3 +133,29 @@ const SEND: &[Fault] = &[
 fn but(first: usize, faults: &'static [Fault]) -> &'static [Fault] {
     faults.get(first..).unwrap_or_default()
 }
+
+/// What a copy of a send meets at the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meets {
+    /// It is executed.
+    Execution,
+    /// The provider fails, and completes it later.
+    Failure,
+    /// The provider does what it has failed with.
+    Completion,
+    /// It is refused, and that is not kept.
+    Refusal,
+    /// The provider says that the key is unused.
+    KeyUnused,
+}
+
+/// The provider is away.
+#[derive(Clone, Copy)]
+pub(crate) struct Outage {
+    /// In which way.
+    pub(crate) how: Fault,
+    /// Until when, in ms.
+    pub(crate) until_ms: u64,
+    /// At how many places something else can go wrong yet.
+    pub(crate) places_left: usize,
+}

@@ -4,7 +4,7 @@ use once::call::{CallState, LookUp, Outcome, ProviderCall, RefusalScope, RetryPo
 use once::domain::Provider as _;
 use once::run::Event as Input;
 
-use crate::fault::{Fault, Site};
+use crate::fault::{Fault, Meets, Outage, Site};
 use crate::provider::{failed, no_answer, not_executed, timed_out};
 use crate::saboteur::Saboteur;
 use crate::scenario::Scenario;
@@ -14,30 +14,6 @@ use crate::world::{Answer, Event, Flow, WAY_MS, World};
 const AWAY_MS: u64 = 600_000;
 /// How many faults can happen while the provider is away: what comes later is the same again and again.
 const PLACES_AWAY: usize = 6;
-
-/// What a copy of a send meets at the provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meets {
-    /// It is executed.
-    Execution,
-    /// The provider fails, and completes it later.
-    Failure,
-    /// The provider does what it has failed with.
-    Completion,
-    /// It is refused, and that is not kept.
-    Refusal,
-    /// The provider says that the key is unused.
-    KeyUnused,
-}
-
-/// The provider is away.
-#[derive(Clone, Copy)]
-pub(crate) struct Outage {
-    how: Fault,
-    pub(crate) until_ms: u64,
-    /// At how many places something else can go wrong yet.
-    pub(crate) places_left: usize,
-}
 
 impl<S: Scenario> World<'_, S> {
     /// What is sent was committed before, with the mark that a send begins.

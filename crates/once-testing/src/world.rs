@@ -14,13 +14,12 @@ use once::record::StoredResponse;
 use once::run::{Event as Input, Run};
 use once::times::Times;
 
-use crate::fault::{Fault, Site};
+use crate::fault::{Fault, Meets, Outage, Site};
 use crate::plan::Plan;
 use crate::provider::Provider;
 use crate::saboteur::Saboteur;
 pub(crate) use crate::scenario::Answer;
 use crate::scenario::{Job, Scenario, Violation};
-use crate::wire::{Meets, Outage};
 
 /// No history has more events than this.
 const EVENTS_MAX: u32 = 20_000;

@@ -115,12 +115,12 @@ impl Times {
                 "WAIT_MS must be at most {WAIT_MAX_MS}: answer 409 sooner and let the client retry"
             ));
         }
-        // The last send inside the window must reach the provider before it forgets the key, whosever clock is right.
-        let margin_ms = self.provider_timeout_ms.saturating_add(CLOCKS_DIFFER_MS);
+        // The last send inside the window must reach the provider before it forgets the key, whosever clock is right and however late it is.
+        let margin_ms = self.provider_timeout_ms.saturating_add(CLOCKS_DIFFER_MS).max(self.quiet_ms);
         if self.provider_window_ms.saturating_add(margin_ms) > PROVIDER_KEEPS_MS {
             return Err(format!(
-                "PROVIDER_WINDOW_MS must be at most {}, which is 24 h less PROVIDER_TIMEOUT_MS and 10 min for clocks: \
-                 an older key is executed again by the provider; lower it",
+                "PROVIDER_WINDOW_MS must be at most {}, which is 24 h less QUIET_MS, or PROVIDER_TIMEOUT_MS and 10 min for \
+                 clocks: an older key is executed again by the provider; lower it",
                 PROVIDER_KEEPS_MS.saturating_sub(margin_ms)
             ));
         }

@@ -1,4 +1,4 @@
-//! An order: it is reserved, paid at a bank that can be asked, sent by a courier who cannot, and confirmed by a letter that nobody sends twice.
+//! An order: it is reserved, paid at a bank that can be asked, sent by a carrier who cannot, and confirmed by a letter that nobody sends twice.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Point for Reached {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Partner {
     Bank,
-    Courier,
+    Carrier,
     Post,
 }
 
@@ -145,7 +145,7 @@ impl Flow for Orders {
             }
             RecoveryPoint::At(Reached::Paid) => {
                 let Some(settlement) = phase.settlement("send")? else {
-                    return Ok(call(order, phase, "send", Partner::Courier));
+                    return Ok(call(order, phase, "send", Partner::Carrier));
                 };
                 if is_done(&settlement)? {
                     stands(phase, "sent");
@@ -198,7 +198,7 @@ fn is_done(settlement: &Settlement<Reply>) -> Result<bool, Bug> {
 
 fn call(order: &Order, phase: &Phase<'_, Orders>, name: &str, provider: Partner) -> End<Orders> {
     let retry_policy = match provider {
-        Partner::Bank | Partner::Courier => RetryPolicy::IdempotentByKey,
+        Partner::Bank | Partner::Carrier => RetryPolicy::IdempotentByKey,
         Partner::Post => RetryPolicy::AtMostOnce,
     };
     End::Call(CallSpec {
