@@ -25,7 +25,9 @@ await script(async () => {
   }
 });
 
-const text = (value) => (value instanceof Uint8Array ? Buffer.from(value).toString() : String(value));
+function text(value) {
+  return value instanceof Uint8Array ? Buffer.from(value).toString() : String(value);
+}
 
 function rowsOf(file) {
   const bytes = readFileSync(file === '-' ? 0 : file);
