@@ -51,8 +51,8 @@ fn asked(patience_until_ms: u64, timeout_ms: u64) -> (Vec<&'static str>, u64) {
 }
 
 #[test]
-fn a_client_that_would_not_wait_is_held_by_one_send_and_nobody_hurries_the_alarm() {
-    assert_eq!(asked(NOW_MS, 30_000), (vec!["send"], 30_000));
+fn a_client_that_would_not_wait_is_held_by_one_send_and_one_question_and_nobody_hurries_the_alarm() {
+    assert_eq!(asked(NOW_MS, 30_000), (vec!["send", "look-up"], 60_000));
     // What its account is is asked at once after that, so that a try is due again when the answer would have come.
     let (asked, _) = asked(0, 30_000);
     assert!(asked.len() > 4, "{asked:?}");
@@ -60,10 +60,10 @@ fn a_client_that_would_not_wait_is_held_by_one_send_and_nobody_hurries_the_alarm
 
 proptest! {
     #[test]
-    fn a_client_is_held_no_longer_than_it_waits_and_one_call_takes(
+    fn a_client_is_held_no_longer_than_it_waits_and_two_calls_take(
         wait_ms in 0u64..30_000, timeout_ms in 1u64..60_000,
     ) {
         let (asked, ended_ms) = asked(NOW_MS + wait_ms, timeout_ms);
-        prop_assert!(ended_ms <= wait_ms + timeout_ms, "{:?} in {} ms", asked, ended_ms);
+        prop_assert!(ended_ms <= wait_ms + 2 * timeout_ms, "{:?} in {} ms", asked, ended_ms);
     }
 }

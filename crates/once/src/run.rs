@@ -88,7 +88,7 @@ pub struct Run<F: Domain> {
 }
 
 impl<F: Flow> Run<F> {
-    /// A run for a token. Until `patience_until_ms` it may sleep between two sends, and after that it does not go on with a provider that does not
+    /// A run for a token. Until `patience_until_ms` it may sleep between two sends, and after that it sends nothing more to a provider that does not
     /// answer; 0 is a run that nobody waits for.
     pub const fn new(
         token: FencingToken,
@@ -180,9 +180,7 @@ impl<F: Flow> Run<F> {
         match step::advance(state, &self.token, ctx)? {
             Next::Again => Ok(Action::Again),
             // Each try at a provider that does not answer takes as long as a call may: who waits for it is told that it is not known yet.
-            Next::Send(call_id) | Next::LookUp(call_id)
-                if self.is_unanswered && self.has_waited(ctx.now_ms) =>
-            {
+            Next::Send(call_id) if self.is_unanswered && self.has_waited(ctx.now_ms) => {
                 let in_doubt = state.calls.iter().any(|call| call.call_id == call_id && call.in_doubt());
                 self.leave_to_alarm(state, in_doubt, "the provider does not answer", ctx)
             }
