@@ -13,8 +13,8 @@ endOnSignals({ exitCode: 0 });
 await script(async () => {
   const args = process.argv.slice(2);
   const port = Number(process.env.PORT ?? PORT);
-  const [says, hasForms] = [/^https?:/, /^(?:[A-Z]+ \/|--api=)/];
-  if (!args.some((arg) => says.test(arg)) || !args.some((arg) => hasForms.test(arg)))
+  const has = (word) => args.some((arg) => word.test(arg));
+  if (!has(/^https?:/) || !has(/^(?:[A-Z]+ \/|--api=)/))
     throw new Stop(
       'Say what it stands before, and which forms: npm run gate -- http://localhost:3000 "POST /checkout"',
     );

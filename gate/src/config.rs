@@ -261,6 +261,11 @@ impl Config {
 }
 
 impl Route {
+    /// Whether what this visitor sends to one address is one operation, whatever its keys. Without the gate's cookie everybody would be one visitor.
+    pub const fn is_series(&self, visitor: &str) -> bool {
+        self.one_at_a_time && !visitor.is_empty()
+    }
+
     fn of(raw: RawRoute) -> Result<Self, String> {
         let origin = raw.origin.trim_end_matches('/').to_owned();
         let is_address = |scheme: &str| {

@@ -81,11 +81,10 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     let found = gate.config.find(&request.host, "POST", path, query).map(|found| found.route);
     let Some((key, route)) = key.zip(found) else { return Problem::new(Say::NothingHere).answer(request) };
     let owner = visitor::of(request).unwrap_or_default();
-    let series = match route.one_at_a_time {
+    let secret = match route.is_series(owner) {
         true => Secret::of_address(owner, &format!("POST {path}?{query}")),
-        false => None,
+        false => Secret::new(owner, key.as_str()),
     };
-    let secret = series.unwrap_or_else(|| Secret::new(owner, key.as_str()));
     let (reply, response) = match ask_answer(gate, request, route, &secret).await {
         Ok(asked) => asked,
         Err(error) => {

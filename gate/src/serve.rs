@@ -120,12 +120,11 @@ async fn gated(
         Err(say) => return refused(Problem::new(say)),
     };
     let address = format!("{} {}?{}", request.method, request.path, request.query);
-    let series = match route.one_at_a_time && kind == Kind::Form {
+    let is_series = kind == Kind::Form && route.is_series(&key.owner);
+    let mut secret = match is_series {
         true => Secret::of_address(&key.owner, &address),
-        false => None,
+        false => Secret::new(&key.owner, &key.text),
     };
-    let is_series = series.is_some();
-    let mut secret = series.unwrap_or_else(|| Secret::new(&key.owner, &key.text));
     let may_start =
         key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.waits.keep_ms));
     let read = Read { body: rest, longer: body.large() };
