@@ -123,6 +123,7 @@ pub(crate) struct Problem {
     key: Option<String>,
     answer: String,
     retry_after_ms: u64,
+    quiet_ms: u64,
     form: Option<Again>,
 }
 
@@ -142,6 +143,7 @@ impl Problem {
             key: None,
             answer: String::new(),
             retry_after_ms: 0,
+            quiet_ms: 0,
             form: None,
         }
     }
@@ -167,6 +169,11 @@ impl Problem {
 
     pub(crate) fn retry_after(self, retry_after_ms: u64) -> Self {
         Self { retry_after_ms, ..self }
+    }
+
+    /// So long the origin may still be at work on it: until then nothing is sent as new.
+    pub(crate) fn quiet_for(self, quiet_ms: u64) -> Self {
+        Self { quiet_ms, ..self }
     }
 
     /// With a form that sends the same again, where that can be shown: not with files, and not for ever. What another site's page has sent would
@@ -225,11 +232,26 @@ impl Problem {
             enctype: form.enctype,
             fields: form.fields.clone(),
             key: &form.key,
-            button: self.say.button(),
+            button: if self.quiet_ms > 0 { Say::UnderWay.button() } else { self.say.button() },
         });
-        let page = MessagePage { form, answer: &self.answer, ..MessagePage::new(self.say) };
+        let page = MessagePage {
+            form,
+            answer: &self.answer,
+            quiet: quiet(self.quiet_ms),
+            ..MessagePage::new(self.say)
+        };
         let page = page.with_reference(&self.reference).render();
         page.map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
+    }
+}
+
+/// When it is over that the origin may still be at work, as a person says it; empty where it is.
+fn quiet(quiet_ms: u64) -> String {
+    match (quiet_ms.div_ceil(1_000), quiet_ms.div_ceil(60_000)) {
+        (0, _) => String::new(),
+        (1, _) => "in a second".to_owned(),
+        (seconds @ ..=90, _) => format!("in {seconds} seconds"),
+        (_, minutes) => format!("in {minutes} minutes"),
     }
 }
 

@@ -114,18 +114,18 @@ pub enum ObjectReply {
     },
     /// It is done, and the answer is for another session, or was too large to be kept.
     AlreadyDone,
-    /// The key is of something else that is done, or that nobody knows of.
-    Differs {
-        /// Nobody knows what became of that.
-        is_unknown: bool,
-    },
+    /// The key is of something else that is done.
+    Differs,
     /// It is under way.
     UnderWay {
         /// When to come again, in ms.
         retry_after_ms: u64,
     },
-    /// Nobody knows.
-    Unknown,
+    /// Nobody knows what became of what was sent under the key, whatever is sent now.
+    Unknown {
+        /// How long the origin may still be at work on it, in ms.
+        quiet_ms: u64,
+    },
     /// The origin was not reached.
     NeverSent,
     /// An operator has found that it was not done.

@@ -36,9 +36,9 @@ pub fn settle(
     if let Some(why) = is_closed(object_state, call, me, ctx) {
         return refused(why);
     }
-    let may_go_on_until_ms = call.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
-    if !said.is_done && ctx.now_ms < may_go_on_until_ms {
-        let seconds = (may_go_on_until_ms - ctx.now_ms).div_ceil(1000);
+    let quiet_ms = quiet_for_ms(call, ctx.times.quiet_ms, ctx.now_ms);
+    if !said.is_done && quiet_ms > 0 {
+        let seconds = quiet_ms.div_ceil(1000);
         return refused(format!("the origin may still work on it: say so in {seconds} s"));
     }
     let by_hand = ByHand {
@@ -60,6 +60,11 @@ pub fn settle(
     let detail = format!("{}, by hand: {}", word(ended).replace('_', " "), said.reason);
     object_state.append_timeline(said.number, ctx.now_ms, "call_settled_by_hand", detail);
     Ok(settled)
+}
+
+/// How long the origin may still be at work on what it was sent last, in ms.
+pub fn quiet_for_ms(call: &ProviderCall<PassOn>, quiet_ms: u64, now_ms: u64) -> u64 {
+    call.last_sent_at_ms.unwrap_or(0).saturating_add(quiet_ms).saturating_sub(now_ms)
 }
 
 /// Why nothing can be said of an operation now.

@@ -40,9 +40,8 @@ says! {
     );
     Unknown(
         502, "outcome-unknown", "It is not known whether this arrived",
-        "The site did not say whether it was done, and may still be at work on it. It was not sent again, so that nothing happens \
-         twice. Wait a few minutes, and look at your orders, or your email, before you try again; the site's staff can find it by \
-         the reference."
+        "The site did not say whether it was done. It was not sent again, so that nothing happens twice. Look at your orders, or \
+         your email, before you try again; the site's staff can find it by the reference."
     );
     NeverSent(
         503, "not-sent", "The site could not be reached",
@@ -174,6 +173,8 @@ pub struct MessagePage<'a> {
     pub answer: &'a str,
     /// See [`Say::closing`].
     pub closing: &'static str,
+    /// When it can be sent as new, as in "in 2 minutes"; empty if it need not be waited.
+    pub quiet: String,
     /// A form with all fields of the one that was sent.
     pub form: Option<FormAgain<'a>>,
 }
@@ -194,9 +195,17 @@ pub struct FormAgain<'a> {
 
 impl<'a> MessagePage<'a> {
     /// What is said, and nothing more.
-    pub const fn new(say: Say) -> Self {
+    pub fn new(say: Say) -> Self {
         let (_, _, title, text) = say.facts();
-        Self { title, text, reference: "", answer: "", closing: say.closing(), form: None }
+        Self {
+            title,
+            text,
+            reference: "",
+            answer: "",
+            closing: say.closing(),
+            quiet: String::new(),
+            form: None,
+        }
     }
 
     /// With a reference.

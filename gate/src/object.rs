@@ -29,7 +29,7 @@ use crate::ask::{ASK, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_
 use crate::bucket;
 use crate::by_hand;
 use crate::cookies::{self, Sent};
-use crate::domain::{Again, PassOn, Submission};
+use crate::domain::{Again, PassOn, SEND, Submission};
 use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
@@ -265,16 +265,25 @@ async fn run(
         }
         ExecuteResult::Mismatch { .. } => {
             let object_state = object.store().read().map_err(|bug| failed(&bug))?;
-            let is_unknown = object_state.is_some_and(|object_state| {
+            let is_unknown = |object_state: &Rc<ObjectState<PassOn>>| {
                 object_state.resource.ended.get(&number) == Some(&Ended::Unknown)
-            });
-            ObjectReply::Differs { is_unknown }
+            };
+            object_state
+                .filter(is_unknown)
+                .map_or(ObjectReply::Differs, |object_state| unknown(&object_state, number))
         }
         ExecuteResult::Expired | ExecuteResult::NotStarted => ObjectReply::Old,
         ExecuteResult::Refused(()) | ExecuteResult::RateLimited => ObjectReply::TooMany,
         ExecuteResult::NotOwner => ObjectReply::Nothing,
     };
     said(reply)
+}
+
+/// What is said of an operation of which nobody knows the end.
+fn unknown(object_state: &ObjectState<PassOn>, number: u32) -> ObjectReply {
+    let waits = object_state.resource.waits.map_or(0, |waits| waits.quiet_ms);
+    let call = object_state.call(number, SEND);
+    ObjectReply::Unknown { quiet_ms: call.map_or(0, |call| by_hand::quiet_for_ms(call, waits, now_ms())) }
 }
 
 fn is_open(object: &Object<GateHost>, number: u32) -> Result<bool> {
@@ -320,11 +329,13 @@ async fn answer(
 ) -> Result<Response> {
     let Stored { number, response: stored, replayed, large } = stored;
     let object_state = object.store().read().map_err(|bug| failed(&bug))?;
-    match object_state.and_then(|object_state| object_state.resource.ended.get(&number).copied()) {
-        Some(Ended::Unknown) if stored.body.is_empty() => return said(ObjectReply::Unknown),
-        Some(Ended::NeverSent) if stored.body.is_empty() => return said(ObjectReply::NeverSent),
-        Some(Ended::NotDone) => return said(ObjectReply::NotDone),
-        _ => {}
+    if let Some(object_state) = object_state {
+        match object_state.resource.ended.get(&number) {
+            Some(Ended::Unknown) if stored.body.is_empty() => return said(unknown(&object_state, number)),
+            Some(Ended::NeverSent) if stored.body.is_empty() => return said(ObjectReply::NeverSent),
+            Some(Ended::NotDone) => return said(ObjectReply::NotDone),
+            _ => {}
+        }
     }
     let secret = ask.secret();
     let Some(Kept { head, body }) = sealed::open(&stored.body, &secret).await else {

@@ -102,7 +102,7 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
             return Ok(answer.with_headers(headers));
         }
         ObjectReply::UnderWay { .. } => Say::UnderWay,
-        ObjectReply::Unknown => Say::Unknown,
+        ObjectReply::Unknown { .. } => Say::Unknown,
         ObjectReply::NeverSent => Say::NeverSent,
         ObjectReply::NotDone => Say::NotDone,
         ObjectReply::Nothing => Say::NothingHere,

@@ -136,9 +136,8 @@ async fn gated(
         place: Place { host: request.host.clone(), route: pattern.to_string() },
     };
     let mut asked = ask(gate, request, route, &secret, form(&secret), &body).await;
-    let is_edited = matches!(&asked, Ok((ObjectReply::Differs { is_unknown: false }, _)))
-        && kind == Kind::Form
-        && route.edited == Edited::New;
+    let is_edited =
+        matches!(&asked, Ok((ObjectReply::Differs, _))) && kind == Kind::Form && route.edited == Edited::New;
     // A body that is not held has gone to the first one.
     if is_edited && body.rest.is_none() {
         // What it says now is part of the key: sent twice it is still one.
@@ -162,11 +161,11 @@ async fn gated(
         ObjectReply::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
         ObjectReply::TooMany => return refused(Problem::new(Say::TooMany)),
         ObjectReply::Nothing => return refused(Problem::new(Say::NothingHere)),
-        ObjectReply::Differs { is_unknown: false } => {
-            Problem::new(Say::Differs).with_answer(&key.text, request)
-        }
-        ObjectReply::Differs { is_unknown: true } | ObjectReply::Unknown => {
-            Problem::new(Say::Unknown).with_reference(reference)
+        ObjectReply::Differs => Problem::new(Say::Differs).with_answer(&key.text, request),
+        ObjectReply::Unknown { quiet_ms: 0 } => Problem::new(Say::Unknown).with_reference(reference),
+        // Sent as new it could be done twice: until then the form asks what has become of it.
+        ObjectReply::Unknown { quiet_ms } => {
+            Problem::new(Say::Unknown).with_reference(reference).quiet_for(quiet_ms).with_key(&key.text)
         }
         ObjectReply::UnderWay { retry_after_ms } => {
             Problem::new(Say::UnderWay).retry_after(retry_after_ms).with_key(&key.text)
@@ -184,7 +183,7 @@ fn note(request: &Request, found: &Found<'_>, reply: ObjectReply, reference: &st
     let outcome = match reply {
         ObjectReply::Answered { replayed: true } => "replayed",
         ObjectReply::Answered { replayed: false } => "passed_on",
-        ObjectReply::Unknown => "unknown",
+        ObjectReply::Unknown { .. } => "unknown",
         _ => "refused",
     };
     let fields: [(&str, Value); 6] = [
@@ -195,7 +194,7 @@ fn note(request: &Request, found: &Found<'_>, reply: ObjectReply, reference: &st
         ("reference", reference.into()),
         ("duration_ms", now_ms().saturating_sub(request.now_ms).into()),
     ];
-    log(if reply == ObjectReply::Unknown { "warn" } else { "info" }, &fields);
+    log(if outcome == "unknown" { "warn" } else { "info" }, &fields);
 }
 
 /// The first key in a form that this gate has minted.

@@ -8,10 +8,12 @@ import { customers, keysIn, startGate } from './support/gate.mjs';
 import { until } from './support/until.mjs';
 
 const forms = ['POST /checkout'];
+const QUIET_MS = 5_010;
 const HOSTS = {
   'shop.test': { forms },
   'replay.test': { forms, on_unknown: 'replay' },
   'lookup.test': { forms, on_unknown: { lookup: 'GET /orders?key={key}' }, timeout_ms: 1500, quiet_ms: 1510 },
+  'late.test': { forms, timeout_ms: 5_000, quiet_ms: QUIET_MS },
   'slow.test': { forms, timeout_ms: 400, wait_ms: 200 },
   // Nobody listens there.
   'dead.test': { forms, origin: 'http://127.0.0.1:9' },
@@ -51,12 +53,31 @@ for (const fault of ['lost', 'half', 'gateway']) {
     const other = await visitor.post('/checkout', { paid_once_key: key, name: `${name} edited` });
     assert.equal(other.status, 502);
     assert.equal(ordersOf(`${name} edited`).length, 0);
-    // The person knows better: as new, with a button of the page.
-    const [fresh] = keysIn(answers[0].text);
-    assert.equal((await visitor.post('/checkout', { paid_once_key: fresh, name })).status, 303);
-    assert.equal(ordersOf(name).length, 2);
   });
 }
+
+test('what nobody knows is sent as new by a button, once the shop cannot be at work on it any more', async () => {
+  const { visitor, key } = await atCheckout('late.test');
+  const name = someone();
+  const send = (key) => visitor.post('/checkout', { paid_once_key: key, name });
+  const sentAtMs = Date.now();
+  shop.fault = 'lost';
+  const lost = await send(key);
+  assert.match(lost.text, /look again in [0-9]+ seconds/);
+  assert.match(lost.text, /Look again<\/button>/);
+  let told = lost;
+  while (keysIn(told.text)[0] === key) {
+    assert.equal(told.status, 502);
+    assert.equal(ordersOf(name).length, 1, 'the button only looks');
+    told = await send(key);
+  }
+  // The gate's clock is this machine's; the send was later than this.
+  assert.ok(Date.now() - sentAtMs >= QUIET_MS);
+  assert.doesNotMatch(told.text, /look again/i);
+  assert.match(told.text, /It did not arrive: send it as new/);
+  assert.equal((await send(keysIn(told.text)[0])).status, 303);
+  assert.equal(ordersOf(name).length, 2);
+});
 
 test('of a shop that cannot be reached who wants a page is told so, and who has sent something that nobody knows', async () => {
   const visitor = gate.visitor('dead.test');
