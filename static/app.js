@@ -46,6 +46,18 @@ function show(form, busy, text, label) {
   for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = busy || 'sent' in form;
 }
 
+/** A try that must wait: until then the button does nothing. */
+function wait() {
+  for (const told of document.querySelectorAll('[data-wait-ms]')) {
+    const button = told.closest('form').elements.pay;
+    button.ariaDisabled = true;
+    setTimeout(() => {
+      told.remove();
+      button.ariaDisabled = false;
+    }, told.dataset.waitMs);
+  }
+}
+
 /** Sends the same entries each time: the key stands for them. */
 async function pay(form) {
   form.sent ??= new URLSearchParams(new FormData(form));
@@ -94,6 +106,8 @@ async function check(form) {
   show(form, false, '');
 }
 
+wait();
+addEventListener('turned', wait);
 addEventListener('submit', (event) => {
   if (!event.target.matches('[data-pay-once]')) return;
   event.preventDefault();

@@ -82,6 +82,16 @@ pub struct CheckoutForm {
     pub email: Entry,
     /// What became of the last try.
     pub notice: Option<Notice>,
+    /// Until when the next one must wait.
+    pub wait: Option<Wait>,
+}
+
+/// A try that must wait.
+pub struct Wait {
+    /// How long, in ms.
+    pub wait_ms: u64,
+    /// The same as a sentence.
+    pub text: String,
 }
 
 impl CheckoutForm {

@@ -257,6 +257,36 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
+test('after three declines the next try waits, and so does the button', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/checkout');
+  await ready(page);
+  await card(page, 'poor').check();
+  for (let tried = 0; tried < 3; tried += 1) {
+    const used = await key(page);
+    await payButton(page).click();
+    await page.waitForFunction(
+      (used) => ![used, undefined].includes(document.querySelector('[name=idempotency_key]')?.value),
+      used,
+    );
+  }
+  const hint = page.getByText(/You can try another card in \d+ seconds/);
+  await hint.waitFor();
+  const sent = posts(page);
+  const told = await page.evaluate(() => {
+    // In one go: on a slow machine the wait may end between two questions.
+    if (document.querySelector('[data-wait-ms]')) document.getElementById('pay').click();
+    return document.querySelector('[role=alert]').innerText;
+  });
+  assert.match(told, /Nothing was charged/);
+  assert.doesNotMatch(told, /try again/, 'not yet');
+  await card(page, 'good').check();
+  assert.equal(sent.length, 0, 'it waits');
+  await payButton(page).click(); // once it can be pressed
+  await paidOnce(page);
+  assert.equal(sent.length, 1);
+});
+
 // BiDi does not tell what a request carries, so it cannot be sent on.
 test(
   'a lost connection: the form is sent again, and the order is paid once',

@@ -154,13 +154,14 @@ impl Reason {
 }
 
 /// The same above a form: what happened, that nothing was charged, and what to do. With `edited`, what was sent had other entries than the
-/// payment that failed.
-pub fn notice(t: &Messages, reason: Reason, edited: bool) -> Notice {
+/// payment that failed. Where the next try `must_wait`, the form says itself until when.
+pub fn notice(t: &Messages, reason: Reason, edited: bool, must_wait: bool) -> Notice {
     if edited {
         return Notice::new("warning", t.not_sent, t.not_sent_text);
     }
     let (title, sentence) = reason.words(t);
-    Notice::new("error", title, t.sentences(&[sentence, t.try_another_card]))
+    let closing = if must_wait { t.nothing_charged } else { t.try_another_card };
+    Notice::new("error", title, t.sentences(&[sentence, closing]))
 }
 
 #[cfg(test)]
@@ -230,13 +231,14 @@ mod tests {
     fn every_language_says_what_happened_and_that_nothing_was_charged() {
         for locale in Locale::ALL {
             let t = Messages::of(locale);
-            let told = notice(t, Reason::LacksFunds, false);
+            let told = notice(t, Reason::LacksFunds, false, false);
             assert_eq!(told.title, t.declined);
             assert!(
                 told.text.starts_with(t.lacks_funds) && told.text.ends_with(t.try_another_card),
                 "{told:?}"
             );
-            assert_eq!(notice(t, Reason::Failed, false).text, t.try_another_card);
+            assert_eq!(notice(t, Reason::Failed, false, false).text, t.try_another_card);
+            assert_eq!(notice(t, Reason::Failed, false, true).text, t.nothing_charged);
             assert!(t.try_another_card.starts_with(t.nothing_charged), "{locale:?}");
         }
     }

@@ -144,7 +144,7 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
         }
         Some((_, RideState::Unpaid(why))) => {
             let reason = unpaid::reason(why.decline_code.is_some(), &why.code, why.decline_code.as_deref());
-            let notice = unpaid::notice(site.t, reason, visit.edited);
+            let notice = unpaid::notice(site.t, reason, visit.edited, false);
             if visit.may_try_again {
                 RidePage::Again(notice)
             } else {

@@ -3,7 +3,7 @@
 use super::Order;
 use super::cart::Line;
 use crate::edge::pages::{
-    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, Seller,
+    CardElement, CheckoutBank, CheckoutForm, CheckoutReceipt, OrderLine, Refunded, Seller, Wait,
 };
 use messages::account::Shop;
 use messages::message::{KeyStatus, View};
@@ -192,6 +192,8 @@ pub struct FormState {
     pub errors: Vec<FieldError>,
     /// What to say above the form.
     pub notice: Option<Notice>,
+    /// How long the next try must wait, in ms.
+    pub wait_ms: u64,
 }
 
 /// The form, under a fresh key.
@@ -227,6 +229,9 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
         error: error.map_or("", |_| cards.advice(t)),
         email: email_entry(&visit.site, sheet.kept.as_ref(), &sheet.errors),
         notice: sheet.notice,
+        wait: Some(sheet.wait_ms)
+            .filter(|&wait_ms| wait_ms > 0)
+            .map(|wait_ms| Wait { wait_ms, text: t.try_card_later(&in_words(t, wait_ms)) }),
         site: visit.site,
     }
 }
@@ -339,19 +344,11 @@ fn refund_note(t: &Messages, paid: &Paid, in_full: bool) -> String {
 }
 
 /// What to say above the form after a try that came to nothing; `edited` if a changed form came under its key. After many
-/// of them the next one must wait for `wait_ms`.
+/// of them the next one must wait for `wait_ms`, which the form says itself.
 pub fn notice(t: &Messages, standing: &OrderState, edited: bool, wait_ms: u64) -> Option<Notice> {
-    let later = |notice: Notice| match wait_ms {
-        0 => notice,
-        _ => {
-            Notice { text: t.sentences(&[&notice.text, &t.try_card_later(&in_words(t, wait_ms))]), ..notice }
-        }
-    };
     match standing {
-        OrderState::Failed { reason } => Some(later(unpaid::notice(t, *reason, edited))),
-        OrderState::Canceled if wait_ms > 0 => {
-            Some(later(Notice::new("info", t.given_up, t.nothing_charged)))
-        }
+        OrderState::Failed { reason } => Some(unpaid::notice(t, *reason, edited, wait_ms > 0)),
+        OrderState::Canceled if wait_ms > 0 => Some(Notice::new("info", t.given_up, t.nothing_charged)),
         OrderState::Canceled => Some(Notice::new("info", t.given_up, t.pay_below)),
         OrderState::Open
         | OrderState::Confirming { .. }

@@ -72,7 +72,7 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
             let wait_ms = page::wait_ms(next_try, request.now_ms);
             let notice = page::notice(till.t(), &standing, request.has_query("edited"), wait_ms);
             let kept = shown.as_ref().and_then(last_entries);
-            till.form(200, FormState { kept, notice, ..FormState::default() })
+            till.form(200, FormState { kept, notice, wait_ms, ..FormState::default() })
         }
     }
 }
@@ -104,7 +104,7 @@ async fn take(till: &Till<'_>) -> Result<Answer, Problem> {
         Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
         Err(errors) => {
             let notice = foreign_fields(till.t(), &errors, &["email"]);
-            till.again(422, FormState { kept: Some(entries), errors, notice }).await
+            till.again(422, FormState { kept: Some(entries), errors, notice, wait_ms: 0 }).await
         }
     }
 }
@@ -120,7 +120,7 @@ impl Till<'_> {
         let t = self.t();
         let sheet = |title: &str, text: &str| {
             let notice = Notice::new("warning", title, text);
-            FormState { kept: Some(entries.clone()), notice: Some(notice), errors: Vec::new() }
+            FormState { kept: Some(entries.clone()), notice: Some(notice), ..FormState::default() }
         };
         let Some((key, form_key)) = self.opened(key.as_ref()) else {
             return self.again(409, sheet(t.form_not_here, t.form_not_here_text)).await;
@@ -145,9 +145,9 @@ impl Till<'_> {
             Ok(ExecuteResult::Refused(Refusal::TooSoon { retry_at_ms })) => {
                 let problem = reply::too_soon(retry_at_ms, self.request.now_ms);
                 let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
-                let text = t.tries_declined(&page::in_words(t, wait_ms));
                 let key = key.as_str().to_owned();
-                let answer = self.form_with(key, 429, sheet(t.wait_first, &text))?;
+                let told = FormState { wait_ms, ..sheet(t.wait_first, t.tries_declined) };
+                let answer = self.form_with(key, 429, told)?;
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }
             Ok(ExecuteResult::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
