@@ -25,7 +25,7 @@ await script(async () => {
   const { gateRuntime, routeOf } = await import('./lib/gate.mjs');
   const route = routeOf(args);
   const gate = gateRuntime({ routes: [route], vars: { SIGNING_KEY: randomUUID() }, port });
-  gate.onLog = (line) => say(`  ${told(line)}`);
+  gate.onLog = (line) => isTold(line) && say(`  ${told(line)}`);
   try {
     await gate.start().catch((error) => {
       throw new Stop(`${error.message}\nIs port ${port} free? PORT=8789 takes another one.`);
@@ -38,6 +38,10 @@ await script(async () => {
     await gate.close();
   }
 });
+
+/** What the gate answers itself has two lines: of them the one that says more. */
+const isTold = ({ event, outcome, why }) =>
+  !(event === 'gated' && outcome === 'refused') && !(event === 'refused' && why === 'outcome-unknown');
 
 /** A line of its log, for whoever tries it. */
 function told(line) {
