@@ -100,7 +100,7 @@ pub(crate) async fn page(
         risk,
         button,
         entries,
-        hint: "The button works once: pressing it twice moves the money once. What you do is written to the audit log.",
+        hint: "The button works once, however often it is pressed. What you do is written to the audit log.",
         site: desk.site(),
         chrome: desk.chrome("/admin/payments").await?,
     };

@@ -1,7 +1,7 @@
 //! Formats numbers, times and money for people.
 
 use payments::payment::locale::Locale;
-use payments::payment::money::{AmountMinor, Currency};
+use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
 use payments::payment::money::{for_people, sign};
 use payments::payment::records::OPERATOR;
 use payments::utc;
@@ -86,7 +86,9 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         };
         return Err(format!("must be written like {form}"));
     }
-    AmountMinor::parse(&format!("{whole}{part:0<decimals$}")).map(Some)
+    AmountMinor::parse(&format!("{whole}{part:0<decimals$}")).map(Some).map_err(|_| {
+        format!("must be from {} to {}", money(1, currency), money(AMOUNT_MAX_MINOR.into(), currency))
+    })
 }
 
 /// A whole number with its thousands apart.

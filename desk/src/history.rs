@@ -12,7 +12,7 @@ use super::queries::PAGE;
 use super::view_models::{Cell, List, Row};
 use crate::tasks::history::{BUCKET, batch};
 use messages::job::JobPayment;
-use messages::placement::ShardName;
+use messages::placement::{ShardName, is_period};
 use messages::snapshot::Snapshot;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, id_prefix, reference};
@@ -194,8 +194,10 @@ impl Listed for FileRow {
 pub(crate) async fn list(desk: &Desk<'_>) -> std::result::Result<Answer, Problem> {
     let batch: Option<u64> = desk.query("batch").parse().ok();
     let month = desk.query("q");
+    let is_wrong = !month.is_empty() && !is_period(&month);
     let files = match batch {
         Some(batch) => of_batch(&desk.app.model, &desk.query("shard"), batch).await,
+        None if is_wrong => Ok(Vec::new()),
         None => newest(&desk.app.model, &month, desk.page_number()).await,
     };
     let mut files = files.map_err(unreadable)?;
@@ -227,7 +229,11 @@ pub(crate) async fn list(desk: &Desk<'_>) -> std::result::Result<Answer, Problem
         selects: Vec::new(),
         columns: &["File", "Kind", "Rows", "Payments of (UTC)", "Bytes", "SHA-256", "Written (UTC)"],
         rows: rows.collect(),
-        empty_text: "No files. They are written where a bucket is bound as HISTORY, once payments are older than HISTORY_AFTER_DAYS.",
+        empty_text: if is_wrong {
+            "That is no month and no day. Enter one as 2025-10, or as 2025-10-31."
+        } else {
+            "No files. They are written where a bucket is bound as HISTORY, once payments are older than HISTORY_AFTER_DAYS."
+        },
         buttons: Vec::new(),
         legend: Vec::new(),
         download: String::new(),

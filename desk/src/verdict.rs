@@ -35,6 +35,8 @@ pub struct Verdict {
     pub title: String,
     /// What is as it should be, if all is.
     pub text: &'static str,
+    /// How it is shown: `warning`, `plain` where not all is known, or nothing where all is well.
+    pub tone: &'static str,
     /// What is not, each with the page that shows it; that may be empty.
     pub items: Vec<(String, &'static str)>,
     /// The scheduled tasks do not run: they can be run from here.
@@ -120,8 +122,13 @@ impl Verdict {
             }
             (false, ..) => "",
         };
+        let tone = match items.len() {
+            0 if title == "All clear" => "",
+            0 => "plain",
+            _ => "warning",
+        };
         let is_silent = health.silence_ms.is_none_or(|ms| ms > SILENCE_MAX_MS);
-        Self { title, text, items, wants_run: is_silent }
+        Self { title, text, tone, items, wants_run: is_silent }
     }
 }
 
@@ -156,6 +163,14 @@ mod tests {
         assert_eq!(title(WELL), "All clear");
         assert_eq!(title(Health { lag_ms: None, ..WELL }), "Clear so far");
         assert_eq!(title(Health { silence_ms: None, ..WELL }), "Not checked yet");
+        let tone = |health| Verdict::of(&health).tone;
+        let healths = [
+            WELL,
+            Health { lag_ms: None, ..WELL },
+            Health { silence_ms: None, ..WELL },
+            Health { dead: 1, ..WELL },
+        ];
+        assert_eq!(healths.map(tone), ["", "plain", "plain", "warning"]);
         let wants_run = |silence_ms| Verdict::of(&Health { silence_ms, ..WELL }).wants_run;
         assert_eq!([Some(60_000), Some(3_600_000), None].map(wants_run), [false, true, true]);
     }

@@ -227,6 +227,9 @@ describe('history', async () => {
       assert.match(answer.headers.get('content-disposition'), /attachment; filename=".*\.parquet"/);
       assert.deepEqual(Buffer.from(await answer.arrayBuffer()), Buffer.from(await bytesOf(name)));
     }
+    const wrong = await look('/admin/history?q=2026-13');
+    assert.match(wrong.text, /That is no month and no day/);
+    assert.ok(!files.some(({ name }) => wrong.text.includes(name)));
     assert.equal((await look('/admin/history/99999/payments')).status, 404);
     assert.equal((await look('/admin/history/1/else')).status, 404);
     assert.equal((await site.fetch('/admin/history/1/payments')).status, 401);

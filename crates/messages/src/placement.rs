@@ -77,6 +77,11 @@ impl Period {
     }
 }
 
+/// Whether it is the name of a period.
+pub fn is_period(text: &str) -> bool {
+    span(text).is_some()
+}
+
 /// When a period begins and ends, in ms since the epoch; `None` for what is none.
 fn span(text: &str) -> Option<(u64, u64)> {
     let period = Period::named(text)?;

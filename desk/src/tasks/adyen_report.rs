@@ -202,6 +202,12 @@ impl Head {
                 _ => doubled.push(name),
             }
         }
+        if let [only] = cells.as_slice()
+            && let Some(between) = only.iter().find(|byte| b";\t|".contains(byte))
+        {
+            let between = char::from(*between).escape_default();
+            return Err(format!("line 1: its columns are set apart by `{between}`, and must be by commas"));
+        }
         if !missing.is_empty() {
             return Err(format!("line 1: these columns are missing: {}", missing.join(", ")));
         }
@@ -532,6 +538,10 @@ mod tests {
             "line 1: these columns are there twice: Type"
         );
         assert_eq!(error("\"Type"), "line 1: breaks off within a quote");
+        for (between, name) in [(";", ";"), ("\t", "\\t")] {
+            let told = format!("line 1: its columns are set apart by `{name}`, and must be by commas");
+            assert_eq!(error(&HEAD.replace(',', between)), told);
+        }
         assert_eq!(
             error(&"x".repeat(LINE_MAX_BYTES + 1)),
             format!("line 1: is longer than {LINE_MAX_BYTES} bytes")
