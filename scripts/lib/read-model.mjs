@@ -1,7 +1,16 @@
-// A local read model that is up to date. For each migration wrangler starts a runtime, which takes a new database half a minute of a
-// busy machine: so it makes one in .wrangler/, and others begin with a copy of that.
+// A local read model that is up to date. For each migration wrangler starts a runtime: a new database is made in one go instead, once, in
+// .wrangler/, and others begin with a copy of that.
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 
@@ -42,7 +51,11 @@ function digest(config, env) {
 async function make(what, made) {
   const own = `${made}.${process.pid}`;
   rmSync(own, { recursive: true, force: true });
-  await apply({ ...what, state: own });
+  mkdirSync(own, { recursive: true });
+  const file = join(own, 'migrations.sql');
+  writeFileSync(file, all());
+  await wrangler({ ...what, state: own }, ['execute'], ['--file', file]);
+  rmSync(file);
   try {
     renameSync(own, made);
   } catch (error) {
@@ -59,10 +72,27 @@ function put(from, to) {
   renameSync(half, to);
 }
 
-async function apply({ database, config, env, state }) {
-  const where = ['--local', '--config', config, '--persist-to', state];
+/** All migrations, and what wrangler keeps of those that it has applied: it goes on from there. */
+function all() {
+  const migrations = readdirSync(inRoot('migrations')).sort();
+  const applied = migrations.map((name) => `('${name}')`).join(', ');
+  return [
+    ...migrations.map((name) => readFileSync(inRoot('migrations', name), 'utf8')),
+    `CREATE TABLE d1_migrations (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      name TEXT UNIQUE,
+      applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+    );`,
+    `INSERT INTO d1_migrations (name) VALUES ${applied};`,
+  ].join('\n');
+}
+
+const apply = (what) => wrangler(what, ['migrations', 'apply']);
+
+async function wrangler({ database, config, env, state }, command, more = []) {
+  const where = ['--local', '--config', config, '--persist-to', state, ...more];
   const which = env.flatMap((environment) => ['--env', environment]);
-  await runStep('the read model', 'wrangler', ['d1', 'migrations', 'apply', database, ...where, ...which], {
+  await runStep('the read model', 'wrangler', ['d1', ...command, database, ...where, ...which], {
     cwd: inRoot(),
     timeoutMs: withinMs,
   });
