@@ -124,6 +124,8 @@ pub struct CheckoutBank {
     pub attempt: u32,
     /// The bank's page.
     pub url: String,
+    /// What to say above it: that another card was sent, and not used.
+    pub notice: Option<Notice>,
     /// Leads there by itself. Not by a redirect: `form-action` would stop it after a form, and a script could not follow it.
     pub on_the_way: bool,
 }

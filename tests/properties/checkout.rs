@@ -446,14 +446,8 @@ fn each_page_leads_on() {
         assert!(with_element.contains(part), "{part}");
     }
     let bank = |on_the_way| {
-        page::bank(
-            visit(&order),
-            "key".into(),
-            2,
-            "https://bank.example/?a=1&b=2".into(),
-            on_the_way,
-            "$14.50".into(),
-        )
+        let at_the_bank = (2, "https://bank.example/?a=1&b=2".into());
+        page::bank(visit(&order), "key".into(), at_the_bank, "$14.50".into(), on_the_way, false)
     };
     let (bank, on_the_way) = (bank(false).render().unwrap(), bank(true).render().unwrap());
     assert!(bank.contains(r#"href="https://bank.example/?a=1&#38;b=2""#));

@@ -180,6 +180,19 @@ describe('3-D Secure', () => {
     assert.equal(heading(await visit.visitor.visit(visit.path)), FORM);
   });
 
+  test('the form that is at the bank, with another card: the page says that it was not used', async () => {
+    const visit = await atTheBank();
+    const notUsed = /Your other card was not used/;
+    const sent = await visit.visitor.send(visit.path, { ...visit.form, payment_method: OTHER_GOOD });
+    const page = await visit.visitor.follow(sent);
+    assert.equal(heading(page), AT_THE_BANK);
+    assert.match(page.text, notUsed);
+    assert.ok(!page.text.includes('http-equiv="refresh"'), 'whoever reads it is not led away');
+    assert.doesNotMatch((await visit.visitor.visit(visit.path)).text, notUsed);
+    const address = await decide(visit, 'accept');
+    await assertPaidOnce(await back(visit, address), { card: BANK });
+  });
+
   test('another tab while one is at the bank: it is not charged, and leads there', async () => {
     const path = await newOrder();
     const [one, other] = [await open(path), await open(path)];

@@ -236,15 +236,16 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
     }
 }
 
-/// Before the bank's page, or on the way to it.
+/// Before the bank's page of the try of that number, or on the way to it; `edited` if a form with another card came meanwhile.
 pub fn bank(
     visit: Visit<'_>,
     key: String,
-    attempt: u32,
-    url: String,
-    on_the_way: bool,
+    (attempt, url): (u32, String),
     total: String,
+    on_the_way: bool,
+    edited: bool,
 ) -> CheckoutBank {
+    let t = visit.site.t;
     CheckoutBank {
         key,
         path: path(visit.link),
@@ -252,6 +253,7 @@ pub fn bank(
         total,
         attempt,
         url,
+        notice: edited.then(|| Notice::new("warning", t.card_not_used, t.card_not_used_text)),
         on_the_way,
         site: visit.site,
     }

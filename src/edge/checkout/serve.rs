@@ -31,6 +31,8 @@ use web::problem::{Kind, Problem};
 
 /// Where a form leads: the order's page, which from there leads on to the bank's if that waits.
 const ON_THE_WAY: &str = "continue";
+/// Where a form leads that was changed after it was sent: its card was not used.
+const EDITED: &str = "edited";
 
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
@@ -45,15 +47,12 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
         Err(closed) => return Ok(closed),
     };
     let standing = OrderState::of(shown.as_ref());
-    let on_the_way = request.has_query(ON_THE_WAY);
+    let [on_the_way, edited] = [ON_THE_WAY, EDITED].map(|name| request.has_query(name));
     match standing {
         OrderState::AtTheBank { attempt, url } => {
-            let key = till.form_key()?;
-            Ok(till.page(
-                200,
-                &page::bank(till.visit(), key, attempt, url, on_the_way, till.total(shown.as_ref())),
-                "bank",
-            ))
+            let (key, total) = (till.form_key()?, till.total(shown.as_ref()));
+            let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, edited);
+            Ok(till.page(200, &page, "bank"))
         }
         // The address of an order is one: what stands there can be reloaded and kept.
         _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
@@ -70,7 +69,7 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
                 return Ok(till.tried_too_often());
             }
             let wait_ms = page::wait_ms(next_try, request.now_ms);
-            let notice = page::notice(till.t(), &standing, request.has_query("edited"), wait_ms);
+            let notice = page::notice(till.t(), &standing, edited, wait_ms);
             let kept = shown.as_ref().and_then(last_entries);
             till.form(200, FormState { kept, notice, wait_ms, ..FormState::default() })
         }

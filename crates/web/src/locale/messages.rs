@@ -48,7 +48,7 @@ messages! {
         card_succeeds, card_needs_bank, card_declined, card_lacks_funds, card_expired,
         // Before the bank's page, and after it without an order.
         at_the_bank, not_paid_yet, confirm_at_bank, continue_to_bank, another_card, nothing_before,
-        return_to_shop, being_processed, do_not_pay_again,
+        card_not_used, card_not_used_text, return_to_shop, being_processed, do_not_pay_again,
         // The receipt.
         order, thank_you, order_placed, refund_under_way, was_refunded, paid, reserved, goes_back, went_back, nothing_taken,
         refund_pending, refunded, refunded_pending, you_pay, card, placed_on, paid_on, reference, details, payment, at_provider,
