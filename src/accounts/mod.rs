@@ -19,12 +19,20 @@ use crate::config::{Config, token_hash};
 use known::{Entry, Freshness, Known};
 use messages::account::{ACCOUNT_OF_ID, ACCOUNT_OF_TOKEN, Account, AccountRow};
 pub(crate) use registry::read;
+use runtime::limiter::has_room;
 use runtime::log::log;
 
 thread_local! {
     static TOKENS: RefCell<Known<(String, Rc<Account>)>> = const { RefCell::new(Known::new()) };
+    /// The networks from which too many tokens of nobody came.
+    static GUESSING: RefCell<Known<()>> = const { RefCell::new(Known::new()) };
     static IDS: RefCell<Known<Rc<Account>>> = const { RefCell::new(Known::new()) };
 }
+
+/// The binding that counts tokens of nobody.
+const LIMITER: &str = "TOKEN_LIMITER";
+/// For how long an isolate then looks up none of a network's that it does not know, in ms: the limiter can be asked only by counting.
+const GUESSING_MS: u64 = 10_000;
 
 /// What was found of a token.
 pub(crate) enum Found {
@@ -32,7 +40,7 @@ pub(crate) enum Found {
     Account(String, Rc<Account>),
     /// Nobody's.
     Nobody,
-    /// Whose it is was not read yet in this isolate, and may not be now: too many were asked for.
+    /// Whose it is was not read yet in this isolate, and is not now: too many of nobody's came from there.
     TooMany,
 }
 
@@ -45,13 +53,13 @@ pub(crate) enum Unreadable {
     Settings,
 }
 
-/// Whose token it is. `may_look` is asked before D1 is, for a token that this isolate has not seen: whoever makes tokens up must not flood D1.
+/// Whose token it is. Tokens of nobody are counted by the network that they come from: who makes them up must not flood D1.
 pub(crate) async fn of_token(
     env: &Env,
     config: &Config,
     token: &str,
+    network: &str,
     now_ms: u64,
-    may_look: impl AsyncFnOnce() -> bool,
 ) -> Result<Found, Unreadable> {
     let hash = token_hash(token);
     if let Some((id, account)) = config.account(&hash) {
@@ -61,11 +69,18 @@ pub(crate) async fn of_token(
     let entry = match known {
         Freshness::Fresh(entry) => entry,
         old => {
-            if matches!(old, Freshness::Unknown) && !may_look().await {
+            let is_new = matches!(old, Freshness::Unknown);
+            if is_new && GUESSING.with_borrow(|guessing| guessing.is_fresh(network, now_ms, GUESSING_MS)) {
                 return Ok(Found::TooMany);
             }
             match read_token(env, config, &hash, now_ms).await {
                 Ok((entry, read_at_ms)) => {
+                    let is_guess = is_new && entry.found.is_none() && !entry.is_unusable;
+                    if is_guess && !has_room(env, LIMITER, network.to_owned()).await {
+                        GUESSING.with_borrow_mut(|guessing| {
+                            guessing.keep(network.to_owned(), Entry::of(Some(()), None), now_ms);
+                        });
+                    }
                     TOKENS.with_borrow_mut(|tokens| tokens.keep(hash, entry.clone(), read_at_ms));
                     entry
                 }

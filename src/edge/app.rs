@@ -96,8 +96,7 @@ impl App {
     /// Whose token it is.
     pub(super) async fn account_of_token(&self, token: &str, request: &Request) -> Result<Found, Problem> {
         let network = network(request.header("cf-connecting-ip").unwrap_or_default());
-        let may_look = async || self.has_room("TOKEN_LIMITER", network).await;
-        let found = accounts::of_token(&self.env, &self.config, token, request.now_ms, may_look);
+        let found = accounts::of_token(&self.env, &self.config, token, &network, request.now_ms);
         found.await.map_err(unreadable_account)
     }
 
