@@ -24,6 +24,10 @@ export function readModel(site) {
       const known = new Map();
       for (const { task } of [...(await ownRuns(all)), ...(await placeRuns(all))])
         known.set(task, await objectOf(site, task));
+      // Those of which the run before did not tell yet: their first run may end between that one and this one.
+      const begun = new Map();
+      for (const { task } of await expectedRuns(all))
+        if (!known.has(task)) begun.set(task, await objectOf(site, task));
       await strike();
       const results = async () => {
         const sql = "SELECT task, result FROM runs WHERE run_id > ? AND task NOT GLOB '*:*' ORDER BY run_id";
@@ -38,6 +42,10 @@ export function readModel(site) {
         until(`all ${what}`, async () => {
           const found = await runs(all);
           const names = new Set(found.map(({ task }) => task));
+          for (const { task } of found.filter(({ at_ms }) => at_ms < askedAtMs)) {
+            await begun.get(task)?.hurry();
+            begun.delete(task);
+          }
           const gone = [...known.keys()].filter((task) => task.startsWith(kind) && !names.has(task)).length;
           return found.length + gone >= number && found.every(({ at_ms }) => at_ms >= askedAtMs) && found;
         });
@@ -69,6 +77,13 @@ export const ownRuns = (all) =>
   all(
     `SELECT task, at_ms, result FROM runs WHERE task GLOB 'reconcile:*'
      ORDER BY task <> 'reconcile:deployment', task`,
+  );
+
+/** The runs that accounts of payments, and shops with keys of their own, have or are to have. */
+const expectedRuns = (all) =>
+  all(
+    `SELECT 'reconcile:' || stripe_account AS task FROM payments WHERE stripe_account IS NOT NULL
+     UNION SELECT 'reconcile:keys:' || account FROM account_credentials WHERE kind = 'stripe_secret_key'`,
   );
 
 /** The newest run of each place of the read model that has runs of its own. */
