@@ -70,11 +70,6 @@ impl<T: Clone> Known<T> {
         }
     }
 
-    /// Whether what is known of a name was read less than `fresh_ms` ago.
-    pub(crate) fn is_fresh(&self, name: &str, now_ms: u64, fresh_ms: u64) -> bool {
-        matches!(self.freshness(name, now_ms, fresh_ms), Freshness::Fresh(_))
-    }
-
     /// Drops what is known of a name.
     pub(crate) fn forget(&mut self, name: &str) {
         self.0.remove(name);

@@ -7,6 +7,7 @@
 //! An account whose settings were read and mean nothing to this release is refused at once: they may say that it may do less by now, or that its money
 //! goes elsewhere.
 
+pub(crate) mod guesses;
 pub(crate) mod known;
 mod registry;
 
@@ -19,20 +20,12 @@ use crate::config::{Config, token_hash};
 use known::{Entry, Freshness, Known};
 use messages::account::{ACCOUNT_OF_ID, ACCOUNT_OF_TOKEN, Account, AccountRow};
 pub(crate) use registry::read;
-use runtime::limiter::has_room;
 use runtime::log::log;
 
 thread_local! {
     static TOKENS: RefCell<Known<(String, Rc<Account>)>> = const { RefCell::new(Known::new()) };
-    /// The networks from which too many tokens of nobody came.
-    static GUESSING: RefCell<Known<()>> = const { RefCell::new(Known::new()) };
     static IDS: RefCell<Known<Rc<Account>>> = const { RefCell::new(Known::new()) };
 }
-
-/// The binding that counts tokens of nobody.
-const LIMITER: &str = "TOKEN_LIMITER";
-/// For how long an isolate then looks up none of a network's that it does not know, in ms: the limiter can be asked only by counting.
-const GUESSING_MS: u64 = 10_000;
 
 /// What was found of a token.
 pub(crate) enum Found {
@@ -53,7 +46,7 @@ pub(crate) enum Unreadable {
     Settings,
 }
 
-/// Whose token it is. Tokens of nobody are counted by the network that they come from: who makes them up must not flood D1.
+/// Whose token it is. Tokens of nobody are counted by the network that they come from ([`guesses`]).
 pub(crate) async fn of_token(
     env: &Env,
     config: &Config,
@@ -70,16 +63,13 @@ pub(crate) async fn of_token(
         Freshness::Fresh(entry) => entry,
         old => {
             let is_new = matches!(old, Freshness::Unknown);
-            if is_new && GUESSING.with_borrow(|guessing| guessing.is_fresh(network, now_ms, GUESSING_MS)) {
+            if is_new && guesses::too_many(network, now_ms) {
                 return Ok(Found::TooMany);
             }
             match read_token(env, config, &hash, now_ms).await {
                 Ok((entry, read_at_ms)) => {
-                    let is_guess = is_new && entry.found.is_none() && !entry.is_unusable;
-                    if is_guess && !has_room(env, LIMITER, network.to_owned()).await {
-                        GUESSING.with_borrow_mut(|guessing| {
-                            guessing.keep(network.to_owned(), Entry::of(Some(()), None), now_ms);
-                        });
+                    if is_new && entry.found.is_none() && !entry.is_unusable {
+                        guesses::count(env, network, now_ms).await;
                     }
                     TOKENS.with_borrow_mut(|tokens| tokens.keep(hash, entry.clone(), read_at_ms));
                     entry

@@ -7,7 +7,7 @@ use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use worker::{Env, Method, ResponseBody};
 
-use crate::accounts::{self, Found, Unreadable};
+use crate::accounts::{self, Found, Unreadable, guesses};
 use crate::config::Config;
 use crate::own_keys::{self, OwnKeys};
 use crate::replay_cache::requests::Seen;
@@ -113,12 +113,23 @@ impl App {
         }
     }
 
-    /// Whether the keys of an account that somebody has named may be read: whoever makes accounts up must not flood D1.
-    pub(super) async fn may_read_own_keys(&self, id: &str, request: &Request) -> bool {
-        let network = network(request.header("cf-connecting-ip").unwrap_or_default());
+    /// The keys of an account that somebody has named, who may have made it up; `None` where too many that are not there came from this network.
+    pub(super) async fn own_keys_of_named(
+        &self,
+        id: &str,
+        request: &Request,
+    ) -> Result<Option<Rc<OwnKeys>>, Problem> {
         // Not with tokens: who has a provider send events to accounts that are not there would spend what its addresses have for tokens, too.
-        own_keys::is_known(&self.config, id)
-            || self.has_room("TOKEN_LIMITER", format!("accounts {network}")).await
+        let from = format!("accounts {}", network(request.header("cf-connecting-ip").unwrap_or_default()));
+        let is_known = own_keys::is_known(&self.config, id);
+        if !is_known && guesses::too_many(&from, request.now_ms) {
+            return Ok(None);
+        }
+        let own = self.own_keys_of(id).await?;
+        if !is_known && own.rows.is_empty() {
+            guesses::count(&self.env, &from, request.now_ms).await;
+        }
+        Ok(Some(own))
     }
 
     /// The keys of the account of this id; where there are none, none of them.

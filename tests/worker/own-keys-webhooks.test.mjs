@@ -7,18 +7,18 @@ import Stripe from 'stripe';
 
 import { read } from './support/account.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
+import { startLimited } from './support/limits.mjs';
 import { ADMIN_TOKEN, registry, restrictedKey, secretKey, webhookSecret } from './support/own-keys.mjs';
 import { assertProblem, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { STRIPE_SECRET } from './support/webhooks.mjs';
 import { until } from './support/until.mjs';
 
-const site = await startSite({
-  workers: demoWorkers({
-    vars: { ACCOUNTS_CACHE_MS: '0', RECONCILE_QUIET_MS: '0' },
-    secrets: { ADMIN_TOKEN, STRIPE_SECRET_KEY: secretKey('Deployment') },
-  }),
-});
+const options = {
+  vars: { ACCOUNTS_CACHE_MS: '0', RECONCILE_QUIET_MS: '0' },
+  secrets: { ADMIN_TOKEN, STRIPE_SECRET_KEY: secretKey('Deployment') },
+};
+const site = await startSite({ workers: demoWorkers(options) });
 after(() => site.close());
 const model = readModel(site);
 afterEach(() => model.run('DELETE FROM breaks'));
@@ -26,8 +26,8 @@ const { shop } = registry(site);
 const stripe = new Stripe('sk_test_any');
 
 /** A shop with a webhook's secret. */
-async function listening() {
-  const [own, secret] = [await shop(), webhookSecret()];
+async function listening(open = shop) {
+  const [own, secret] = [await open(), webhookSecret()];
   assert.equal((await own.set('stripe_webhook_secret', secret)).status, 200);
   return { ...own, signs: secret };
 }
@@ -46,13 +46,17 @@ const eventOf = (payment, more = {}) => ({
   },
   ...more,
 });
-async function tell(path, event, secret) {
+async function tell(path, event, secret, { at = site, address = '192.0.2.1' } = {}) {
   const payload = JSON.stringify(event);
   const header = stripe.webhooks.generateTestHeaderString({ payload, secret });
   return read(
-    await site.fetch(path, {
+    await at.fetch(path, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'stripe-signature': header },
+      headers: {
+        'content-type': 'application/json',
+        'stripe-signature': header,
+        'cf-connecting-ip': address,
+      },
       body: payload,
     }),
   );
@@ -168,6 +172,26 @@ describe('an event of an account with keys of its own', () => {
     assert.equal((await tell(addressOf(own), eventOf(payment, { livemode: true }), own.signs)).status, 200);
     assert.equal(await taken(payment.id), 0);
   });
+});
+
+test('whoever makes accounts up does not get to their keys, and many shops from one address do', async () => {
+  const at = await startLimited({ TOKEN_LIMITER: 3 }, options);
+  try {
+    const nothing = eventOf({ id: 'pay_1', intent: 'pi_1' });
+    const told = async (own, address) =>
+      (await tell(addressOf(own), nothing, own.signs, { at, address })).status;
+    const shops = [];
+    for (let number = 0; number < 6; number += 1) shops.push(await listening(registry(at).shop));
+    const last = shops.pop();
+    for (const own of shops) assert.equal(await told(own), 200);
+    for (let number = 0; number < 8; number += 1)
+      assert.equal(await told({ id: `shop-${randomUUID()}`, signs: webhookSecret() }), 400);
+    assert.equal(await told(last), 400, 'as one that is not there');
+    assert.equal(await told(shops[0]), 200, 'who is known needs no look');
+    assert.equal(await told(last, '203.0.113.9'), 200);
+  } finally {
+    await at.close();
+  }
 });
 
 describe('two who change an account’s keys at once', () => {
