@@ -2,6 +2,8 @@
 // request's parts read by which it is found, its object asked where there is no copy, and what each answer has of its own added: its id, its time, its
 // line in the log.
 
+import { requestId } from '../crates/runtime/interrupted.mjs';
+
 /** How long a body may take to come, or an object to answer, in ms. What is slower is waited for where all are, for as long as the settings say. */
 const PATIENCE_MS = 1_000;
 
@@ -62,12 +64,6 @@ function respond([status, headers, body, line], came, id, objectMs) {
   response.headers.set('request-id', id);
   response.headers.set('server-timing', `total;dur=${ms}, object;dur=${objectMs}, provider;dur=0`);
   return response;
-}
-
-/** A UUID of version 7: `RequestId` in Rust. */
-function requestId(at) {
-  const time = at.toString(16).padStart(12, '0');
-  return `req_${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }
 
 /** One timer for all that is waited for, one after the other. `soon` gives what a promise gives, or `undefined` if the time is over by then, or if it fails: whoever waits for it again is told. */

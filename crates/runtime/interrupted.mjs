@@ -1,9 +1,15 @@
 // What a caller is told when WebAssembly has trapped: the only answer that is not made there.
 import { log } from '../once-object/guard.mjs';
 
+/** A UUID of version 7: `RequestId` in Rust. */
+export function requestId(at) {
+  const time = at.toString(16).padStart(12, '0');
+  return `req_${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
+}
+
 /** A problem; for a person, a page. The error is logged under the id that the caller is given. */
 export function interrupted(request, error) {
-  const id = `req_${crypto.randomUUID()}`;
+  const id = requestId(Date.now());
   log('trapped', error, { request_id: id });
   const forPerson = request.headers.get('accept')?.includes('text/html');
   const title = 'The request was interrupted';

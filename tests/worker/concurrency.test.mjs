@@ -265,6 +265,7 @@ describe('a trap in the WebAssembly', () => {
       assert.equal(trapped.status, 500);
       const { type, instance } = trapped.json();
       assert.deepEqual([type, instance], ['/problems/interrupted', trapped.headers.get('request-id')]);
+      assert.match(instance, /^req_[0-9a-f]{8}-[0-9a-f]{4}-7/, 'of the kind of all others');
       await until('it is in the log under its id', () =>
         site.logs().some(({ message }) => message.includes('"trapped"') && message.includes(instance)),
       );
