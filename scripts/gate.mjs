@@ -40,8 +40,9 @@ await script(async () => {
 });
 
 /** What the gate answers itself has two lines: of them the one that says more. */
-const isTold = ({ event, outcome, why }) =>
-  !(event === 'gated' && outcome === 'refused') && !(event === 'refused' && why === 'outcome-unknown');
+function isTold({ event, outcome, why }) {
+  return !(event === 'gated' && outcome === 'refused') && !(event === 'refused' && why === 'outcome-unknown');
+}
 
 /** A line of its log, for whoever tries it. */
 function told(line) {

@@ -47,7 +47,11 @@ async function gate(t, port, ...args) {
     child,
     lines,
     ended,
-    says: (what) => until(what, () => lines.some((line) => line.includes(what))),
+    says: (what) =>
+      until(what, () => {
+        if (lines.some((line) => line.includes(what))) return true;
+        assert.equal(child.exitCode, null, lines.join('\n'));
+      }),
   };
 }
 
