@@ -63,7 +63,7 @@ export async function backFrom(page, here, there) {
     try {
       await back(page);
     } catch (error) {
-      if (!error.message.includes('ERR_ABORTED')) throw error;
+      if (!/ERR_ABORTED|Not attached to an active page/.test(error.message)) throw error;
     }
     await here.or(there).first().waitFor();
     if (await there.isVisible()) return;

@@ -83,7 +83,7 @@ export const ownRuns = (all) =>
 const expectedRuns = (all) =>
   all(
     `SELECT 'reconcile:' || stripe_account AS task FROM payments WHERE stripe_account IS NOT NULL
-     UNION SELECT 'reconcile:keys:' || account FROM account_credentials WHERE kind = 'stripe_secret_key'`,
+     UNION SELECT 'reconcile:' || name FROM own_key_periods`,
   );
 
 /** The newest run of each place of the read model that has runs of its own. */
