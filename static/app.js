@@ -58,6 +58,12 @@ function wait() {
   }
 }
 
+/** On to another page; Back skips the used form. Whoever goes elsewhere meanwhile, and comes back to this one, is led there again. */
+function leave(form, url) {
+  form.leadsTo = url;
+  location.replace(url);
+}
+
 /** Sends the same entries each time: the key stands for them. */
 async function pay(form) {
   form.sent ??= new URLSearchParams(new FormData(form));
@@ -68,9 +74,9 @@ async function pay(form) {
   tell(say.aFewSeconds);
   const done = await insist(form.action, request, TRIES, retry, async (response) => {
     const text = await response.text();
-    if (response.redirected) location.replace(response.url);
+    if (response.redirected) leave(form, response.url);
     else turnTo(new DOMParser().parseFromString(text, 'text/html'));
-    return true; // `replace`: Back skips the used form
+    return true;
   });
   if (!done) show(form, false, say.gotLost, say.tryAgain);
 }
@@ -90,18 +96,19 @@ function turnTo(page) {
 
 /** An old page came back: is its key used? Until that is known nobody pays. */
 async function check(form) {
+  if (form.leadsTo) return leave(form, form.leadsTo);
   if (isBusy(form)) return; // it asks already
   const say = form.dataset;
   const tell = (isLost) => show(form, true, isLost ? say.lostCheck : say.noAnswerCheck);
   show(form, true, say.momentCheck);
   if (form.dataset.payOnce === 'order') {
     // An order has one page: once it can be had, it shows how the order stands.
-    return insist(form.action, {}, Infinity, tell, () => location.replace(form.action));
+    return insist(form.action, {}, Infinity, tell, () => leave(form, form.action));
   }
   const url = `${form.action}/keys/${encodeURIComponent(form.elements.idempotency_key.value)}`;
   const request = { headers: { Accept: 'application/json' } };
   const used = await insist(url, request, Infinity, tell, (response) => response.ok && response.json());
-  if (used) return location.replace(used.resource);
+  if (used) return leave(form, used.resource);
   delete form.sent;
   show(form, false, '');
 }

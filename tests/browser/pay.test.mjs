@@ -2,6 +2,8 @@
 // simulator's ledger says how often the card was charged.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { describe, test } from 'node:test';
 
 import {
@@ -18,6 +20,7 @@ import {
 } from './support/form.mjs';
 import { isFirefox } from './support/browsers.mjs';
 import { useSite } from './support/site.mjs';
+import { until } from '../worker/support/until.mjs';
 
 const site = useSite();
 
@@ -330,6 +333,38 @@ test(
     assert.equal(await payButton(page).getAttribute('aria-disabled'), 'true');
     await page.evaluate(() => window.letAsk());
     assert.equal(await site.paidOnce(page), ride);
+  },
+);
+
+test(
+  'a page out of the back-forward cache that was on its way to the receipt goes there',
+  cached,
+  async (t) => {
+    const { page } = await site.visitForm(t, { backForwardCache: true });
+    const [slow, asked] = [createServer(), []];
+    t.after(() => slow.close().closeAllConnections());
+    slow.on('request', (request, response) => {
+      if (request.url === '/receipt' && asked.push(request) > 1) response.end('<h1>The receipt</h1>');
+    });
+    await once(slow.listen(0, '127.0.0.1'), 'listening');
+    const receipt = `http://127.0.0.1:${slow.address().port}/receipt`;
+    await page.evaluate((url) => {
+      const answer = {
+        ok: true,
+        status: 200,
+        redirected: true,
+        url,
+        headers: new Headers(),
+        text: async () => '',
+      };
+      window.fetch = async () => answer;
+    }, receipt);
+    await payButton(page).click({ noWaitAfter: true });
+    await until('the receipt is asked for', () => asked.length === 1);
+    await page.goto('/');
+    await page.getByRole('link', { name: 'Book a rocket ride' }).waitFor();
+    await back(page);
+    await page.getByRole('heading', { name: 'The receipt' }).waitFor();
   },
 );
 
