@@ -1,4 +1,4 @@
-//! Tokens and accounts that are nobody's, counted by the network that they come from: whoever makes them up must not flood D1. What is there is not
+//! Tokens and accounts that do not exist, counted by the network that they come from: whoever makes them up must not flood D1. What exists is not
 //! counted: behind one address of a cloud, or of a provider that tells of its events, there may be thousands of shops.
 
 use std::cell::RefCell;

@@ -33,7 +33,7 @@ pub(crate) enum Found {
     Account(String, Rc<Account>),
     /// Nobody's.
     Nobody,
-    /// Whose it is was not read yet in this isolate, and is not now: too many of nobody's came from there.
+    /// Whose it is was not read yet in this isolate, and is not now: too many that no account has came from there.
     TooMany,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Unreadable {
     Settings,
 }
 
-/// Whose token it is. Tokens of nobody are counted by the network that they come from ([`guesses`]).
+/// Whose token it is. Those that no account has are counted by the network that they come from ([`guesses`]).
 pub(crate) async fn of_token(
     env: &Env,
     config: &Config,

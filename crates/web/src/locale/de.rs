@@ -49,7 +49,8 @@ pub(super) static DE: Messages = Messages {
     nothing_before: "Vor Ihrer Bestätigung wird nichts abgebucht. Wenn Sie eine andere Karte wählen, wird diese Zahlung zuerst \
                      abgebrochen: Es gibt nie mehr als eine.",
     card_not_used: "Ihre andere Karte wurde nicht verwendet",
-    card_not_used_text: "Eine frühere Zahlung dieser Bestellung wartet auf Ihre Bank. Bestätigen Sie sie dort, oder wählen Sie „Mit anderer Karte zahlen“ und geben Sie Ihre Karte noch einmal ein.",
+    card_not_used_text: "Eine frühere Zahlung dieser Bestellung wartet auf Ihre Bank. Bestätigen Sie sie dort, oder \
+                         wählen Sie „Mit anderer Karte zahlen“ und geben Sie Ihre Karte noch einmal ein.",
     return_to_shop: "Bitte kehren Sie zum Shop zurück",
     being_processed: "Wenn Sie gerade bei Ihrer Bank waren, wird Ihre Zahlung bearbeitet: Hier ist nichts weiter zu tun. Ob sie \
                       bezahlt ist, steht beim Shop auf der Seite Ihrer Bestellung.",

@@ -50,7 +50,8 @@ pub static EN: Messages = Messages {
     nothing_before: "Nothing is charged before you confirm. If you choose another card, this payment is given up first: there is \
                      never more than one.",
     card_not_used: "Your other card was not used",
-    card_not_used_text: "An earlier payment of this order waits for your bank. Confirm it there, or choose “Pay with another card” and enter your card again.",
+    card_not_used_text: "An earlier payment of this order waits for your bank. Confirm it there, or choose “Pay with another \
+                         card” and enter your card again.",
     return_to_shop: "Please return to the shop",
     being_processed: "If you have just been to your bank, your payment is being processed: nothing more is needed here. The shop’s \
                       page of your order shows whether it was paid.",

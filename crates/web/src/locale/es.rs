@@ -49,7 +49,8 @@ pub(super) static ES: Messages = Messages {
     nothing_before: "No se cobra nada antes de la confirmación. Si elige otra tarjeta, este pago se cancela primero: nunca hay más de \
                      uno.",
     card_not_used: "Su otra tarjeta no se ha utilizado",
-    card_not_used_text: "Un pago anterior de este pedido está pendiente de su banco. Confírmelo allí, o elija «Pagar con otra tarjeta» e introduzca su tarjeta de nuevo.",
+    card_not_used_text: "Un pago anterior de este pedido está pendiente de su banco. Confírmelo allí, o elija «Pagar con \
+                         otra tarjeta» e introduzca su tarjeta de nuevo.",
     return_to_shop: "Vuelva a la tienda",
     being_processed: "Si acaba de estar en la página de su banco, su pago se está procesando: aquí no hay nada más que hacer. La página \
                       de su pedido en la tienda muestra si está pagado.",

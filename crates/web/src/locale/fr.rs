@@ -49,7 +49,8 @@ pub(super) static FR: Messages = Messages {
     nothing_before: "Rien n’est débité avant votre confirmation. Si vous choisissez une autre carte, ce paiement est d’abord \
                      abandonné\u{a0}: il n’y en a jamais plus d’un.",
     card_not_used: "Votre autre carte n’a pas été utilisée",
-    card_not_used_text: "Un paiement précédent de cette commande attend votre banque. Confirmez-le auprès d’elle, ou choisissez « Payer avec une autre carte » et saisissez de nouveau votre carte.",
+    card_not_used_text: "Un paiement précédent de cette commande attend votre banque. Confirmez-le auprès d’elle, ou choisissez \
+                         «\u{a0}Payer avec une autre carte\u{a0}» et saisissez de nouveau votre carte.",
     return_to_shop: "Veuillez revenir à la boutique",
     being_processed: "Si vous venez de chez votre banque, votre paiement est en cours de traitement\u{a0}: vous n’avez rien d’autre à \
                       faire ici. La page de votre commande, sur le site de la boutique, indique si elle est payée.",
