@@ -1,11 +1,8 @@
 // What is wrong with a gate as it stands before a shop: it is asked for a page with a form, as a browser would, and told apart from outside.
 
-/** The tag's attribute, as it is written. */
-const attribute = (tag, name) => {
-  const value = tag.match(new RegExp(`\\s${name}\\s*=\\s*(?:"([^"]*)"|'([^']*)'|([^\\s>]+))`, 'i'));
-  return value && (value[1] ?? value[2] ?? value[3]).replaceAll('&amp;', '&');
-};
-const KEY = /<input[^>]*name="paid_once_key"[^>]*>/i;
+import { bodyOf, formsOf } from './html-forms.mjs';
+
+const KEY = 'paid_once_key';
 const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
 /**
@@ -36,27 +33,27 @@ export async function examine(address, { fields, fetch = globalThis.fetch } = {}
   if (!type.startsWith('text/html'))
     return [...lines, { ok: false, says: `${here.pathname} is ${type || 'without a type'}: name a page.` }];
 
-  const forms = [...html.matchAll(/<form\b[^>]*>[^]*?(?:<\/form>|$)/gi)]
-    .map(([form]) => ({ form, tag: form.match(/<form\b[^>]*>/i)[0] }))
-    .filter(({ tag }) => attribute(tag, 'method')?.toLowerCase() === 'post')
-    .map(({ form, tag }) => ({
-      form,
-      to: URL.parse(attribute(tag, 'action') ?? '', here) ?? here,
-      isKeyed: KEY.test(form),
-    }));
+  const forms = formsOf(html, here).filter(({ method }) => method === 'POST');
   if (forms.length === 0)
     bad('The page has no form that posts. One that a script builds gets its key there: try it in a browser.');
-  for (const { form, to, isKeyed } of forms) {
-    const where = to.host === here.host ? to.pathname : to.href;
-    if (to.host !== here.host) {
+  for (const form of forms) {
+    const { action, controls, encoding } = form;
+    const where = isOf(here, action) ? action.pathname : action?.href;
+    if (!action) {
+      bad('A form goes to no address that a browser could read: look at its `action`.');
+    } else if (action.host !== here.host) {
       bad(
-        `A form goes to ${to.host}, past the gate: the shop writes its own host. Put the gate on a route of that host, or tell the shop that it is ${here.host}.`,
+        `A form goes to ${action.host}, past the gate: the shop writes its own host. Put the gate on a route of that host, or tell the shop that it is ${here.host}.`,
       );
-    } else if (!isKeyed) {
+    } else if (!isKeyed(form)) {
       bad(
-        `The form to ${where} has no key. Is it to be sent once? Then add "POST ${to.pathname}" to \`forms\`.`,
+        `The form to ${where} has no key. Is it to be sent once? Then add "POST ${action.pathname}" to \`forms\`.`,
       );
-    } else if (/<input[^>]*type=["']?password/i.test(form)) {
+    } else if (encoding === 'text/plain') {
+      bad(
+        `The form to ${where} is sent as text/plain, where the gate finds no key: leave its \`enctype\` out.`,
+      );
+    } else if (controls.some(({ type }) => type === 'password')) {
       bad(
         `The form to ${where} takes a password: its answer may be a session. Leave it out of \`forms\` if it logs somebody in.`,
       );
@@ -64,7 +61,9 @@ export async function examine(address, { fields, fetch = globalThis.fetch } = {}
       good(`The form to ${where} has a key.`);
     }
   }
-  const keyed = forms.find(({ to, isKeyed }) => isKeyed && to.host === here.host);
+  const keyed = forms.find(
+    (form) => isKeyed(form) && isOf(here, form.action) && form.encoding !== 'text/plain',
+  );
   if (keyed && !answer.headers.getSetCookie().some((cookie) => /paid_once_visitor=/.test(cookie)))
     bad(
       "The page brings no cookie of the visitor: something between here and the gate takes it away, or keeps the page. It must be 'private'.",
@@ -78,6 +77,8 @@ export async function examine(address, { fields, fetch = globalThis.fetch } = {}
   return lines;
 }
 
+const isKeyed = ({ controls }) => controls.some(({ name }) => name === KEY);
+const isOf = ({ host }, address) => address?.host === host;
 const get = (url, fetch) => fetch(url, { headers: BROWSER, redirect: 'manual' });
 
 function allowsScript(policy, { host }) {
@@ -102,14 +103,8 @@ const reference = (page) => {
 };
 
 /** Sends a form twice: it must be done once. */
-async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
-  const body = new URLSearchParams();
-  for (const [tag] of form.matchAll(/<input\b[^>]*>/gi)) {
-    const name = attribute(tag, 'name');
-    const isOff = /type=["']?(?:checkbox|radio)/i.test(tag) && !/\schecked/i.test(tag);
-    if (name && !isOff) body.set(name, attribute(tag, 'value') ?? '');
-  }
-  for (const [name, value] of Object.entries(fields)) body.set(name, value);
+async function send(form, { here, answer, fields, good, bad, fetch }) {
+  const to = form.action;
   const cookie = answer.headers
     .getSetCookie()
     .map((header) => header.split(';')[0])
@@ -119,7 +114,7 @@ async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
       method: 'POST',
       redirect: 'manual',
       headers: { ...BROWSER, cookie, origin: here.origin, referer: here.href },
-      body,
+      body: bodyOf(form, fields),
     });
   const [first, again] = [await once(), await once()];
   const told = `The form to ${to.pathname} was answered ${first.status}`;
@@ -132,6 +127,8 @@ async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
       `${told}: nobody knows whether it was done. Look at the shop's orders before you send it again${reference(await first.text())}.`,
     );
   if (first.status >= 400) return bad(`${told}: give fields that the shop takes, as name=value.`);
+  const page = first.headers.get('content-type')?.startsWith('text/html') ? await first.text() : '';
+  const isShownAgain = formsOf(page, to).some((shown) => isKeyed(shown) && shown.action?.href === to.href);
   if (
     again.headers.get('idempotent-replayed') !== 'true' ||
     again.headers.get('location') !== first.headers.get('location')
@@ -140,6 +137,10 @@ async function send({ form, to }, { here, answer, fields, good, bad, fetch }) {
       `${told}, and the same form once more was not answered the same (${again.status}). Does the shop set a new session cookie with each answer? Name it in \`session\`.`,
     );
   good(`${told}, and the same form once more got the same answer.`);
+  if (isShownAgain)
+    bad(
+      'That page shows the form again. If it says what is missing: give fields that the shop takes, as name=value, and see that the route has `done = "redirect"`, or the gate takes such a page for an order that was made.',
+    );
   const location = URL.parse(first.headers.get('location') ?? '', to);
   if (location && location.host !== here.host)
     bad(`The answer leads to ${location.host}, past the gate: tell the shop that it is ${here.host}.`);

@@ -14,7 +14,9 @@ let gate;
 let shop;
 
 before(async () => {
-  gate = await startGate({ '': { forms: ['POST /checkout', 'POST /forbidden', 'POST /elsewhere'] } });
+  gate = await startGate({
+    '': { forms: ['POST /checkout', 'POST /shown', 'POST /forbidden', 'POST /elsewhere'] },
+  });
   shop = gate.shop;
 });
 after(() => gate.close());
@@ -34,6 +36,20 @@ test('a gate that does what it should is in order', async () => {
   assert.deepEqual(shop.orders.at(-1).fields, { name: 'Bob' });
 });
 
+test('a form is sent as its page says, with all that it has', async () => {
+  const form = `<table><form method="post" action="/checkout" enctype="multipart/form-data"><tr><td><textarea name="note">
+one &amp; two</textarea><select name="size"><option>S</option><option selected value="m">M</option></select><input type="file" name="picture">
+<button name="go" value="1">Pay</button></td></tr></form></table>`;
+  const before = shop.orders.length;
+  assert.deepEqual(await complaints(form, { fields: { name: 'Cleo' } }), []);
+  assert.equal(shop.orders.length, before + 1);
+  const { fields } = shop.orders.at(-1);
+  assert.deepEqual(fields, { note: 'one & two', size: 'm', picture: '', go: '1', name: 'Cleo' });
+  const { headers, body } = shop.requests.at(-1);
+  assert.match(headers['content-type'], /^multipart\/form-data; boundary=/);
+  assert.match(String(body), /name="picture"; filename=""\r\nContent-Type: application\/octet-stream\r\n/);
+});
+
 for (const [what, html, options, expected] of [
   ['a form that is not named', FORM.replace('/checkout', '/cart'), {}, /add "POST \/cart" to `forms`/],
   [
@@ -43,6 +59,19 @@ for (const [what, html, options, expected] of [
     /goes to shop\.example, past the gate/,
   ],
   ['a form that logs in', FORM.replace('name="name"', 'name="p" type="password"'), {}, /takes a password/],
+  [
+    'a form that is sent as text',
+    FORM.replace('<form', '<form enctype="text/plain"'),
+    { fields: {} },
+    /text\/plain, where the gate finds no key/,
+  ],
+  [
+    'a page that shows the form again',
+    FORM.replace('/checkout', '/shown'),
+    { fields: { name: '' } },
+    /shows the form again.*done = "redirect"/,
+  ],
+  ['a form that only stands in a comment', `<!-- ${FORM} -->`, {}, /no form that posts/],
   ['a page without a form', '<h1>About</h1>', {}, /no form that posts/],
   ['a strict policy', FORM, { headers: { 'content-security-policy': "script-src 'none'" } }, /script-src/],
   ['fields that are refused', FORM, { fields: { name: '' } }, /answered 422: give fields/],
