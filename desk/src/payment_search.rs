@@ -312,15 +312,22 @@ fn of_owner(status: &str) -> String {
     }
 }
 
-/// The condition that a payment's amount is what somebody wrote: `12.50`, `€12,50` or `12.50 eur`. `None` if that is no amount.
+/// The condition that a payment's amount is what somebody wrote: `12.50`, `€12,50`, `12.50 eur` or `$1,234.50`. `None` if that is no amount.
 fn amount_sql(text: &str) -> Option<String> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
     let (number, unit): (String, String) =
         text.chars().filter(|c| !c.is_whitespace()).partition(|c| is_number(*c));
-    let (whole, decimals) = number.rsplit_once(['.', ',']).unwrap_or((&number, ""));
-    let digits: u64 = format!("{whole}{decimals}").parse().ok()?;
+    let is_separator = |c: char| c == '.' || c == ',';
+    let digits: u64 = number.replace(is_separator, "").parse().ok()?;
+    let (whole, decimals) = number.rsplit_once(is_separator).unwrap_or((&number, ""));
+    let separator = number.chars().rev().find(|c| is_separator(*c));
+    let has_decimals = separator.is_none_or(|separator| !whole.contains(separator))
+        && (!whole.contains(is_separator) || is_in_thousands(whole));
     let minor = |places: u32| {
-        let missing = places.checked_sub(u32::try_from(decimals.len()).ok()?)?;
+        let decimals = u32::try_from(decimals.len()).ok().filter(|_| has_decimals);
+        let missing = decimals.and_then(|decimals| places.checked_sub(decimals));
+        // `1,234` is no amount of dollars but with its thousands apart.
+        let missing = missing.or_else(|| is_in_thousands(&number).then_some(places))?;
         digits.checked_mul(10_u64.checked_pow(missing)?)
     };
     if !unit.is_empty() {
@@ -338,6 +345,15 @@ fn amount_sql(text: &str) -> Option<String> {
     (!each.is_empty()).then(|| format!("({})", each.join(" OR ")))
 }
 
+/// Whether it is a whole number whose thousands stand apart, all by the same sign.
+fn is_in_thousands(number: &str) -> bool {
+    let Some(separator) = number.chars().find(|c| !c.is_ascii_digit()) else { return false };
+    let mut groups = number.split(separator);
+    let first = groups.next().unwrap_or_default();
+    (1..=3).contains(&first.len())
+        && groups.all(|group| group.len() == 3 && group.bytes().all(|b| b.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,6 +366,11 @@ mod tests {
             ("$ 12", "amount_minor = 1200 AND currency = 'usd'"),
             ("JPY 500", "amount_minor = 500 AND currency = 'jpy'"),
             ("1.250 kwd", "amount_minor = 1250 AND currency = 'kwd'"),
+            ("$1,234.50", "amount_minor = 123450 AND currency = 'usd'"),
+            ("1.234.567,5 eur", "amount_minor = 123456750 AND currency = 'eur'"),
+            ("$1,234", "amount_minor = 123400 AND currency = 'usd'"),
+            ("¥10,394,401", "amount_minor = 10394401 AND currency = 'jpy'"),
+            ("1,250.125 kwd", "amount_minor = 1250125 AND currency = 'kwd'"),
         ] {
             assert_eq!(amount_sql(written).as_deref(), Some(sql), "{written}");
         }
@@ -364,7 +385,19 @@ mod tests {
             decimals.contains("1250") && decimals.contains("12500") && !decimals.contains("= 12 "),
             "{decimals}"
         );
-        for other in ["", "order-12", "12.5.0", "12 doubloons", "¥1.5", "pi_12", "."] {
+        for other in [
+            "",
+            "order-12",
+            "12.5.0",
+            "12 doubloons",
+            "¥1.5",
+            "pi_12",
+            ".",
+            "12,34.5",
+            "1,234,56.7",
+            "1.2345",
+            "1234,567.5",
+        ] {
             assert_eq!(amount_sql(other), None, "{other}");
         }
     }
