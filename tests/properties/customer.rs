@@ -307,6 +307,42 @@ fn the_object_does_not_grow_and_what_is_personal_goes() {
     assert_eq!((status, &body["id"], &body["revision"]), (200, &json!("cus_1"), &json!(6)));
 }
 
+/// As Stripe says it of an address that it does not take.
+fn refused_email() -> ProviderResult {
+    ProviderResult::Rejected {
+        payment: None,
+        code: "email_invalid".into(),
+        message: format!("Invalid email address: {EMAIL}"),
+        found: None,
+    }
+}
+
+#[test]
+fn what_the_provider_says_of_an_address_goes_with_the_response() {
+    let mut state = empty();
+    let (status, _, _) = put(&mut state, &request(content("Ada")), refused_email());
+    assert_eq!(status, 402);
+    let text = |state: &ObjectState| serde_json::to_string(state).unwrap();
+    assert!(text(&state).contains("shop.example"), "as long as it is answered with");
+    once::alarm::wake(&mut state, &me(), &at(NOW_MS + 2 * DAY_MS));
+    assert!(!text(&state).contains("shop.example"), "{}", text(&state));
+    assert!(text(&state).contains("email_invalid"));
+}
+
+#[test]
+fn erasing_drops_what_a_release_before_has_left_of_a_providers_words() {
+    let mut state = empty();
+    put(&mut state, &request(content("Ada")), refused_email());
+    once::alarm::wake(&mut state, &me(), &at(NOW_MS + 2 * DAY_MS));
+    let CallState::Settled(once::call::Settlement::Answered(reply)) = &mut state.calls[0].state else {
+        panic!()
+    };
+    reply.result = refused_email();
+    assert_eq!(pii::erase(&mut state, &at(NOW_MS)), pii::Erased::Gone);
+    let text = serde_json::to_string(&state).unwrap();
+    assert!(!text.contains("shop.example"), "{text}");
+}
+
 #[test]
 fn an_object_of_before_there_were_customers_has_none() {
     let state: ObjectState = serde_json::from_value(json!({

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::begin::take_over;
-use super::call::CallState;
+use super::call::ProviderCall;
 use super::context::Context;
 use super::flow::Flow;
 use super::id::{InstanceId, Owner};
@@ -133,10 +133,7 @@ pub fn expire<F: Flow>(state: &mut ObjectState<F>, key_id: u32, ctx: &Context<F:
     });
     key.parameters = None;
     key.trace = None;
-    let calls = state.calls.iter_mut().filter(|call| call.key_id == key_id);
-    for call in calls.filter(|call| matches!(call.state, CallState::Settled(_))) {
-        call.request.body.clear();
-    }
+    state.calls.iter_mut().filter(|call| call.key_id == key_id).for_each(ProviderCall::forget_content);
     state.append_timeline(key_id, ctx.now_ms, "expired", "");
 }
 

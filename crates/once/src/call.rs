@@ -388,6 +388,18 @@ pub(crate) enum Plan<A> {
 }
 
 impl<F: Domain> ProviderCall<F> {
+    /// Drops what was sent and what the provider said of it in its own words, once that is settled: what came of it stays.
+    pub fn forget_content(&mut self) {
+        let CallState::Settled(settlement) = &mut self.state else { return };
+        self.request.body.clear();
+        let answered = match settlement {
+            Settlement::Answered(reply) => Some(reply),
+            Settlement::NotExecuted | Settlement::NeedsReview => None,
+        };
+        let replies = answered.into_iter().chain(self.evidence.closing.as_mut());
+        replies.for_each(|reply| reply.result.forget_text());
+    }
+
     /// Whether some send may have been executed.
     pub fn in_doubt(&self) -> bool {
         matches!(self.state, CallState::InFlight | CallState::Unknown)

@@ -104,6 +104,10 @@ pub trait Answer: Stored {
     fn made(&self) -> Option<&str> {
         None
     }
+
+    /// Empties what it has of the provider's own words, which may quote the request: that goes with the request's body, once no response is made
+    /// of it any more.
+    fn forget_text(&mut self) {}
 }
 
 /// What is configured for a flow.

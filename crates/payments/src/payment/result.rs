@@ -268,4 +268,11 @@ impl Answer for ProviderResult {
             _ => self.payment(),
         }
     }
+
+    /// Stripe's "Invalid email address: …", say.
+    fn forget_text(&mut self) {
+        if let Self::Declined { message, .. } | Self::Rejected { message, .. } = self {
+            message.clear();
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Personal data of a payment or a customer: which it is, and how it goes.
 //!
-//! Of a payment: description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent and emails that have not left.
+//! Of a payment: description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent, what the provider answered in its own words, and emails that have not left.
 //! Of a customer: name and description, and as long what was sent and answered, where alone its address stands. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
@@ -8,7 +8,8 @@ use once::alarm::expire;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::engine::{Context, Lifecycle, ObjectState};
+use crate::engine::{Context, Lifecycle, ObjectState, ProviderCall};
+use crate::payment::PaymentState;
 use crate::payment::id::CustomerId;
 use crate::payment::operation::Operation;
 use crate::payment::receipt_content::ReceiptContent;
@@ -55,6 +56,8 @@ pub fn erase(state: &mut ObjectState, ctx: &Context) -> Erased {
     }
     let finished: Vec<u32> = state.keys.iter().map(|key| key.key_id).collect();
     finished.into_iter().for_each(|key_id| expire(state, key_id, ctx));
+    // Also of keys that a release before has let expire, which left the provider's words.
+    state.calls.iter_mut().for_each(ProviderCall::forget_content);
     state.bindings.iter_mut().for_each(|binding| binding.parameters = None);
     state.jobs.retain(|job| job.kind == JobKind::Project);
     if is_held(state) {
@@ -76,6 +79,9 @@ fn drop_it(state: &mut ObjectState, ctx: &Context) {
         payment.return_url = None;
         payment.metadata.clear();
         payment.card = None;
+        if let PaymentState::Failed(failure) = &mut payment.state {
+            failure.message.clear();
+        }
         subject = payment.id.to_string();
     }
     if let Some(customer) = &mut state.resource.customer {
