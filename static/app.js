@@ -43,7 +43,9 @@ function show(form, busy, text, label) {
   words.data = label ?? button.dataset.label;
   button.ariaBusy = button.ariaDisabled = busy;
   form.elements.progress.value = text;
-  for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = busy || 'sent' in form;
+  const isFixed = busy || 'sent' in form; // what was sent is sent again: the key stands for it
+  for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = isFixed;
+  for (const input of form.querySelectorAll('input')) input.readOnly = isFixed;
 }
 
 /** A try that must wait: until then the button does nothing. */

@@ -85,7 +85,8 @@ function open() {
 
 function say(form, busy, text) {
   const { pay, progress } = form.elements;
-  pay.ariaBusy = pay.ariaDisabled = busy;
+  pay.ariaBusy = busy;
+  pay.ariaDisabled = busy || form.querySelector('[data-wait-ms]') !== null; // app.js opens it when the pause is over
   progress.value = text;
 }
 
@@ -114,7 +115,7 @@ addEventListener(
     if (!form.querySelector('#card-element') || form.elements.payment_method.value) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    if (form.elements.pay.ariaBusy !== 'true') tokenise(form);
+    if (form.elements.pay.ariaDisabled !== 'true') tokenise(form);
   },
   { capture: true },
 );

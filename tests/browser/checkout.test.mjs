@@ -307,6 +307,32 @@ test(
   },
 );
 
+test(
+  'a form that may have arrived is sent again as it was: its email cannot be changed',
+  { skip: isFirefox },
+  async (t) => {
+    const { page } = await site.visit(t);
+    await page.goto('/checkout');
+    await ready(page);
+    const email = page.getByLabel(/Email/);
+    await email.fill('ada@shop.example');
+    await page.clock.install();
+    let down = true;
+    await page.route('**/checkout/*', (route) =>
+      route.request().method() === 'POST' && down ? route.abort('failed') : route.fallback(),
+    );
+    await payButton(page).click();
+    const again = page.getByRole('button', { name: 'Try again' });
+    while (!(await again.isVisible())) await page.clock.runFor(10_000);
+    assert.equal(await email.isEditable(), false);
+    assert.equal(await email.inputValue(), 'ada@shop.example');
+    down = false;
+    await again.click();
+    await paidOnce(page);
+    await page.getByText('ada@shop.example').first().waitFor();
+  },
+);
+
 test('in German, what the scripts say is German, too', { skip: isFirefox }, async (t) => {
   const { page } = await site.visit(t, { locale: 'de-AT' });
   await page.goto('/checkout');
@@ -397,6 +423,34 @@ describe('with a publishable key', () => {
     if (isFirefox) return; // BiDi does not tell what a request carries
     const tokens = sent.map((request) => new URLSearchParams(request.postData()).get('payment_method'));
     assert.deepEqual(tokens, ['pm_card_visa_chargeDeclined', 'pm_card_visa']);
+  });
+
+  test('after three declines the card that was typed stays, and is sent when the wait is over', async (t) => {
+    const { page } = await visit(t);
+    for (let tried = 0; tried < 3; tried += 1) {
+      const used = await key(page);
+      await page.getByLabel('Card').fill('pm_card_visa_chargeDeclined');
+      await payButton(page).click();
+      await page.waitForFunction(
+        (used) => ![used, undefined].includes(document.querySelector('[name=idempotency_key]')?.value),
+        used,
+      );
+      await page.locator('[data-mounted]').waitFor();
+    }
+    const sent = posts(page);
+    await page.getByLabel('Card').fill('pm_card_visa');
+    // In one go: on a slow machine the wait may end between two questions.
+    const told = await page.evaluate(() => {
+      const button = document.getElementById('pay');
+      const waits = document.querySelector('[data-wait-ms]') !== null;
+      if (waits) button.click();
+      return { waits, isAsked: button.ariaBusy === 'true', isShut: button.ariaDisabled === 'true' };
+    });
+    assert.deepEqual(told, { waits: true, isAsked: false, isShut: true });
+    assert.equal(sent.length, 0);
+    await payButton(page).click(); // once it can be pressed
+    await paidOnce(page);
+    assert.equal(sent.length, 1);
   });
 
   test('Stripe cannot be reached: nothing is sent, and the next press tries again', async (t) => {
