@@ -113,6 +113,7 @@ fn a_payment() -> Payment {
         refunds_elsewhere: Vec::new(),
         card: None,
         is_erased: false,
+        paid_at_ms: None,
         created_at_ms: 0,
     }
 }

@@ -65,6 +65,7 @@ fn at_the_bank(age_ms: u64) -> ObjectState {
         refunds_elsewhere: Vec::new(),
         card: None,
         is_erased: false,
+        paid_at_ms: None,
         created_at_ms: NOW_MS - age_ms,
     });
     object_state

@@ -156,6 +156,10 @@ impl Harness {
     }
 
     fn apply(&mut self, found: RemoteState) {
+        self.apply_at(found, NOW_MS);
+    }
+
+    fn apply_at(&mut self, found: RemoteState, now_ms: u64) {
         let Some(payment) = &self.object_state.resource.payment else { return };
         let Some(id) = payment.provider_payment.clone().filter(|_| payment.is_open_at_provider()) else {
             return;
@@ -165,7 +169,7 @@ impl Harness {
             &mut self.object_state,
             &question,
             StatusReply::Payment(found, Beside::default()),
-            &at(NOW_MS),
+            &at(now_ms),
         )
         .unwrap();
     }
@@ -348,6 +352,21 @@ proptest! {
 }
 
 /// A look learns that the void was executed before its own answer is heard: the order waits for that.
+#[test]
+fn when_it_was_paid_is_when_the_money_was_there_and_not_when_it_was_tried() {
+    let paid_at = |bench: &Harness| bench.object_state.resource.payment.as_ref().unwrap().paid_at_ms;
+    let mut bench = Harness::new();
+    bench.happens(Move::Pay(false));
+    bench.answer(0, 2);
+    assert_eq!(paid_at(&bench), None, "at the bank");
+    bench.apply_at(RemoteState::Authorized, NOW_MS - 2);
+    assert_eq!(paid_at(&bench), Some(NOW_MS - 2), "reserved");
+    bench.happens(Move::Capture(None));
+    bench.answer(0, 4);
+    assert_eq!(paid_at(&bench), Some(NOW_MS), "taken");
+    assert_eq!(bench.object_state.resource.payment.unwrap().created_at_ms, NOW_MS);
+}
+
 #[test]
 fn an_order_is_not_tried_again_while_its_void_is_under_way() {
     let mut bench = Harness::new();

@@ -227,10 +227,12 @@ describe('an order', () => {
   test('a newer link with other lines, after it was paid: what was not paid is not on the receipt', async () => {
     const order_id = freshKey();
     const payment = await assertPaidOnce(await pay(await open(await newOrder({ order_id }))));
-    const gold = await newOrder({ order_id, lines: [{ name: 'Gold', unit_amount: 99_000, quantity: 1 }] });
-    const receipt = await browser(site).visit(gold);
-    assert.equal(await assertPaidOnce(receipt), payment);
-    assert.ok(!receipt.text.includes('Gold'));
+    for (const unit_amount of [99_000, TOTAL]) {
+      const gold = await newOrder({ order_id, lines: [{ name: 'Gold', unit_amount, quantity: 1 }] });
+      const receipt = await browser(site).visit(gold);
+      assert.equal(await assertPaidOnce(receipt), payment);
+      assert.ok(!receipt.text.includes('Gold'), `${unit_amount}`);
+    }
   });
 
   test('paid by the API is paid: the form shows the receipt', async () => {

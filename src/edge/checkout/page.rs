@@ -122,7 +122,7 @@ pub struct Paid {
     pub refunded_minor: u32,
     /// Whether a part of that is still on its way.
     pub refund_pending: bool,
-    /// When the last of it was asked for, in ms since the epoch, if that was here.
+    /// When the last of it was asked for, in ms since the epoch, if all of that was here.
     pub refunded_at_ms: Option<u64>,
     /// Its currency.
     pub currency: Currency,
@@ -134,7 +134,7 @@ pub struct Paid {
     pub provider_payment: Option<String>,
     /// The revision of the link through which it was paid.
     pub revision: Option<u32>,
-    /// When it was first tried, in ms since the epoch.
+    /// When it was paid, or reserved, in ms since the epoch. Of a payment of before that was noted, when it was first tried.
     pub at_ms: u64,
     /// Where the receipt goes.
     pub email: Option<String>,
@@ -155,13 +155,14 @@ impl Paid {
                 .iter()
                 .filter(|refund| !matches!(refund.state, RefundState::Failed { .. }))
                 .map(|refund| refund.created_at_ms)
-                .max(),
+                .max()
+                .filter(|_| payment.refunded_elsewhere_minor == 0),
             currency: payment.currency,
             reference: reference(payment.id),
             payment: payment.id.to_string(),
             provider_payment: payment.provider_payment.clone(),
             revision: payment.link_revision,
-            at_ms: payment.created_at_ms,
+            at_ms: payment.paid_at_ms.unwrap_or(payment.created_at_ms),
             email: payment.receipt_email.clone(),
             card: payment.card,
         }
@@ -294,7 +295,9 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
     let money = |minor: u32| t.money(minor, paid.currency);
     let cart = &visit.order.cart;
     // The payment is the truth: a link with other lines was not what this person paid.
-    let is_this_cart = cart.total().get() == paid.amount_minor && cart.currency() == paid.currency;
+    let is_this_cart = paid.revision.is_none_or(|revision| revision == visit.order.revision)
+        && cart.total().get() == paid.amount_minor
+        && cart.currency() == paid.currency;
     let reserved = paid.captured_minor == 0;
     let all_back = !reserved && paid.refunded_minor >= paid.captured_minor;
     let (title, amount, amount_note) = match (reserved, all_back) {

@@ -145,7 +145,7 @@ impl Till<'_> {
                 let problem = reply::too_soon(retry_at_ms, self.request.now_ms);
                 let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
                 let key = key.as_str().to_owned();
-                let told = FormState { wait_ms, ..sheet(t.wait_first, t.tries_declined) };
+                let told = FormState { wait_ms, ..sheet(t.wait_first, t.tries_failed) };
                 let answer = self.form_with(key, 429, told)?;
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }

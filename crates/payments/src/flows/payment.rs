@@ -69,6 +69,7 @@ impl PaymentRequest {
             card: None,
             is_erased: false,
             created_at_ms: before.map_or(ctx.now_ms, |before| before.created_at_ms),
+            paid_at_ms: None,
         }
     }
 }

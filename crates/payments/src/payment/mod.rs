@@ -315,6 +315,10 @@ pub struct Payment {
     pub is_erased: bool,
     /// When it was made, in ms since the epoch.
     pub created_at_ms: u64,
+    /// When this try was captured first, or was reserved while it is not captured, in ms since the epoch by our clock. A payment of before that was
+    /// noted has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paid_at_ms: Option<u64>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]

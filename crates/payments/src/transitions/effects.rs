@@ -40,11 +40,17 @@ pub(crate) fn on_transition(state: &mut ObjectState, ctx: &Context) -> Result<()
     let payment = payment.clone();
     record(state, actor, action, subject, data, ctx);
     match payment.state {
+        PaymentState::Authorized => {
+            if let Some(payment) = &mut state.resource.payment {
+                payment.paid_at_ms.get_or_insert(ctx.now_ms);
+            }
+        }
         PaymentState::Captured { .. } if payment.receipted => {}
         PaymentState::Captured { .. } => {
             receipt::of_payment(state, &payment, About::Paid, ctx);
             if let Some(payment) = &mut state.resource.payment {
                 payment.receipted = true;
+                payment.paid_at_ms = Some(ctx.now_ms);
             }
         }
         PaymentState::Canceled => receipt::of_payment(state, &payment, About::Voided, ctx),

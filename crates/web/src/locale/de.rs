@@ -152,7 +152,7 @@ pub(super) static DE: Messages = Messages {
     form_not_here: "Dieses Formular gilt hier nicht",
     form_not_here_text: "Es gehört zu einer anderen Bestellung, oder es war nicht vollständig. Es wurde nichts abgebucht. Bitte zahlen Sie unten.",
     wait_first: "Bitte warten Sie vor dem nächsten Versuch",
-    tries_declined: "Für diese Bestellung wurden mehrere Karten abgelehnt. Es wurde nichts abgebucht.",
+    tries_failed: "Mehrere Versuche, diese Bestellung zu bezahlen, sind nicht gelungen. Es wurde nichts abgebucht.",
     in_a_second: "in einer Sekunde",
     in_seconds: "in {seconds} Sekunden",
     in_minutes: "in {minutes} Minuten",

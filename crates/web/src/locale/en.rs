@@ -148,7 +148,7 @@ pub static EN: Messages = Messages {
     form_not_here: "This form cannot be used here",
     form_not_here_text: "It was made for another order, or it was not complete. Nothing was charged. Please pay below.",
     wait_first: "Please wait before the next try",
-    tries_declined: "Several cards were declined for this order. Nothing was charged.",
+    tries_failed: "Several tries to pay this order did not succeed. Nothing was charged.",
     in_a_second: "in a second",
     in_seconds: "in {seconds} seconds",
     in_minutes: "in {minutes} minutes",

@@ -148,7 +148,7 @@ pub(super) static ES: Messages = Messages {
     form_not_here: "Este formulario no sirve aquí",
     form_not_here_text: "Se hizo para otro pedido o no estaba completo. No se ha cobrado nada. Pague a continuación.",
     wait_first: "Espere antes del próximo intento",
-    tries_declined: "Se han rechazado varias tarjetas para este pedido. No se ha cobrado nada.",
+    tries_failed: "Varios intentos de pagar este pedido no han tenido éxito. No se ha cobrado nada.",
     in_a_second: "dentro de un segundo",
     in_seconds: "dentro de {seconds} segundos",
     in_minutes: "dentro de {minutes} minutos",

@@ -152,7 +152,7 @@ pub(super) static FR: Messages = Messages {
     form_not_here: "Ce formulaire n’est pas utilisable ici",
     form_not_here_text: "Il a été fait pour une autre commande, ou il était incomplet. Rien n’a été débité. Veuillez payer ci-dessous.",
     wait_first: "Veuillez patienter avant le prochain essai",
-    tries_declined: "Plusieurs cartes ont été refusées pour cette commande. Rien n’a été débité.",
+    tries_failed: "Plusieurs tentatives de paiement de cette commande n’ont pas abouti. Rien n’a été débité.",
     in_a_second: "dans une seconde",
     in_seconds: "dans {seconds} secondes",
     in_minutes: "dans {minutes} minutes",

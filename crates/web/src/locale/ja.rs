@@ -150,7 +150,7 @@ pub(super) static JA: Messages = Messages {
     form_not_here: "このフォームはここでは使えません",
     form_not_here_text: "別のご注文のフォームであるか、内容が不完全でした。請求はされていません。下のフォームからお支払いください。",
     wait_first: "次のお支払いまでお待ちください",
-    tries_declined: "このご注文で複数のカードが拒否されました。請求はされていません。",
+    tries_failed: "このご注文のお支払いが複数回完了しませんでした。請求はされていません。",
     in_a_second: "1 秒後",
     in_seconds: "{seconds} 秒後",
     in_minutes: "{minutes} 分後",

@@ -62,7 +62,7 @@ messages! {
         unreadable_form_text, not_now, not_now_text, cannot_show, cannot_show_text,
         // Above the form.
         unreachable, unreachable_text, shop_busy, shop_busy_text, form_expired, form_expired_text, form_not_here,
-        form_not_here_text, wait_first, tries_declined, form_changed,
+        form_not_here_text, wait_first, tries_failed, form_changed,
         given_up, nothing_charged, pay_below, in_a_second, not_sent, not_sent_text, try_another_card,
         // Why a payment came to nothing.
         declined, not_confirmed, failed, called_off, lacks_funds, over_limit, expired, wrong_expiry, wrong_number, wrong_cvc,
