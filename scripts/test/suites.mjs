@@ -62,7 +62,7 @@ const inTurn = {
     'rides-recovery',
     'sweep',
   ],
-  accounts: ['account-frozen', 'accounts', 'customers', 'keys', 'secrets'],
+  accounts: ['account-frozen', 'account-lowered', 'accounts', 'customers', 'keys', 'secrets'],
   checkout: ['abuse-checkout', 'checkout-language', 'checkout', 'checkout-bank', 'card'],
   payments: [
     ...['payments-alarm', 'payments-privacy', 'payments-retention', 'payments-sums', 'concurrency'],

@@ -85,6 +85,8 @@ pub(super) struct Call<'a> {
     pub(super) account: Rc<Account>,
     key: Option<IdempotencyKey>,
     fault: Option<Fault>,
+    /// What it is answered where its key is new. Nothing is begun then.
+    refusal: Option<Problem>,
     /// Without what only the transport needs.
     pub(super) parameters: Parameters,
 }
@@ -115,12 +117,18 @@ impl<'a> Call<'a> {
         let body = body?;
         let fault = fault(app, &body)?;
         let (path, parameters) = (Cow::Borrowed(request.path.as_str()), body.without(&TRANSPORT_FIELDS));
-        Ok(Self { app, request, path, owner, account, key, fault, parameters })
+        Ok(Self { app, request, path, owner, account, key, fault, refusal: None, parameters })
     }
 
     /// The same request as at this address: it has two.
     pub(super) fn at(self, path: String) -> Self {
         Self { path: Cow::Owned(path), ..self }
+    }
+
+    /// The same request, which begins nothing: what is known under its key is answered as ever, and all else with the refusal. So that a payment
+    /// which was made while it was allowed is told of also when it is not allowed any more.
+    pub(super) fn unless_known(self, refusal: Problem) -> Self {
+        Self { refusal: Some(refusal), ..self }
     }
 
     /// Whether the client has sent a key.
@@ -148,7 +156,7 @@ impl<'a> Call<'a> {
     }
 
     async fn answer(self, operation: Operation, elsewhere: Option<TargetObject>) -> Result<Answer, Problem> {
-        let Self { app, request, path, owner, key, fault, parameters, .. } = self;
+        let Self { app, request, path, owner, key, fault, refusal, parameters, .. } = self;
         let (place, natural) = match elsewhere {
             Some(TargetObject { place, natural }) => (Some(place), Some(natural)),
             None => (None, None),
@@ -159,6 +167,9 @@ impl<'a> Call<'a> {
             (None, Some((key, parameters))) => (key.hash(&owner), parameters),
             // It is run once, and a retry of it is another request.
             (None, None) => {
+                if let Some(refusal) = refusal {
+                    return Err(refusal);
+                }
                 let fields = [("event", "key_missing".into()), ("request_id", request.id.0.as_str().into())];
                 log("warn", &fields);
                 metrics::key_missing();
@@ -175,7 +186,7 @@ impl<'a> Call<'a> {
             operation,
             channel: Channel::Api,
             request_id: request.id.clone(),
-            may_start: true,
+            may_start: refusal.is_none(),
             by: None,
             trace: None,
         };
@@ -192,6 +203,12 @@ impl<'a> Call<'a> {
             return Ok(answer.under(&owner, &key_hash));
         }
         let place = match place {
+            Some(_) if is_explicit && let Some(refusal) = &refusal => {
+                match bound_to(app, &own, &command.owner, &command.key_hash).await {
+                    Some(object) => ObjectRef::Id(object),
+                    None => return Err(refusal.clone()),
+                }
+            }
             Some(place) if is_explicit => {
                 match bind(app, (request.method.as_str(), &path), &own, &command, &place).await? {
                     Ok(object) => ObjectRef::Id(object),
@@ -215,6 +232,11 @@ impl<'a> Call<'a> {
         let ask = Execute { command, wait_ms, fault, is_counted: false };
         let answered =
             run_whole(app, &place, ask).await.map_err(|Unreachable| Problem::unreachable(&resource))?;
+        if let Some(refusal) = refusal
+            && matches!(answered.message, ExecuteResult::NotStarted | ExecuteResult::Mismatch { .. })
+        {
+            return Err(refusal);
+        }
         if let (Some(finality), ExecuteResult::Finished { response, original_request, .. }) =
             (answered.finality, &answered.message)
         {

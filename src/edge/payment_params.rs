@@ -42,28 +42,42 @@ const FIELDS: [&str; 10] = [
     "provider",
 ];
 
+/// Why a payment is not begun.
+#[derive(Debug)]
+pub struct NotPayable {
+    /// What is wrong, in the order of the checks.
+    pub errors: Vec<FieldError>,
+    /// What is asked for, where it is well-formed and only what this account, this deployment or this release allows is against it. That may have
+    /// been otherwise when the same request came first under its key. Not to be begun: who takes the money may be missing.
+    pub asked: Option<Box<PaymentRequest>>,
+}
+
 /// Reads the parameters of `POST /payments`. `origin` is our own site.
 pub fn payment_request(
     parameters: &Parameters,
     config: &Config,
     account: &Account,
     origin: &str,
-) -> Result<PaymentRequest, Vec<FieldError>> {
+) -> Result<PaymentRequest, NotPayable> {
     let mut fields = Fields::of(parameters);
     let amount = fields.required("amount", AmountMinor::parse);
     let currency = match config.convention.currency {
-        Some(default) => fields.optional_or("currency", default, Currency::parse_offered),
-        None => fields.required("currency", Currency::parse_offered),
+        Some(default) => fields.optional_or("currency", default, known_currency),
+        None => fields.required("currency", known_currency),
     };
-    if let (Some(amount), Some(currency)) = (amount, currency)
+    if let Some(currency) = currency
+        && let Err(message) = Currency::parse_offered(currency.as_str())
+    {
+        fields.not_allowed("currency", message);
+    } else if let (Some(amount), Some(currency)) = (amount, currency)
         && let Err(message) = amount.check(currency)
     {
-        fields.wrong("amount", message);
+        fields.not_allowed("amount", message);
     } else if let (Some(amount), Some(currency)) = (amount, currency) {
         match account.may_charge(amount, currency) {
             Ok(()) => {}
-            Err(NotCharged::Currency(message)) => fields.wrong("currency", message),
-            Err(NotCharged::Amount(message)) => fields.wrong("amount", message),
+            Err(NotCharged::Currency(message)) => fields.not_allowed("currency", message),
+            Err(NotCharged::Amount(message)) => fields.not_allowed("amount", message),
         }
     }
     let order_id = fields.optional("order_id", |text| visible(text, ORDER_MAX));
@@ -79,7 +93,7 @@ pub fn payment_request(
         "provider",
         "payment_method",
         provider,
-        payment_method,
+        payment_method.clone(),
         customer.clone(),
         config,
         account,
@@ -89,25 +103,34 @@ pub fn payment_request(
     if let (Some(amount), Some(currency)) = (amount, currency) {
         fields.payable(amount, currency, route.as_ref(), fallback.as_ref());
     }
+    let request = |route, amount, currency| PaymentRequest {
+        amount,
+        currency,
+        capture,
+        order_id,
+        description,
+        metadata,
+        route,
+        fallback,
+        return_url,
+        receipt_email,
+        receipt_content: ReceiptContent::default(),
+        origin: origin.to_owned(),
+        return_key: None,
+        link_revision: None,
+        page: None,
+    };
     match (amount, currency, route) {
-        (Some(amount), Some(currency), Some(route)) if fields.errors.is_empty() => Ok(PaymentRequest {
-            amount,
-            currency,
-            capture,
-            order_id,
-            description,
-            metadata,
-            route,
-            fallback,
-            return_url,
-            receipt_email,
-            receipt_content: ReceiptContent::default(),
-            origin: origin.to_owned(),
-            return_key: None,
-            link_revision: None,
-            page: None,
-        }),
-        _ => Err(fields.errors),
+        (Some(amount), Some(currency), Some(route)) if fields.errors.is_empty() => {
+            Ok(request(route, amount, currency))
+        }
+        (Some(amount), Some(currency), _) if fields.errors.len() == fields.not_allowed => {
+            let payment_method = payment_method.unwrap_or_default();
+            let route = Route { provider, payment_method, customer, merchant_account: None };
+            let asked = Some(Box::new(request(route, amount, currency)));
+            Err(NotPayable { errors: fields.errors, asked })
+        }
+        _ => Err(NotPayable { errors: fields.errors, asked: None }),
     }
 }
 
@@ -142,12 +165,14 @@ pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<Fiel
 pub(super) struct Fields {
     parameters: Parameters,
     errors: Vec<FieldError>,
+    /// How many of these are about what is allowed, and not about the request itself.
+    not_allowed: usize,
 }
 
 impl Fields {
     pub(super) fn of(parameters: &Parameters) -> Self {
         let (parameters, twice) = flat(parameters);
-        let mut fields = Self { parameters, errors: Vec::new() };
+        let mut fields = Self { parameters, errors: Vec::new(), not_allowed: 0 };
         for name in twice {
             fields.wrong(&name, "is given twice: as a member, and inside its object");
         }
@@ -156,6 +181,12 @@ impl Fields {
 
     fn wrong(&mut self, field: &str, message: impl Into<String>) {
         self.errors.push(FieldError { field: field.chars().take(64).collect(), message: message.into() });
+    }
+
+    /// It is well-formed, and not allowed by what is configured or released now.
+    fn not_allowed(&mut self, field: &str, message: impl Into<String>) {
+        self.wrong(field, message);
+        self.not_allowed += 1;
     }
 
     fn required<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
@@ -243,7 +274,7 @@ impl Fields {
             Some(prefix) => {
                 let customer = customer.or_else(|| wallet.and_then(|(_, own)| own.cloned()));
                 if !customer.as_ref().is_some_and(|customer| customer.starts_with(prefix)) {
-                    self.wrong(
+                    self.not_allowed(
                         &method_field.replace("payment_method", "customer"),
                         format!("must be a customer of this account: one that begins with {prefix}"),
                     );
@@ -257,7 +288,7 @@ impl Fields {
             Provider::Adyen => {
                 let deployments = || Some(config.adyen.as_ref()?.merchant_account.clone());
                 let Some(merchant_account) = account.at_adyen().or_else(deployments) else {
-                    self.wrong(provider_field, "is not set up here: use stripe");
+                    self.not_allowed(provider_field, "is not set up here: use stripe");
                     return None;
                 };
                 Some(merchant_account)
@@ -277,7 +308,7 @@ impl Fields {
                 merchant_account,
             }),
             (None, None) => {
-                self.wrong(
+                self.not_allowed(
                     method_field,
                     format!("is missing, and the account has none at {}", provider.as_str()),
                 );
@@ -304,7 +335,7 @@ impl Fields {
         let payment_method = self.optional("fallback[payment_method]", |text| visible(text, TOKEN_MAX));
         let customer = self.optional("fallback[customer]", |text| visible(text, TOKEN_MAX));
         if provider == first {
-            self.wrong("fallback[provider]", "must be another provider than the first");
+            self.not_allowed("fallback[provider]", "must be another provider than the first");
             return None;
         }
         self.route(
@@ -331,10 +362,13 @@ impl Fields {
                 continue;
             };
             match reason {
-                UnsupportedMoney::Amount(message) => self.wrong("amount", message),
-                UnsupportedMoney::Currency(message) if !is_fallback => self.wrong("currency", message),
+                UnsupportedMoney::Amount(message) => self.not_allowed("amount", message),
+                UnsupportedMoney::Currency(message) if !is_fallback => self.not_allowed("currency", message),
                 UnsupportedMoney::Currency(_) => {
-                    self.wrong("fallback[provider]", format!("must be one that takes {currency}, or none"));
+                    self.not_allowed(
+                        "fallback[provider]",
+                        format!("must be one that takes {currency}, or none"),
+                    );
                 }
             }
         }
@@ -397,6 +431,11 @@ pub(super) fn plain(text: &str, max: usize) -> Result<String, String> {
     } else {
         Err(format!("must be at most {max} characters, without control characters"))
     }
+}
+
+/// Also one that is not offered here.
+fn known_currency(text: &str) -> Result<Currency, String> {
+    Currency::parse(text).map_or_else(|| Currency::parse_offered(text), Ok)
 }
 
 fn flag(text: &str) -> Result<bool, String> {

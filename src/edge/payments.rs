@@ -4,7 +4,7 @@
 use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unreadable};
 use super::app::{App, ObjectRef};
 use super::pages::Returning;
-use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
+use super::payment_params::{NotPayable, capture_request, no_parameters, payment_request, refund_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use crate::readmodel::{self, list::ListQuery, payments::Page};
@@ -26,9 +26,15 @@ use web::route::Parameter;
 pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem> {
     let has_order =
         |body: Option<&Parameters>| body.is_some_and(|body| body.text("order_id") != Field::Missing);
-    let call = Call::with_key(app, request, has_order).await?;
-    let payment = payment_request(&call.parameters, &app.config, &call.account, &request.origin())
-        .map_err(invalid_parameters)?;
+    let mut call = Call::with_key(app, request, has_order).await?;
+    let payment = match payment_request(&call.parameters, &app.config, &call.account, &request.origin()) {
+        Ok(payment) => payment,
+        Err(NotPayable { errors, asked: None }) => return Err(invalid_parameters(errors)),
+        Err(NotPayable { errors, asked: Some(asked) }) => {
+            call = call.unless_known(invalid_parameters(errors));
+            *asked
+        }
+    };
     let order = payment.order_id.as_deref().map(|order_id| TargetObject {
         place: ObjectRef::Named(order_object_name(call.owner(), order_id)),
         natural: (NaturalKey::order(order_id), call.parameters.clone()),

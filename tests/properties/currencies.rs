@@ -153,7 +153,7 @@ fn asked(mut parameters: Value) -> Result<(), Vec<String>> {
     let Value::Object(members) = parameters.take() else { panic!() };
     let read =
         payment_request(&Parameters::Json(members), &config, &config.accounts["acme"], "https://pay.example");
-    read.map(|_| ()).map_err(|errors| errors.into_iter().map(|error| error.field).collect())
+    read.map(|_| ()).map_err(|refused| refused.errors.into_iter().map(|error| error.field).collect())
 }
 
 #[test]

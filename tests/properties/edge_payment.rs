@@ -6,7 +6,7 @@ use messages::account::Account;
 use once::fingerprint::Parameters;
 use paid_once::config::Config;
 use paid_once::edge::payment_params::{
-    address, capture_request, no_parameters, payment_request, refund_request,
+    NotPayable, address, capture_request, no_parameters, payment_request, refund_request,
 };
 use payments::payment::RefundReason;
 use payments::payment::operation::PaymentRequest;
@@ -41,7 +41,7 @@ fn account(config: &Config) -> &Account {
 fn read(parameters: &Parameters) -> Result<PaymentRequest, Vec<String>> {
     let config = config();
     let read = payment_request(parameters, &config, account(&config), ORIGIN);
-    read.map_err(|errors| errors.into_iter().map(|error| error.field).collect())
+    read.map_err(|refused| refused.errors.into_iter().map(|error| error.field).collect())
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn an_account_with_a_merchant_account_of_its_own_is_never_routed_to_the_deployme
         config.adyen = config.adyen.filter(|_| has_adyen);
         let read =
             payment_request(&with("provider", json!("adyen")), &config, &account.named("shop-a"), ORIGIN);
-        read.map(|request| request.route.merchant_account.unwrap()).map_err(|errors| errors.len())
+        read.map(|request| request.route.merchant_account.unwrap()).map_err(|refused| refused.errors.len())
     };
     let own = r#","own_adyen_keys":true,"adyen_account":{"merchant_account":"Shop_A"}"#;
     for has_adyen in [true, false] {
@@ -280,8 +280,35 @@ fn the_fallback_is_another_provider_that_is_set_up() {
     assert_eq!((route.payment_method.as_str(), route.customer.as_deref()), ("stored", Some("shopper")));
     let bare = Config { adyen: None, ..config() };
     let body = with("fallback", json!({ "provider": "adyen" }));
-    let errors = payment_request(&body, &bare, account(&bare), ORIGIN).unwrap_err();
+    let errors = payment_request(&body, &bare, account(&bare), ORIGIN).unwrap_err().errors;
     assert_eq!(errors[0].field, "fallback[provider]");
+}
+
+#[test]
+fn what_is_well_formed_and_only_not_allowed_any_more_is_told_apart() {
+    let mut bare = Config { adyen: None, ..config() };
+    let account = Rc::make_mut(bare.accounts.get_mut("acme").unwrap());
+    account.currencies = serde_json::from_value(json!({ "usd": { "amount_max": 3000 } })).unwrap();
+    let asked = |more: &[(&str, Value)]| {
+        let mut body = good();
+        for (name, value) in more {
+            body[*name] = value.clone();
+        }
+        payment_request(&members(&body), &bare, &bare.accounts["acme"], ORIGIN).unwrap_err().asked
+    };
+    for now in [
+        ("amount", json!(3001)),
+        ("currency", json!("eur")),
+        ("currency", json!("ugx")),
+        ("provider", json!("adyen")),
+        ("fallback", json!({ "provider": "adyen" })),
+    ] {
+        assert!(asked(std::slice::from_ref(&now)).is_some(), "{now:?}");
+        assert!(asked(&[now.clone(), ("capture", json!("perhaps"))]).is_none(), "{now:?}");
+    }
+    for wrong in [("amount", json!(0)), ("currency", json!("xxx")), ("provider", json!("paypal"))] {
+        assert!(asked(std::slice::from_ref(&wrong)).is_none(), "{wrong:?}");
+    }
 }
 
 #[test]
@@ -294,7 +321,7 @@ fn an_account_charges_its_own_currencies_and_no_more_than_it_may() {
         let body = json!({ "amount": amount, "currency": currency });
         match payment_request(&members(&body), &config, &config.accounts["acme"], ORIGIN) {
             Ok(_) => None,
-            Err(errors) => Some((errors[0].field.clone(), errors[0].message.clone())),
+            Err(NotPayable { errors, .. }) => Some((errors[0].field.clone(), errors[0].message.clone())),
         }
     };
     assert_eq!(wrong(2500, "usd"), None);
@@ -316,7 +343,7 @@ fn an_account_that_is_bound_to_its_customers_uses_no_others() {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let read = payment_request(&members(&body), &config, &config.accounts["acme"], ORIGIN);
         read.map(|request| request.route.customer)
-            .map_err(|errors| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
+            .map_err(|refused| refused.errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
     };
     let own = || Ok(Some("acme-shopper".to_owned()));
     assert_eq!(read(json!({})), Ok(None), "the account's own card");

@@ -125,7 +125,8 @@ impl Till<'_> {
             return self.again(409, sheet(t.form_not_here, t.form_not_here_text)).await;
         };
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
-        let may_start = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();
+        let is_fresh = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();
+        let may_start = is_fresh && self.is_allowed();
         let key_hash = key.hash(&self.owner);
         let command = self.command(key_hash.clone(), operation, entries, may_start);
         let answer = match self.run(command).await {

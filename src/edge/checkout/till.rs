@@ -109,6 +109,12 @@ impl<'a> Till<'a> {
         self.request.now_ms >= self.order.expires_at_ms
     }
 
+    /// Whether the account may charge this, by its settings of now: its link may be older.
+    pub(super) fn is_allowed(&self) -> bool {
+        let cart = &self.order.cart;
+        self.account.may_charge(cart.total(), cart.currency()).is_ok()
+    }
+
     /// What the order's object has, by the provider's latest word; or the page of a link that was replaced or ended. Such a
     /// link still shows the payment that was made through it, while that is under way or paid.
     pub(super) async fn shown(&self) -> Result<Result<Shown, Answer>, Problem> {
@@ -145,6 +151,9 @@ impl<'a> Till<'a> {
     pub(super) fn form(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
         if self.is_expired() {
             return Ok(self.expired());
+        }
+        if !self.is_allowed() {
+            return Ok(self.closed(Kind::LinkEnded));
         }
         self.form_with(self.form_key()?, status, sheet)
     }
