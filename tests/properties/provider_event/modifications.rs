@@ -3,16 +3,20 @@
 use super::{AMOUNT, Harness, at, pay, refund};
 use crate::support::{NOW_MS, command};
 use once::begin::begin;
+use once::call::ByHand;
+use once::flow::Flow as _;
 use once::id::{InstanceId, ObjectId};
 use once::run::RunEnd;
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
-use payments::engine::{Action, Begin, Event as Input, Lifecycle, ObjectState, Outcome, ProviderReply, Run};
+use payments::engine::{
+    Action, Begin, Event as Input, Lifecycle, ObjectState, Outcome, Payments, ProviderReply, Run, Settlement,
+};
 use payments::payment::DisputeStatus;
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{CaptureRequest, Operation, PaymentRequest, Refusal, VoidRequest};
 use payments::payment::result::ProviderResult;
 use payments::providers::Provider;
-use payments::transitions::ingest;
+use payments::transitions::{by_hand, ingest};
 use std::collections::BTreeSet;
 
 /// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
@@ -20,14 +24,18 @@ pub(super) fn received(operation: Operation) -> (Harness, String) {
     let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let mut bench =
         Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
-    let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
-    let order_id = Some("order-1".into());
-    let request = PaymentRequest { capture: false, order_id, ..*request };
     let reserved =
         ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
-    bench.run("pay", Operation::Payment(Box::new(request)), Some(reserved));
+    bench.run("pay", pay_order(), Some(reserved));
     let derived = bench.modify("move", operation);
     (bench, derived)
+}
+
+/// A payment of an order, that is to be captured later.
+fn pay_order() -> Operation {
+    let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+    let order_id = Some("order-1".into());
+    Operation::Payment(Box::new(PaymentRequest { capture: false, order_id, ..*request }))
 }
 
 pub(super) const fn capture(amount: Option<AmountMinor>) -> Operation {
@@ -237,5 +245,82 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
         }
         let taken = ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap();
         assert_eq!(matches!(taken, Ingested::Alert { .. }), is_seen, "minute {minute}");
+    }
+}
+
+#[test]
+fn a_void_that_succeeds_ends_also_where_the_authorisation_was_told_before_it() {
+    for is_answered in [true, false] {
+        let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+        let mut bench =
+            Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
+        let processing = ProviderResult::Processing { payment: "psp_pay".into() };
+        let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
+        let derived =
+            if is_answered { bench.modify("void", void()) } else { bench.run("void", void(), None) };
+        let event = bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
+        ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap();
+        assert_eq!(bench.status(), ("succeeded", Some("void")));
+        let voided = bench.dated("CANCELLATION", &derived, true, 2);
+        let taken = ingest::take(&mut bench.object_state, &voided, &at(NOW_MS)).unwrap();
+        assert_eq!(matches!(taken, Ingested::Alert { .. }), is_answered, "{taken:?}");
+        bench.wake();
+        assert_eq!(bench.status(), ("canceled", None));
+    }
+}
+
+#[test]
+fn a_void_that_succeeds_is_over_where_a_capture_was_told_too() {
+    let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench =
+        Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
+    let processing = ProviderResult::Processing { payment: "psp_pay".into() };
+    let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
+    let derived = bench.modify("void", void());
+    bench.hear(&bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT));
+    bench.hear(&bench.dated("CAPTURE", "somebody-else", true, 1));
+    let voided = bench.dated("CANCELLATION", &derived, true, 2);
+    let taken = ingest::take(&mut bench.object_state, &voided, &at(NOW_MS)).unwrap();
+    assert!(matches!(taken, Ingested::Contradiction { .. }), "{taken:?}");
+    assert_eq!(bench.status(), ("succeeded", None), "and it can be given back");
+}
+
+#[test]
+fn a_capture_that_failed_for_good_leaves_no_refund_of_it() {
+    let days = |days: u64| at(NOW_MS + days * 86_400_000);
+    for (refunded, refusal) in [
+        (Some(false), None),
+        (Some(true), Some(by_hand::Refusal::GivenBack)),
+        (None, Some(by_hand::Refusal::RefundInDoubt)),
+    ] {
+        let (mut bench, captured) = received(capture(None));
+        bench.hear(&bench.dated("CAPTURE", &captured, true, 1));
+        let made = refunded.map(|settled| ProviderResult::Refunded { refund: "psp_refund".into(), settled });
+        bench.run("refund", refund(), made);
+        bench.hear(&bench.dated("CAPTURE_FAILED", &captured, false, 2));
+        let state = &mut bench.object_state;
+        let (call_id, _) = by_hand::given_up(state, days(13).now_ms).unwrap();
+        let sends = state.calls.iter().find(|call| call.call_id == call_id).unwrap().sends;
+        let by = ByHand {
+            by: "Ada".into(),
+            reason: "the bank says so".into(),
+            at_ms: NOW_MS,
+            button: 1,
+            is_contradicted: false,
+        };
+        let word = by_hand::Word { call_id, sends, settlement: Settlement::NotExecuted, by_hand: by };
+        let settled = by_hand::settle(state, &word, &InstanceId("me".into()), &days(13)).unwrap();
+        assert_eq!(settled.err(), refusal);
+        Payments::verify(state).unwrap();
+        if refusal.is_none() {
+            assert_eq!((bench.refund(0).status(), bench.status()), ("failed", ("failed", None)));
+            let again = begin(
+                &mut bench.object_state,
+                &command("again", pay_order()),
+                &InstanceId("me".into()),
+                &days(14),
+            );
+            assert!(matches!(again, Ok(Begin::Run(_))), "the order can be paid again: {again:?}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::payment::operation::{CaptureRequest, Point, Refusal};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{InFlight, Payment, PaymentState};
 use crate::transitions::effects::on_transition;
+use crate::transitions::ended::is_only_believed_captured;
 use crate::transitions::polling;
 use once::call::RetryPolicy;
 use once::context::Bug;
@@ -176,7 +177,10 @@ pub(crate) fn settle_move(
     let payment = phase.payment()?;
     payment.pending = None;
     let id = payment.id;
-    if found.is_some_and(|found| payment.apply(found)) {
+    if found == Some(RemoteState::Voided) && is_only_believed_captured(payment) {
+        payment.state = PaymentState::Canceled;
+        on_transition(phase.object_state, phase.ctx)?;
+    } else if found.is_some_and(|found| payment.apply(found)) {
         on_transition(phase.object_state, phase.ctx)?;
     }
     // A refusal tells that it was paid meanwhile, and not with which card.

@@ -13,6 +13,7 @@ use crate::payment::money::Currency;
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::EventKind;
 use crate::payment::records::OPERATOR;
+use crate::payment::refund::RefundState;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{InFlight, PaymentState};
 use crate::transitions::audit::record;
@@ -63,6 +64,10 @@ pub enum Refusal {
         /// Until then, in ms since the epoch.
         until_ms: u64,
     },
+    /// Money was given back, so it was taken.
+    GivenBack,
+    /// Nobody knows yet whether a refund of it was made.
+    RefundInDoubt,
 }
 
 impl Refusal {
@@ -83,6 +88,14 @@ impl Refusal {
                 "the last send may still arrive until {} UTC. Stop sending, and come back then",
                 crate::timestamp(*until_ms).get(11..19).unwrap_or_default()
             ),
+            Self::GivenBack => {
+                "a refund of it has succeeded, which is possible only where the money was taken: look at the \
+                                provider how both stand"
+                    .to_owned()
+            }
+            Self::RefundInDoubt => {
+                "nobody knows yet whether a refund of it was made: settle the refund first".to_owned()
+            }
         }
     }
 }
@@ -163,6 +176,15 @@ pub fn settle(
         return Ok(Err(Refusal::TooEarly { until_ms }));
     }
     let given_up = given_up(state, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
+    if given_up.is_some() && is_absent {
+        let is_any = |wanted| state.resource.refunds.iter().any(|refund| refund.state == wanted);
+        if is_any(RefundState::Succeeded) {
+            return Ok(Err(Refusal::GivenBack));
+        }
+        if is_any(RefundState::Requested) {
+            return Ok(Err(Refusal::RefundInDoubt));
+        }
+    }
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
     state.settle_by_hand(word.call_id, word.settlement.clone(), word.by_hand.clone(), ctx.now_ms)?;
     let how =

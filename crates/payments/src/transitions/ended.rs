@@ -12,9 +12,9 @@ use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::result::{CallKind, ProviderResult};
-use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState};
+use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState, Refund, RefundState};
 use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
-use crate::transitions::effects::on_transition;
+use crate::transitions::effects::{on_transition, refund_moved};
 use crate::transitions::{give_back, left_open, polling, try_rows};
 use once::context::Bug;
 
@@ -91,7 +91,8 @@ pub(crate) fn capture_failed(
     Ok(Ingested::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
 }
 
-/// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
+/// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew. Of what was not taken
+/// nothing is given back: a refund that the provider has yet to decide has failed.
 pub(crate) fn given_up(
     state: &mut ObjectState,
     amount_minor: u32,
@@ -109,6 +110,17 @@ pub(crate) fn given_up(
             message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
         })
     };
+    if !is_taken {
+        let open = state.resource.refunds.iter_mut().filter(|refund| refund.state == RefundState::Pending);
+        let ended: Vec<Refund> = open
+            .map(|refund| {
+                let message = "Nothing was taken that could be given back.".to_owned();
+                refund.state = RefundState::Failed { code: "capture_failed".to_owned(), message };
+                refund.clone()
+            })
+            .collect();
+        ended.iter().for_each(|refund| refund_moved(state, refund, ctx));
+    }
     on_transition(state, ctx)
 }
 
@@ -123,15 +135,19 @@ pub(crate) fn cancellation(
     }
     let own = own_call(state, told, CallKind::Void);
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let ended = over(payment, own);
     if let PaymentState::Captured { .. } = payment.state {
         let detail = format!("the void succeeded, the payment is {}", payment.status());
-        return Ok(if is_old(payment, told) {
-            Ingested::Applied
-        } else {
-            Ingested::Contradiction { detail }
-        });
+        if ended.is_some() && is_only_believed_captured(payment) {
+            payment.state = PaymentState::Canceled;
+            date(payment, told);
+            settled(state, true, ctx)?;
+            return Ok(Ingested::Alert { detail });
+        }
+        let is_old = is_old(payment, told);
+        settled(state, false, ctx)?;
+        return Ok(if is_old { Ingested::Applied } else { Ingested::Contradiction { detail } });
     }
-    over(payment, own);
     let is_new = !payment.is_over();
     if is_new {
         payment.state = PaymentState::Canceled;
@@ -322,6 +338,13 @@ fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<InFlight> {
     let pending = payment.pending.filter(|pending| Some(pending.key_id()) == key_id)?;
     payment.pending = None;
     Some(pending)
+}
+
+/// Whether its provider has told that it was authorised, and of no capture: where that follows by itself it is taken for captured. A void of ours that
+/// has succeeded then came before the capture.
+pub(crate) const fn is_only_believed_captured(payment: &Payment) -> bool {
+    matches!((payment.provider, &payment.state), (Provider::Adyen, PaymentState::Captured { .. }))
+        && payment.ended_at_ms.is_none()
 }
 
 /// Whether something newer is known.
