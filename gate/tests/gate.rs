@@ -50,6 +50,11 @@ impl Scenario for Form {
         self.needs_visitor
     }
 
+    /// The origin is sent the key of the form, and a job's id leaves no object.
+    fn names_have_the_object(&self) -> bool {
+        false
+    }
+
     /// What is told of an operation is how it stands when the job leaves.
     fn stands_for(&self, newer: &Job<Self>, older: &Job<Self>) -> bool {
         newer.payload == older.payload

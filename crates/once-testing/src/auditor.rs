@@ -147,8 +147,13 @@ impl<S: Scenario> World<'_, S> {
         if let Some(left) = self.object_state.jobs.first() {
             return Err(format!("the job {} never left", left.job_id));
         }
-        let end =
-            End { object_state: &self.object_state, executions: &self.provider.executions, jobs: &self.jobs };
+        let end = End {
+            object_state: &self.object_state,
+            executions: &self.provider.executions,
+            responses: &self.responses,
+            staged: &self.staged,
+            jobs: &self.jobs,
+        };
         self.scenario.judge(&end)
     }
 
@@ -158,6 +163,7 @@ impl<S: Scenario> World<'_, S> {
             return Err(format!("{} was never settled", call.name));
         };
         let executed = self.provider.executed(call).map(|made| made.answer.name());
+        // By its name: a flow may take the rest out of it.
         let is_true = match (settlement, executed) {
             (Settlement::Answered(reply), Some(made)) => reply.result.name() == made,
             (Settlement::Answered(reply), None) => {

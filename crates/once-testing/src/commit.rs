@@ -76,7 +76,7 @@ impl<S: Scenario> World<'_, S> {
             Err(StepError::Bug(bug)) => return Err(bug.to_string()),
         };
         if fault == Some(Fault::CrashBeforeCommit) {
-            self.crash();
+            self.crash()?;
             return Ok(Committed::Died);
         }
         Flow::<S>::on_commit(&self.object_state, &mut object_state, &ctx);
@@ -98,7 +98,7 @@ impl<S: Scenario> World<'_, S> {
         self.audit_alarm(&ctx)?;
         match fault {
             Some(Fault::CrashAfterCommit) => {
-                self.crash();
+                self.crash()?;
                 return Ok(Committed::Died);
             }
             Some(Fault::ClockBack) => self.clock_ahead_ms = -self.clock_off_ms().cast_signed(),
@@ -136,20 +136,27 @@ impl<S: Scenario> World<'_, S> {
         self.after(delay_ms, Event::Alarm { set });
     }
 
-    /// The incarnation dies, with all that was in its memory.
-    pub(crate) fn crash(&mut self) {
+    /// The incarnation dies, with all that was in its memory. The next one must read what was written.
+    pub(crate) fn crash(&mut self) -> Result<(), String> {
         self.tell(format_args!("the incarnation dies"));
         self.instance += 1;
         self.known = KnownAlarm::Unknown;
         self.handed = Handed::default();
         self.set_clock();
-        // The next one reads what is stored: what the text does not hold is lost.
         let object = self.object_state.object;
         let stored = state::to_text(&self.object_state, 0).and_then(|text| state::from_text(object, &text));
-        self.object_state = stored.map_or_else(|_| ObjectState::empty(object), |(read, _)| read);
+        let (read, _) = stored.map_err(|bug| format!("what was committed cannot be read again: {bug}"))?;
+        if read != self.object_state {
+            return Err(format!(
+                "what was committed is read as something else: {read:?}, it was {:?}",
+                self.object_state
+            ));
+        }
+        self.object_state = read;
         for running in std::mem::take(&mut self.runs).into_values() {
             running.clients.iter().for_each(|client| self.asks_again(*client));
         }
+        Ok(())
     }
 
     /// An incarnation begins, with a clock of its own.

@@ -1,5 +1,7 @@
 //! Which histories are played.
 
+use once::id::ObjectId;
+
 use crate::plan::Plan;
 use crate::saboteur::Saboteur;
 use crate::scenario::{Scenario, Violation};
@@ -20,6 +22,9 @@ impl Played {
         self.faults += history.faults;
     }
 }
+
+/// Beside the scenario's own.
+const ANOTHER_OBJECT: ObjectId = ObjectId::from_bytes([8; 32]);
 
 /// What is done with each plan that was played.
 type Then<'a> = dyn FnMut(&Plan, &History) -> Result<(), Box<Violation>> + 'a;
@@ -69,6 +74,7 @@ impl<'a, S: Scenario> Harness<'a, S> {
 
     /// Plays histories with faults at random places, from this seed on.
     pub fn random(&self, histories: u64, seed: u64) -> Result<Played, Box<Violation>> {
+        self.keys_are_its_own()?;
         let mut played = Played::default();
         for number in 0..histories {
             played.count(&self.play(Plan::random(seed.wrapping_add(number)))?);
@@ -77,6 +83,7 @@ impl<'a, S: Scenario> Harness<'a, S> {
     }
 
     fn each_from_the_start(&self, then: &mut Then<'_>) -> Result<Played, Box<Violation>> {
+        self.keys_are_its_own()?;
         let mut played = Played::default();
         for quiet in [Plan::quiet(), Plan::quiet().in_turns()] {
             let bare = self.play(quiet.clone())?;
@@ -101,7 +108,25 @@ impl<'a, S: Scenario> Harness<'a, S> {
         Ok(())
     }
 
+    /// Two objects share a provider and a queue: no key and no id of a job may be the other one's.
+    fn keys_are_its_own(&self) -> Result<(), Box<Violation>> {
+        if !self.scenario.names_have_the_object() {
+            return Ok(());
+        }
+        let [one, other] = [self.scenario.object(), ANOTHER_OBJECT]
+            .map(|object| world::play(self.scenario, None, Plan::quiet(), object));
+        let (one, other) = (one?, other?);
+        match one.names.intersection(&other.names).next() {
+            None => Ok(()),
+            Some(name) => Err(Box::new(Violation {
+                what: format!("two objects use the same key at a provider, or the same id of a job: {name}"),
+                plan: Plan::quiet(),
+                history: Vec::new(),
+            })),
+        }
+    }
+
     fn play(&self, plan: Plan) -> Result<History, Box<Violation>> {
-        world::play(self.scenario, self.saboteur, plan)
+        world::play(self.scenario, self.saboteur, plan, self.scenario.object())
     }
 }

@@ -27,7 +27,7 @@ impl<S: Scenario> World<'_, S> {
             }
         }
         if fault == Some(Fault::CrashAfterQueue) {
-            self.crash();
+            self.crash()?;
             return Ok(());
         }
         let is_done = self.saboteur == Some(Saboteur::Outbox);

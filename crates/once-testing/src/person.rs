@@ -26,33 +26,34 @@ impl<S: Scenario> World<'_, S> {
         }
     }
 
-    /// Whoever is told of an operation that has not ended settles what it waits for: as it is, which they find out.
+    /// Whoever is told of operations that have not ended settles what each of them waits for: as it is, which they find out.
     pub(crate) fn look(&mut self) -> Result<(), String> {
-        let open = self.object_state.keys.iter().find_map(|key| match &key.lifecycle {
+        let open = self.object_state.keys.iter().filter_map(|key| match &key.lifecycle {
             Lifecycle::Open(open) => Some((key.key_id, open.is_flagged())),
             _ => None,
         });
-        let Some((key_id, is_flagged)) = open else { return Ok(()) };
-        let Some(call) = self.object_state.unsettled_call(key_id).cloned() else { return Ok(()) };
-        if !is_flagged && call.needs_review().is_none() {
-            return Err(format!("nobody is told that key {key_id} has not ended"));
+        for (key_id, is_flagged) in open.collect::<Vec<_>>() {
+            let Some(call) = self.object_state.unsettled_call(key_id).cloned() else { continue };
+            if !is_flagged && call.needs_review().is_none() {
+                return Err(format!("nobody is told that key {key_id} has not ended"));
+            }
+            let settlement = self.truth(&call);
+            self.tell(format_args!("a person settles {}", call.name));
+            let by_hand = |at_ms| ByHand {
+                by: "a person".to_owned(),
+                reason: "the provider's page says so".to_owned(),
+                at_ms,
+                button: 1,
+                is_contradicted: false,
+            };
+            let settle = |state: &mut ObjectState<Flow<S>>, now_ms| {
+                state.settle_by_hand(call.call_id, settlement, by_hand(now_ms), now_ms)
+            };
+            if let Committed::Died = self.transaction(|state, ctx| Ok(settle(state, ctx.now_ms)?))? {
+                return self.look();
+            }
         }
-        let settlement = self.truth(&call);
-        self.tell(format_args!("a person settles {}", call.name));
-        let by_hand = |at_ms| ByHand {
-            by: "a person".to_owned(),
-            reason: "the provider's page says so".to_owned(),
-            at_ms,
-            button: 1,
-            is_contradicted: false,
-        };
-        let settle = |state: &mut ObjectState<Flow<S>>, now_ms| {
-            state.settle_by_hand(call.call_id, settlement, by_hand(now_ms), now_ms)
-        };
-        match self.transaction(|state, ctx| Ok(settle(state, ctx.now_ms)?))? {
-            Committed::Died => self.look(),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn truth(&self, call: &ProviderCall<Flow<S>>) -> Settlement<Answer<S>> {

@@ -1,5 +1,7 @@
 //! Which fault happens where. A place is a number: the first opportunity of a history for a fault is 0, the next is 1.
 
+use std::fmt;
+
 use crate::fault::{Fault, Site};
 
 /// Of so many outages that the dice say one happens.
@@ -65,6 +67,22 @@ impl Plan {
         // An outage takes a thousand commits: there are few.
         let is_rare = fault.is_outage() && !mix(!dice).is_multiple_of(OUTAGE_ONE_OF);
         (dice.is_multiple_of(often) && !is_rare).then_some(fault)
+    }
+}
+
+/// As it is written in Rust.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seed {
+            Some(seed) => write!(f, "Plan::random({seed})")?,
+            None => write!(f, "Plan::quiet()")?,
+        }
+        // Where the dice say so they have said it already.
+        let by_dice = self.seed.is_some_and(|seed| Self::random(seed).in_turns != self.in_turns);
+        if self.in_turns && (self.seed.is_none() || by_dice) {
+            write!(f, ".in_turns()")?;
+        }
+        self.faults.iter().try_for_each(|(place, fault)| write!(f, ".with({place}, Fault::{fault:?})"))
     }
 }
 

@@ -93,7 +93,7 @@ impl<S: Scenario> World<'_, S> {
                         let not_sent = not_executed(once::call::RefusalScope::NoClient);
                         self.after(stall_ms, go(Input::Outcome(call.call_id, not_sent)));
                     }
-                    false => self.send(id, call, stall_ms),
+                    false => self.send(id, call, stall_ms)?,
                 }
                 return Ok(());
             }

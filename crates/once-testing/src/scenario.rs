@@ -1,5 +1,6 @@
 //! What the user of the harness says, and what is said to them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use once::begin::Command;
@@ -8,6 +9,7 @@ use once::domain::Domain;
 use once::flow::Flow;
 use once::id::ObjectId;
 use once::object_state::{ObjectState, StagedJob};
+use once::record::StoredResponse;
 use once::times::Times;
 
 use crate::plan::Plan;
@@ -55,6 +57,12 @@ pub trait Scenario {
         None
     }
 
+    /// Whether the keys at a provider and the ids of jobs are made of the object's id, so that no other object has the same. Not where they are made of
+    /// something else that is unique, such as the request's own key, or where they are seen in no place but the object.
+    fn names_have_the_object(&self) -> bool {
+        true
+    }
+
     /// Whether it is enough that the newer of two jobs is done, as of those that tell how something stands.
     fn stands_for(&self, _newer: &Job<Self>, _older: &Job<Self>) -> bool {
         false
@@ -83,6 +91,10 @@ pub struct End<'a, F: Flow> {
     pub object_state: &'a ObjectState<F>,
     /// What the provider has executed, in order.
     pub executions: &'a [Execution<F>],
+    /// What was answered, by the key's hash: the object has dropped it by the end.
+    pub responses: &'a BTreeMap<String, StoredResponse>,
+    /// The jobs that were staged, in order.
+    pub staged: &'a [StagedJob<F::JobKind>],
     /// The ids of the jobs that were handed out, each as often as it was.
     pub jobs: &'a [String],
 }
@@ -101,7 +113,7 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.what)?;
-        writeln!(f, "with {:?}", self.plan)?;
+        writeln!(f, "with {}", self.plan)?;
         self.history.iter().try_for_each(|line| writeln!(f, "  {line}"))
     }
 }

@@ -63,7 +63,12 @@ impl<S: Scenario> World<'_, S> {
         }
     }
 
-    pub(crate) fn send(&mut self, run: u32, call: ProviderCall<Flow<S>>, stall_ms: u64) {
+    pub(crate) fn send(
+        &mut self,
+        run: u32,
+        call: ProviderCall<Flow<S>>,
+        stall_ms: u64,
+    ) -> Result<(), String> {
         let instance = self.instance;
         let key = match self.saboteur {
             Some(Saboteur::ProviderKey) => format!("{}_{}", call.provider_key, self.events_made),
@@ -111,10 +116,11 @@ impl<S: Scenario> World<'_, S> {
             }
             Some(Fault::CrashWhileCalling) => {
                 self.after(soon_ms, arrives(Meets::Execution, unheard));
-                self.crash();
+                self.crash()?;
             }
             _ => self.after(soon_ms, arrives(Meets::Execution, heard)),
         }
+        Ok(())
     }
 
     /// A copy of a send arrives.

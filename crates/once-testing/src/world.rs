@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Arguments;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use once::alarm::KnownAlarm;
 use once::begin::Command;
 use once::call::ProviderCall;
+use once::id::ObjectId;
 use once::object_state::ObjectState;
 use once::outbox::Handed;
 use once::record::StoredResponse;
@@ -34,21 +36,30 @@ pub(crate) type Flow<S> = <S as Scenario>::Flow;
 pub(crate) struct History {
     pub(crate) sites: Vec<Site>,
     pub(crate) faults: u64,
+    /// The keys under which calls went out, and the ids of the jobs.
+    pub(crate) names: BTreeSet<String>,
 }
 
-/// Plays one.
+/// Plays one, in the scenario's object or in another one.
 pub(crate) fn play<S: Scenario>(
     scenario: &S,
     saboteur: Option<Saboteur>,
     plan: Plan,
+    object: ObjectId,
 ) -> Result<History, Box<Violation>> {
-    let mut world = World::new(scenario, saboteur, plan.clone(), None);
-    if world.play().is_ok() {
-        return Ok(History { sites: world.sites, faults: world.faults });
-    }
+    let mut world = World::new(scenario, saboteur, plan.clone(), object, None);
+    let Err(first) = world.play_out() else {
+        let keys = world.provider.executions.iter().map(|execution| execution.call.provider_key.clone());
+        let names = keys.chain(world.jobs).collect();
+        return Ok(History { sites: world.sites, faults: world.faults, names });
+    };
     // Once more, and every line of it is kept.
-    let mut world = World::new(scenario, saboteur, plan, Some(Vec::new()));
-    let what = world.play().err().unwrap_or_else(|| "it is different each time".to_owned());
+    let mut world = World::new(scenario, saboteur, plan, object, Some(Vec::new()));
+    let what = match world.play_out() {
+        Err(again) if again == first => first,
+        Err(again) => format!("it is different each time. First: {first}. Then: {again}"),
+        Ok(()) => format!("it is different each time. First: {first}. Then all was well"),
+    };
     Err(Box::new(Violation { what, plan: world.plan, history: world.history.unwrap_or_default() }))
 }
 
@@ -113,7 +124,13 @@ pub(crate) struct World<'a, S: Scenario> {
 }
 
 impl<'a, S: Scenario> World<'a, S> {
-    fn new(scenario: &'a S, saboteur: Option<Saboteur>, plan: Plan, history: Option<Vec<String>>) -> Self {
+    fn new(
+        scenario: &'a S,
+        saboteur: Option<Saboteur>,
+        plan: Plan,
+        object: ObjectId,
+        history: Option<Vec<String>>,
+    ) -> Self {
         let mut world = Self {
             scenario,
             saboteur,
@@ -123,7 +140,7 @@ impl<'a, S: Scenario> World<'a, S> {
             clock_ahead_ms: 0,
             events: BTreeMap::new(),
             events_made: 0,
-            object_state: ObjectState::empty(scenario.object()),
+            object_state: ObjectState::empty(object),
             alarms_set: 0,
             rings_at_ms: None,
             instance: 0,
@@ -151,6 +168,15 @@ impl<'a, S: Scenario> World<'a, S> {
         world.person_comes();
         world.set_clock();
         world
+    }
+
+    /// Also a panic of the flow, or of the judge, is a broken promise.
+    fn play_out(&mut self) -> Result<(), String> {
+        catch_unwind(AssertUnwindSafe(|| self.play())).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            Err(format!("it panicked: {text}"))
+        })
     }
 
     fn play(&mut self) -> Result<(), String> {

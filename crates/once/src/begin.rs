@@ -88,7 +88,7 @@ pub enum Begin<F: Domain> {
     Pending {
         /// When the alarm tries again, in ms since the epoch.
         retry_at_ms: u64,
-        /// Whether it may have been executed.
+        /// Whether the call that waits may have been executed. What earlier calls of the operation have done is not asked.
         in_doubt: bool,
     },
     /// The key was used for something else.

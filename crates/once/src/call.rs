@@ -33,9 +33,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryPolicy {
-    /// The provider executes it once per derived key: retry freely inside its window.
+    /// The provider executes it once per derived key: retry freely inside its [window](super::domain::Provider::window_ms), and look up what became of
+    /// it afterwards, if it can be asked.
     IdempotentByKey,
-    /// Nothing protects a second send: it is tried once, and an unknown outcome is for a person.
+    /// Nothing protects a second send: it is tried once. An outcome that is not known settles it at once as [`Settlement::NeedsReview`], also where the
+    /// provider could be asked: the flow goes on, and to tell somebody is the flow's part, by a job for example.
     AtMostOnce,
 }
 
@@ -50,7 +52,8 @@ pub struct CallSpec<F: Domain> {
     pub provider: F::Provider,
     /// Whether it may be sent again.
     pub retry_policy: RetryPolicy,
-    /// The idempotency key for the provider, made from our own ids.
+    /// The idempotency key for the provider, made from our own ids: the object's, the key's, the call's name. All objects share the provider's account,
+    /// so it must be no other object's.
     pub provider_key: String,
     /// The bytes.
     pub request: FrozenRequest,

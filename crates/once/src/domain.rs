@@ -71,7 +71,9 @@ pub trait Provider: Copy + Stored {
     /// What a call asks for.
     type Kind: Copy + Stored;
 
-    /// How long after the first send, in ms, the same key may be sent again: well below what the provider keeps.
+    /// How long after the first send, in ms, the same key may be sent again: well below what the provider keeps. 0 for a provider that keeps no keys and
+    /// can be asked: a call goes out once, [by its key](super::call::RetryPolicy::IdempotentByKey), and is looked up from then on, also after it was refused
+    /// for now.
     fn window_ms(self, times: &Times) -> u64;
 
     /// Whether it can be asked what became of a call. Else only its answers tell, and what it tells by itself.

@@ -27,7 +27,7 @@ pub enum ExecuteResult<R> {
     Pending {
         /// When to come again, in ms.
         retry_after_ms: u64,
-        /// Whether it may have been executed.
+        /// Whether the call that waits may have been executed. What earlier calls of the operation have done is not asked.
         in_doubt: bool,
     },
     /// An error between two phases.

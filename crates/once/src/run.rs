@@ -47,7 +47,7 @@ pub enum RunEnd {
     Pending {
         /// When it is tried again.
         retry_at_ms: u64,
-        /// Whether it may have been executed.
+        /// Whether the call that waits may have been executed. What earlier calls of the operation have done is not asked.
         in_doubt: bool,
     },
     /// An error between two phases. What was committed stands, a retry resumes.

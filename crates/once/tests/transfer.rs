@@ -6,6 +6,7 @@ mod flow;
 use flow::{Account, Receipt, Transfer, Transfers, request};
 use once::begin::Command;
 use once::call::ProviderCall;
+use once::record::StoredResponse;
 use once_testing::{End, Harness, Saboteur, Scenario};
 
 /// Two transfers, the second of which the bank rejects, and one for which there is no money.
@@ -46,7 +47,17 @@ impl Scenario for Morning {
         if *balance_cents != expected {
             return Err(format!("{balance_cents} cents are left, and should be {expected}"));
         }
-        Ok(())
+        // What the engine cannot know: what should have been answered, and who should have been told.
+        if end.staged.len() != booked {
+            return Err(format!("{} jobs for {booked} transfers", end.staged.len()));
+        }
+        let is_right = |(key, response): (&String, &StoredResponse)| {
+            (response.body == b"sent") == (key == "rent" && booked == 1)
+        };
+        match end.responses.iter().find(|answered| !is_right(*answered)) {
+            Some((key, response)) => Err(format!("{key} was answered {response:?}, {booked} were booked")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -30,12 +30,28 @@ pub struct Shop {
     pub left: u32,
     pub orders: BTreeMap<u32, String>,
     pub version: u32,
+    /// Not written: see [`Mistake::LosesAField`].
+    #[serde(skip)]
+    pub lost: u32,
 }
 
 impl Default for Shop {
     fn default() -> Self {
-        Self { left: 5, orders: BTreeMap::new(), version: 0 }
+        Self { left: 5, orders: BTreeMap::new(), version: 0, lost: 0 }
     }
+}
+
+/// What somebody who writes a flow may do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mistake {
+    /// The key for the provider is another object's, too.
+    KeyWithoutObject,
+    /// A member of the resource is not written.
+    LosesAField,
+    /// It panics where money is given back.
+    Panics,
+    /// It says that what was refused is done.
+    WrongResponse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +114,7 @@ impl Answer for Reply {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Limits {
     pub cents_max: u64,
+    pub mistake: Option<Mistake>,
 }
 
 impl Settings<Partner> for Limits {}
@@ -125,6 +142,7 @@ impl Flow for Orders {
         }
         let Some(left) = phase.object_state.resource.left.checked_sub(1) else { return Ok(Err("sold out")) };
         phase.object_state.resource.left = left;
+        phase.object_state.resource.lost += u32::from(makes(phase, Mistake::LosesAField));
         stands(phase, "reserved");
         Ok(Ok(Some(Reached::Reserved)))
     }
@@ -139,9 +157,10 @@ impl Flow for Orders {
                     stands(phase, "paid");
                     return Ok(End::At(Reached::Paid));
                 }
+                assert!(!makes(phase, Mistake::Panics), "it is not given back");
                 phase.object_state.resource.left += 1;
                 stands(phase, "not paid");
-                Ok(response(402))
+                Ok(response(if makes(phase, Mistake::WrongResponse) { 200 } else { 402 }))
             }
             RecoveryPoint::At(Reached::Paid) => {
                 let Some(settlement) = phase.settlement("send")? else {
@@ -178,10 +197,15 @@ impl Flow for Orders {
             after.jobs.retain(|job| job.payload["order"] != key_id);
             after.resource.version += 1;
             let payload = serde_json::json!({ "order": key_id, "stage": stage });
-            let job = outbox::job((), format!("{key_id}_{}", after.resource.version), payload, ctx);
+            let job_id = format!("{}_{key_id}_{}", after.object.to_hex(), after.resource.version);
+            let job = outbox::job((), job_id, payload, ctx);
             after.appended.jobs.push(job);
         }
     }
+}
+
+fn makes(phase: &Phase<'_, Orders>, mistake: Mistake) -> bool {
+    phase.ctx.settings.mistake == Some(mistake)
 }
 
 fn stands(phase: &mut Phase<'_, Orders>, stage: &str) {
@@ -201,12 +225,17 @@ fn call(order: &Order, phase: &Phase<'_, Orders>, name: &str, provider: Partner)
         Partner::Bank | Partner::Carrier => RetryPolicy::IdempotentByKey,
         Partner::Post => RetryPolicy::AtMostOnce,
     };
+    let object = if makes(phase, Mistake::KeyWithoutObject) {
+        String::new()
+    } else {
+        phase.object_state.object.to_hex()
+    };
     End::Call(CallSpec {
         name: name.to_owned(),
         kind: (),
         provider,
         retry_policy,
-        provider_key: format!("{}_{name}", phase.key_id),
+        provider_key: format!("{object}_{}_{name}", phase.key_id),
         request: FrozenRequest::new(format!("/{name}"), order.cents.to_string()),
     })
 }

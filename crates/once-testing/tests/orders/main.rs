@@ -12,7 +12,7 @@
 
 mod flow;
 
-use flow::{Limits, Orders, Reply, request};
+use flow::{Limits, Mistake, Orders, Reply, request};
 use once::begin::Command;
 use once::call::ProviderCall;
 use once::times::Times;
@@ -24,9 +24,11 @@ struct Sale {
     refused: &'static str,
     /// Whether the newest word of how an order stands is enough.
     is_newest_enough: bool,
+    /// What the flow does wrong.
+    mistake: Option<Mistake>,
 }
 
-const SALE: Sale = Sale { refused: "", is_newest_enough: true };
+const SALE: Sale = Sale { refused: "", is_newest_enough: true, mistake: None };
 
 impl Scenario for Sale {
     type Flow = Orders;
@@ -53,7 +55,7 @@ impl Scenario for Sale {
     }
 
     fn settings(&self) -> Limits {
-        Limits { cents_max: 1_000 }
+        Limits { cents_max: 1_000, mistake: self.mistake }
     }
 
     fn times(&self) -> Times {
@@ -78,6 +80,9 @@ impl Scenario for Sale {
         let Some(stage) = shop.orders.get(&1).filter(|_| shop.orders.len() == 1) else {
             return Err(format!("there are {:?}", shop.orders));
         };
+        if stage == "not paid" && end.responses.values().any(|response| response.status == 200) {
+            return Err("an order that was refused is answered 200".to_owned());
+        }
         let is_right = match stage.as_str() {
             "not paid" => !is_done("pay") && shop.left == 5,
             "not sent" => is_done("pay") && !is_done("send") && shop.left == 4,
@@ -130,5 +135,22 @@ fn each_job_is_missed_unless_a_newer_one_stands_for_it() {
     let violation = Harness::new(&Sale { is_newest_enough: false, ..SALE })
         .every_single_fault()
         .expect_err("no job is missed");
-    assert!(violation.what.starts_with("the job 1_"), "{violation}");
+    assert!(violation.what.starts_with("the job "), "{violation}");
+}
+
+/// The control of what is judged whatever the flow: what somebody may do wrong who writes one.
+#[test]
+fn what_a_flow_does_wrong_is_found() {
+    for (mistake, told) in [
+        (Mistake::KeyWithoutObject, "two objects use the same key"),
+        (Mistake::LosesAField, "is read as something else"),
+        (Mistake::Panics, "it panicked: it is not given back"),
+        (Mistake::WrongResponse, "an order that was refused is answered 200"),
+    ] {
+        let sale = Sale { refused: "pay", mistake: Some(mistake), ..SALE };
+        let violation =
+            Harness::new(&sale).every_single_fault().expect_err(&format!("{mistake:?} is not found"));
+        assert!(violation.what.contains(told), "{mistake:?}: {}", violation.what);
+        assert!(violation.to_string().contains("with Plan::quiet()"), "{violation}");
+    }
 }

@@ -140,7 +140,7 @@ pub(crate) fn request(key: &str, transfer: Transfer) -> Command<Transfers> {
     let parameters = Canonical(serde_json::json!(transfer).to_string());
     Command {
         owner: Owner::Account("shop".into()),
-        key_hash: KeyHash(key.into()),
+        key_hash: KeyHash(key.into()), // of a client's key: IdempotencyKey::parse(header)?.hash(&owner)
         fingerprint: Fingerprint::of("POST", "/transfers", &parameters),
         parameters,
         operation: transfer,
