@@ -119,7 +119,16 @@ async fn attempt(app: &App, call: &Call<'_>, place: &ObjectRef) -> Result<u32, P
         return Ok(1);
     }
     let ask = ObjectRequest::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
-    let view = api::show(app, place, ask).await?;
+    let view = api::show(app, place, ask).await.map_err(|problem| match problem.kind {
+        Kind::Unreadable => Problem {
+            retry_after_s: Some(1),
+            ..Problem::because(
+                Kind::Unavailable,
+                "The payment could not be looked up. Nothing was run: send the same request again.",
+            )
+        },
+        _ => problem,
+    })?;
     Ok(view.payment.map_or(1, |payment| payment.attempt))
 }
 

@@ -27,6 +27,9 @@ use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 use web::route::Parameter;
 
+/// With what Adyen proves who it is.
+const ADYENS: &str = "Basic realm=\"webhooks\"";
+
 /// `POST /webhooks/stripe`
 pub(super) async fn from_stripe(app: &App, request: &Request) -> Result<Answer, Problem> {
     let secrets = &app.config.stripe_webhook_secrets;
@@ -163,7 +166,7 @@ pub(super) async fn admit_own_adyen(
 ) -> Result<Rc<OwnKeys>, Problem> {
     let wrong = || {
         let detail = "There is no such webhook, or its user or its password is wrong.";
-        Problem::because(Kind::Unauthorized, detail)
+        Problem { challenge: Some(ADYENS), ..Problem::because(Kind::Unauthorized, detail) }
     };
     let authorization = request.header("authorization").ok_or_else(wrong)?;
     let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(wrong)?;
@@ -206,7 +209,8 @@ pub(super) fn admit(app: &App, request: &Request, provider: Provider) -> Result<
             Err(closed("ADYEN_HMAC_KEY"))
         }
         Provider::Adyen if !config.is_adyen(request.header("authorization").unwrap_or_default()) => {
-            Err(Problem::because(Kind::Unauthorized, "The user or the password of the webhook is wrong."))
+            let detail = "The user or the password of the webhook is wrong.";
+            Err(Problem { challenge: Some(ADYENS), ..Problem::because(Kind::Unauthorized, detail) })
         }
         Provider::Adyen => Ok(()),
     }

@@ -135,6 +135,7 @@ describe('what Adyen tells of an account with keys of its own', () => {
     ];
     for (const answer of answers) {
       assertProblem(answer, 401, 'unauthorized');
+      assert.equal(answer.header('www-authenticate'), 'Basic realm="webhooks"');
       assert.equal(answer.json().detail, answers[0].json().detail);
     }
     assertProblem(await notifyAt(site, own.webhook, own.auth), 400, 'webhook-signature');

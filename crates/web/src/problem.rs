@@ -171,12 +171,12 @@ kinds! {
     );
     OutcomeUnknown(
         503, "outcome-unknown", "The outcome is not known yet",
-        "The payment provider has not answered whether it charged. We keep asking it. Send the same request with \
-         the same key again after the time in Retry-After; it cannot charge twice."
+        "The payment provider has not answered whether it did what was asked. We keep asking it. Send the same request \
+         with the same key again after the time in Retry-After; it is never done twice."
     );
     Unavailable(
-        503, "temporarily-unavailable", "The payment cannot be made right now",
-        "The payment provider accepts nothing at the moment. Nothing was charged so far; it is tried again. Send the \
+        503, "temporarily-unavailable", "This cannot be done right now",
+        "The payment provider accepts nothing at the moment. No money has moved so far; it is tried again. Send the \
          same request with the same key again after the time in Retry-After."
     );
     Unreadable(
@@ -260,6 +260,8 @@ pub struct Problem {
     pub status: Option<u16>,
     /// Why there is no order, for the page in the customer's language.
     pub bad_link: Option<BadLink>,
+    /// With what one proves who one is, where a token will not do: `WWW-Authenticate` ([RFC 9110, 11.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-11.6.1)).
+    pub challenge: Option<&'static str>,
 }
 
 /// Parameters that are wrong.
@@ -289,6 +291,7 @@ impl Problem {
             revision: None,
             status: None,
             bad_link: None,
+            challenge: None,
         }
     }
 
@@ -300,14 +303,16 @@ impl Problem {
             ..Self::because(
                 Kind::OutcomeUnknown,
                 "The request could not be handed on, or its answer was lost. Send the same request with the same key again \
-                 after the time in Retry-After; it cannot charge twice.",
+                 after the time in Retry-After; it is never done twice.",
             )
         }
     }
 
     /// A setting is missing or wrong, and the detail says which.
     pub fn of_setting(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { names_setting: true, ..Self::because(kind, detail) }
+        // Whoever waits for an operator need not ask each second.
+        let retry_after_s = (kind == Kind::Misconfigured).then_some(60);
+        Self { names_setting: true, retry_after_s, ..Self::because(kind, detail) }
     }
 
     /// A body that is longer than this address takes.

@@ -44,7 +44,7 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
         answer = answer.with("allow", allow.clone());
     }
     if problem.kind == Kind::Unauthorized {
-        answer = answer.with("www-authenticate", "Bearer");
+        answer = answer.with("www-authenticate", problem.challenge.unwrap_or("Bearer"));
     }
     answer
 }
@@ -204,7 +204,8 @@ pub fn verdict<R>(
         let edited = if outcome == "mismatch" { "?edited" } else { "" };
         return Answer::see_other(&format!("{resource}{edited}"), outcome);
     }
-    if shows_resource && !resource.is_empty() {
+    // Of what was not begun there may be nothing yet.
+    if shows_resource && outcome != "keys_unusable" && !resource.is_empty() {
         problem.resource = Some(resource.to_owned());
     }
     Answer { outcome, ..self::problem(&problem, request) }

@@ -2,8 +2,8 @@
 //!
 //! A PaymentIntent that was declined can be confirmed again, days later, by whoever may: two tries of one order would be paid. So
 //! it is canceled first, with one call of the new try's own operation, and the new try is sent only once it was seen canceled.
-//! An order that is not tried again leaves it as it is: nobody outside has its client secret, and if it is paid all the same, that
-//! is told of or found by asking (`transitions::polling`), and the money is given back (`give_back`).
+//! An order that is not tried again leaves it as it is: nobody outside has its client secret but a person who was at the bank's page, to whose way
+//! back Stripe adds it. If it is paid all the same, that is told of or found by asking (`transitions::polling`), and the money is given back (`give_back`).
 //!
 //! Outcomes: nothing is left (`Earlier::Closed`); a call comes first (`Earlier::Close`); the earlier try was confirmed
 //! meanwhile, and pays the order (`Earlier::Lives`); or it cannot be closed, and nothing is sent (`Earlier::Open`).

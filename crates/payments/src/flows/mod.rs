@@ -54,8 +54,8 @@ impl Flow for Payments {
     fn limit_reached(limit: ObjectLimit) -> Refusal {
         let detail = match limit {
             ObjectLimit::Keys(max) => format!(
-                "{max} operations were begun on this payment, and that is as many as there may be. Nothing was run. What \
-                 still has to be done can be done at the provider.",
+                "{max} operations were begun here, and that is as many as there may be. Nothing was run. What still has to be \
+                 done for a payment can be done at the provider; a customer can be changed again when the first response expires.",
             ),
             ObjectLimit::Bytes => "The operations of this payment and their metadata fill its record. Nothing was run. There \
                                    is room again when the first of their responses expires: send the same request with the \
