@@ -184,7 +184,10 @@ async function arriveAt(page, address) {
       if (await Promise.race([arrived, isTold])) return;
       await again.click();
     } catch (error) {
-      if (!/ERR_ABORTED|NS_BINDING_ABORTED/.test(error.message)) throw error;
+      if (/ERR_ABORTED|NS_BINDING_ABORTED/.test(error.message)) continue;
+      const main = page.getByRole('main').innerText({ timeout: 5_000 });
+      const seen = await main.catch((refused) => refused.message);
+      throw new Error(`${page.url()} is not ${address}, and shows: ${seen}`, { cause: error });
     }
   }
 }
