@@ -247,8 +247,17 @@ async function stayOn(page, text, address = '**/rides/ride_*') {
   });
 }
 
+/** What a page needs other settings for. A refusal that comes too late leaves a doubt: here it may take as long as a slow machine takes. */
+const settings = {
+  'status: under way': { PROVIDER_TIMEOUT_MS: '60000', LEASE_MS: '70000', QUIET_MS: '130000' },
+};
+
 for (const [name, go] of Object.entries(pages)) {
   test(name, async (t) => {
+    if (settings[name]) {
+      await site.configure(settings[name]);
+      t.after(() => site.configure({}));
+    }
     const { page, context } = await site.visit(t, { reducedMotion: 'reduce' });
     const refused = []; // console errors alone do not show what an eager browser may swallow
     await context.exposeFunction('refused', (violation) => refused.push(violation));
