@@ -151,6 +151,8 @@ describe('a body is read only when it may come', () => {
       ADYEN_API_BASE: 'https://adyen.example/v71',
       ADYEN_MERCHANT_ACCOUNT: 'Tests',
       STRIPE_PUBLISHABLE_KEY: 'pk_test_of_the_tests',
+      // Megabytes are sent, and a slow machine takes long for them.
+      BODY_TIMEOUT_MS: '60000',
     };
     site = await startSite({ workers: productionWorkers({ vars, secrets }) });
   });

@@ -52,13 +52,17 @@ export async function startCollector() {
     waiting: () => waiting.size,
     spans,
     /** The spans of a trace, once there are those of these names. */
-    trace: (traceId, ...names) =>
-      until(`the trace has ${names.join(', ')}`, () => {
-        const found = spans().filter((span) => span.traceId === traceId);
-        const left = found.map(({ name }) => name);
+    trace(traceId, ...names) {
+      const ofIt = () => spans().filter((span) => span.traceId === traceId);
+      const named = (found) => found.map(({ name }) => name);
+      const told = () => `the trace has ${names.join(', ')}: it has ${named(ofIt()).join(', ')}`;
+      return until(told, () => {
+        const found = ofIt();
+        const left = named(found);
         const has = (name) => left.includes(name) && left.splice(left.indexOf(name), 1);
         return names.every(has) && found;
-      }),
+      });
+    },
     close() {
       server.closeAllConnections();
       server.close();
