@@ -203,8 +203,10 @@ impl<'a> Call<'a> {
             return Ok(answer.under(&owner, &key_hash));
         }
         let place = match place {
-            Some(_) if is_explicit && let Some(refusal) = &refusal => {
-                match bound_to(app, &own, &command.owner, &command.key_hash).await {
+            Some(place) if is_explicit && let Some(refusal) = &refusal => {
+                let object = app.object_id(&place).map_err(unavailable)?;
+                let bound = locate(app, &own, &command.owner, &command.key_hash).await;
+                match bound.map_err(|error| unheard(&error, &Operation::resource_path(object)))? {
                     Some(object) => ObjectRef::Id(object),
                     None => return Err(refusal.clone()),
                 }
@@ -266,10 +268,7 @@ async fn bind(
     let command = Command { fingerprint: address, ..command.clone() };
     let resource = Operation::resource_path(object);
     let ask = ObjectRequest::Bind { command: Box::new(command), object: object.to_hex() };
-    let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| {
-        log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
-        Problem::unreachable(&resource)
-    })?;
+    let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| unheard(&error, &resource))?;
     Ok(match bound {
         BindVerdict::To(hex) => ObjectId::from_hex(&hex).map(Ok).ok_or_else(|| {
             unavailable(worker::Error::RustError("an object's id of another form".to_owned()))
@@ -288,7 +287,7 @@ async fn with_fields(
 ) -> (ExecuteResult, Option<ObjectId>) {
     match verdict {
         ExecuteResult::Mismatch { fields } if fields.is_empty() => {
-            let elsewhere = bound_to(app, own, owner, key_hash).await;
+            let elsewhere = locate(app, own, owner, key_hash).await.ok().flatten();
             let asked = match elsewhere {
                 Some(object) => asked_there(app, object, owner, key_hash).await,
                 None => None,
@@ -301,9 +300,20 @@ async fn with_fields(
 }
 
 /// The other object that a key is bound to.
-async fn bound_to(app: &App, own: &ObjectRef, owner: &Owner, key_hash: &KeyHash) -> Option<ObjectId> {
+async fn locate(
+    app: &App,
+    own: &ObjectRef,
+    owner: &Owner,
+    key_hash: &KeyHash,
+) -> worker::Result<Option<ObjectId>> {
     let ask = ObjectRequest::Locate { owner: owner.clone(), key_hash: key_hash.clone() };
-    ObjectId::from_hex(&app.ask::<Located>(own, ask).await.ok()??)
+    Ok(app.ask::<Located>(own, ask).await?.and_then(|hex| ObjectId::from_hex(&hex)))
+}
+
+/// The key's object gave no answer: nobody knows what is known under the key.
+fn unheard(error: &worker::Error, resource: &str) -> Problem {
+    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+    Problem::unreachable(resource)
 }
 
 /// What was asked under a key in that object.
