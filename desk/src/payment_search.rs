@@ -314,10 +314,10 @@ fn of_owner(status: &str) -> String {
 
 /// The condition that a payment's amount is what somebody wrote: `12.50`, `€12,50`, `12.50 eur` or `$1,234.50`. `None` if that is no amount.
 fn amount_sql(text: &str) -> Option<String> {
-    let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
+    let is_separator = |c: char| c == '.' || c == ',';
+    let is_number = |c: char| c.is_ascii_digit() || is_separator(c);
     let (number, unit): (String, String) =
         text.chars().filter(|c| !c.is_whitespace()).partition(|c| is_number(*c));
-    let is_separator = |c: char| c == '.' || c == ',';
     let digits: u64 = number.replace(is_separator, "").parse().ok()?;
     let (whole, decimals) = number.rsplit_once(is_separator).unwrap_or((&number, ""));
     let separator = number.chars().rev().find(|c| is_separator(*c));

@@ -192,10 +192,10 @@ fn unreadable_account(why: Unreadable) -> Problem {
     match why {
         Unreadable::Registry => unreadable_accounts(),
         // Whoever asks is who may not be charged by other settings: it is no secret to them.
-        Unreadable::Settings => {
-            let detail = "The settings of this account cannot be read by this release. Nothing was done, and nothing will be until they can be.";
-            Problem { retry_after_s: Some(60), ..Problem::because(Kind::Misconfigured, detail) }
-        }
+        Unreadable::Settings => Problem::because(
+            Kind::Misconfigured,
+            "The settings of this account cannot be read by this release. Nothing was done, and nothing will be until they can be.",
+        ),
     }
 }
 

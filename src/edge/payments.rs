@@ -1,14 +1,14 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unreadable};
+use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::pages::Returning;
 use super::payment_params::{NotPayable, capture_request, no_parameters, payment_request, refund_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use crate::readmodel::{self, list::ListQuery, payments::Page};
-use messages::message::{ObjectRequest, Returned, View, WayOn};
+use messages::message::{ObjectRequest, Returned, Shown, View, WayOn};
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::id::PaymentId;
 use payments::payment::money::AmountMinor;
@@ -119,16 +119,8 @@ async fn attempt(app: &App, call: &Call<'_>, place: &ObjectRef) -> Result<u32, P
         return Ok(1);
     }
     let ask = ObjectRequest::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
-    let view = api::show(app, place, ask).await.map_err(|problem| match problem.kind {
-        Kind::Unreadable => Problem {
-            retry_after_s: Some(1),
-            ..Problem::because(
-                Kind::Unavailable,
-                "The payment could not be looked up. Nothing was run: send the same request again.",
-            )
-        },
-        _ => problem,
-    })?;
+    let shown = app.ask::<Shown>(place, ask).await.map_err(unavailable)?;
+    let view = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
     Ok(view.payment.map_or(1, |payment| payment.attempt))
 }
 

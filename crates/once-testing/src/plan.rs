@@ -77,9 +77,8 @@ impl fmt::Display for Plan {
             Some(seed) => write!(f, "Plan::random({seed})")?,
             None => write!(f, "Plan::quiet()")?,
         }
-        // Where the dice say so they have said it already.
-        let by_dice = self.seed.is_some_and(|seed| Self::random(seed).in_turns != self.in_turns);
-        if self.in_turns && (self.seed.is_none() || by_dice) {
+        let by_dice = self.seed.is_some_and(|seed| Self::random(seed).in_turns);
+        if self.in_turns && !by_dice {
             write!(f, ".in_turns()")?;
         }
         self.faults.iter().try_for_each(|(place, fault)| write!(f, ".with({place}, Fault::{fault:?})"))

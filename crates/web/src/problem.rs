@@ -283,7 +283,8 @@ impl Problem {
             errors: Vec::new(),
             fields: Vec::new(),
             resource: None,
-            retry_after_s: None,
+            // Whoever waits for an operator need not ask each second.
+            retry_after_s: (kind == Kind::Misconfigured).then_some(60),
             allow: None,
             state: None,
             available: None,
@@ -310,9 +311,7 @@ impl Problem {
 
     /// A setting is missing or wrong, and the detail says which.
     pub fn of_setting(kind: Kind, detail: impl Into<String>) -> Self {
-        // Whoever waits for an operator need not ask each second.
-        let retry_after_s = (kind == Kind::Misconfigured).then_some(60);
-        Self { names_setting: true, retry_after_s, ..Self::because(kind, detail) }
+        Self { names_setting: true, ..Self::because(kind, detail) }
     }
 
     /// A body that is longer than this address takes.
