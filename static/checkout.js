@@ -1,7 +1,8 @@
 // Mounts Stripe's Payment Element in the checkout form. What is typed into it goes to Stripe; its token goes into
 // the form's hidden field, and from there on the form is sent like any other.
 
-const STRIPE = 'https://js.stripe.com/endive/stripe.js';
+// The last one that takes `paymentMethodTypes`, as the API version that the server speaks.
+const STRIPE = 'https://js.stripe.com/dahlia/stripe.js';
 
 let stripe; // loaded once, and again only after it could not be loaded
 

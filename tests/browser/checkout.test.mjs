@@ -365,9 +365,12 @@ test('in German, what the scripts say is German, too', { skip: isFirefox }, asyn
 });
 
 describe('with a publishable key', () => {
-  /** Stripe's script, as far as the page uses it: it mounts a field, and gives a token for what stands there. */
-  const STRIPE = `window.Stripe = (key, { locale }) => ({
-    elements: (options) => ({
+  /**
+   * Stripe's script, as far as the page uses it: it mounts a field, and gives a token for what stands there. From the release Endive on it throws where
+   * `paymentMethodTypes` is given, https://docs.stripe.com/changelog/endive/2026-09-30/remove-elements-deferred-intent-payment-method-types.
+   */
+  const STRIPE = `const { src } = document.currentScript; window.Stripe = (key, { locale }) => ({
+    elements: (options) => options.paymentMethodTypes && !/\\/(acacia|basil|clover|dahlia)\\//.test(src) ? invalid() : ({
       create: () => ({
         on(event, act) { if (event === 'ready') this.ready = act; },
         mount(place) {
@@ -381,7 +384,8 @@ describe('with a publishable key', () => {
         ? {} : { error: { message: 'Your card number is incomplete.' } },
     }),
     createPaymentMethod: async () => ({ paymentMethod: { id: document.querySelector('#card-element input').value } }),
-  });`;
+  });
+  function invalid() { throw new Error('paymentMethodTypes is not an option'); }`;
   const KEY = 'pk_test_of_the_browser';
 
   /** Somebody who pays where Stripe's script is answered by `stripe`. */

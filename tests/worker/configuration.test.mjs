@@ -81,7 +81,7 @@ describe('in production', () => {
     assert.deepEqual(more, []);
     assert.equal(`${request.method} ${request.url}`, 'POST https://api.stripe.com/v1/payment_intents');
     assert.equal(request.headers.authorization, `Bearer ${STRIPE_SECRET_KEY}`);
-    assert.equal(request.headers['stripe-version'], '2026-10-28.endive');
+    assert.equal(request.headers['stripe-version'], '2026-08-26.dahlia');
     assert.equal(request.headers['idempotency-key'], `${answer.payment}_auth`);
     assert.equal(request.headers['content-type'], 'application/x-www-form-urlencoded');
     assert.deepEqual(Object.fromEntries(new URLSearchParams(request.body)), {

@@ -25,6 +25,7 @@ mod objects;
 mod params;
 mod payment_intent;
 mod payment_intents;
+mod payment_method_types;
 mod payment_methods;
 mod refund;
 mod refunds;

@@ -26,8 +26,8 @@ use crate::stripe::metadata;
 use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
 use crate::stripe::payment_intent::{PaymentIntent, Status, load, save};
+use crate::stripe::payment_method_types::{Methods, named_types};
 use crate::stripe::payment_methods;
-use crate::text::excerpt;
 
 /// Known to Stripe and taken without any effect here.
 const UNMODELLED: &[&str] =
@@ -45,6 +45,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     allow(
         params,
         &[
+            "allowed_payment_method_types",
             "amount",
             "automatic_payment_methods",
             "capture_method",
@@ -162,6 +163,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 /// `POST /v1/payment_intents/{id}/confirm`
 pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     allow(params, &["capture_method", "client_secret", "payment_method_types", "receipt_email"])?;
+    named_types(call, params)?;
     let options = attempt::Options::parse(params)?;
     let mut intent = load(call, id)?;
     match intent.status {
@@ -339,21 +341,21 @@ fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
     let amount = amount.ok_or_else(|| crate::stripe::errors::missing("amount"))?;
     let currency = currencies::parse(params.required("currency")?)?;
     currencies::check_amount(amount, &currency)?;
-    let (automatic_payment_methods, payment_method_types) = method_types(params)?;
+    let methods = Methods::of(call, params)?;
     let id = call.new_id(Kind::PaymentIntent);
     let owned = |name: &str| -> Outcome<Option<String>> { Ok(params.text(name)?.map(str::to_owned)) };
     Ok(PaymentIntent {
         client_secret: format!("{id}_secret_{}", ids::word(call.ids, 25)),
         id,
         object: "payment_intent".to_owned(),
-        allowed_payment_method_types: None,
+        allowed_payment_method_types: methods.allowed,
         amount,
         amount_capturable: 0,
         amount_details: json!({ "tip": {} }),
         amount_received: 0,
         application: None,
         application_fee_amount: None,
-        automatic_payment_methods,
+        automatic_payment_methods: methods.automatic,
         canceled_at: None,
         cancellation_reason: None,
         capture_method: params
@@ -382,7 +384,7 @@ fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
         payment_method_options: json!({
             "card": { "installments": null, "mandate_options": null, "network": null, "request_three_d_secure": "automatic" },
         }),
-        payment_method_types,
+        payment_method_types: methods.types,
         payment_record: None,
         processing: None,
         receipt_email: owned("receipt_email")?,
@@ -398,40 +400,6 @@ fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
         transfer_data: None,
         transfer_group: owned("transfer_group")?,
     })
-}
-
-/// Without `payment_method_types`, the methods are automatic.
-fn method_types(params: &Params) -> Outcome<(Option<Value>, Vec<String>)> {
-    let types = params.list("payment_method_types")?;
-    if let Some(unknown) = types.iter().find(|name| !["card", "link"].contains(name)) {
-        return Err(ApiError::invalid(format!(
-            "The payment method type provided: {} is invalid here; use card.",
-            excerpt(unknown)
-        ))
-        .code("payment_intent_invalid_parameter")
-        .param("payment_method_types")
-        .refused());
-    }
-    let Some(automatic) = params.map("automatic_payment_methods")? else {
-        if types.is_empty() {
-            let automatic = json!({ "allow_redirects": "always", "enabled": true });
-            return Ok((Some(automatic), vec!["card".to_owned(), "link".to_owned()]));
-        }
-        return Ok((None, types.into_iter().map(str::to_owned).collect()));
-    };
-    automatic.allow(&["allow_redirects", "enabled"])?;
-    let enabled = automatic
-        .boolean("enabled")?
-        .ok_or_else(|| crate::stripe::errors::missing("automatic_payment_methods[enabled]"))?;
-    if enabled && !types.is_empty() {
-        let message =
-            "You may only specify one of these parameters: automatic_payment_methods, payment_method_types.";
-        return Err(ApiError::invalid(message).refused());
-    }
-    let redirects = automatic.choice("allow_redirects", &["always", "never"])?.unwrap_or("always");
-    let types = if types.is_empty() { vec!["card", "link"] } else { types };
-    let shown = enabled.then(|| json!({ "allow_redirects": redirects, "enabled": true }));
-    Ok((shown, types.into_iter().map(str::to_owned).collect()))
 }
 
 /// Automatic methods may redirect, so confirming needs somewhere to come back to.

@@ -75,6 +75,7 @@ export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
         protocol: 'http',
         maxNetworkRetries: 0,
         telemetry: false,
+        apiVersion: '2026-08-26.dahlia', // as the Worker; the package's own does without payment_method_types
         ...options,
       }),
     request,

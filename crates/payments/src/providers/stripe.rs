@@ -20,5 +20,9 @@ pub use look_up::{close, identity, known_payment, look_up, read_identity, read_p
 pub use questions::{dispute_status, question, read_truth};
 pub use requests::{authorize, capture, refund, void};
 
-/// The version of the API that requests are written for and answers are read by.
-pub const API_VERSION: &str = "2026-10-28.endive";
+/// The version of the API that requests are written for and answers are read by: the last one in which a payment names its methods. From the
+/// next one on (2026-09-30.endive) it is
+/// [refused](https://docs.stripe.com/changelog/endive/2026-09-30/removes-the-payment-method-types-parameter-from-payment-intents-and-setup-intents),
+/// and without it a confirmation takes no `error_on_requires_action`
+/// ([2023-08-16](https://docs.stripe.com/changelog/2023-08-16/automatic-payment-methods)).
+pub const API_VERSION: &str = "2026-08-26.dahlia";
