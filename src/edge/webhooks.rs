@@ -72,8 +72,15 @@ pub(super) async fn from_own_stripe(
 }
 
 fn read(request: &Request) -> Result<stripe::Read, Problem> {
-    stripe::read(&request.body)
-        .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not an event of Stripe's."))
+    stripe::read(&request.body).map_err(|unreadable| {
+        let detail = match unreadable {
+            stripe::Unreadable::NoEvent => "The body is not an event of Stripe's.",
+            stripe::Unreadable::Thin => {
+                "The body is a thin event, which does not say of which payment. Let the endpoint have snapshot payloads."
+            }
+        };
+        Problem::because(Kind::BadRequest, detail)
+    })
 }
 
 async fn from_stripe_signed(app: &App, read: &stripe::Read, is_ours: bool) -> Result<Answer, Problem> {

@@ -180,6 +180,22 @@ pub(crate) fn classify(answer: &HttpAnswer) -> Outcome {
     Provider::Stripe.classify(&a_call(), answer)
 }
 
+/// The provider has put it aside until a person approves of it there, and carries it out by itself then: neither "nothing was charged" nor a
+/// reason to send it again is true. <https://docs.stripe.com/account/approvals>
+#[test]
+fn what_waits_for_an_approval_is_for_a_person_and_what_is_blocked_was_refused() {
+    let refused = |status: u16, code: &str| {
+        answer(status, json!({ "error": { "type": "invalid_request_error", "code": code, "message": "…" } }))
+    };
+    for status in [400, 401, 402, 403] {
+        let Outcome::Unconfirmed(unconfirmed) = classify(&refused(status, "approval_required")) else {
+            panic!("{status} is no end")
+        };
+        assert!(unconfirmed.needs_review);
+    }
+    assert_eq!(meaning(&refused(400, "action_blocked")), Meaning::Rejected);
+}
+
 /// A PaymentIntent over what [`a_call`] asks for.
 fn intent(status: &str) -> Value {
     let received = if status == "succeeded" { 2000 } else { 0 };

@@ -3,7 +3,7 @@
 use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit, Mac};
 use once::id::ObjectId;
-use paid_once::webhooks::stripe::{Refused, Signature, read};
+use paid_once::webhooks::stripe::{Refused, Signature, Unreadable, read};
 use paid_once::webhooks::{EventKind, adyen};
 use payments::payment::id::PaymentId;
 use proptest::prelude::*;
@@ -37,9 +37,10 @@ fn the_example_of_the_documentation_is_right() {
     assert_eq!(check(&["whsec_test"], &header, body), Ok(()));
 }
 
-/// The destinations of a Stripe account can be told of thin events, too: they are taken, or Stripe would send them for days and then stop.
+/// The destinations of a Stripe account can be told of thin events, too: what moves nothing here is taken, or Stripe would send it for days and
+/// then stop.
 #[test]
-fn a_thin_event_is_taken_and_tells_nothing() {
+fn a_thin_event_about_nothing_of_ours_is_taken_and_tells_nothing() {
     let thin = json!({
         "id": "evt_1", "object": "v2.core.event", "type": "v2.core.account.updated", "livemode": false, "data": { "changed": [] },
         "related_object": { "id": "acct_1", "type": "v2.core.account", "url": "/v2/core/accounts/acct_1" },
@@ -60,7 +61,31 @@ fn a_thin_event_is_taken_and_tells_nothing() {
         json!({ "id": "evt_1", "type": "x" }),
         json!({ "id": "evt_1", "object": "event", "type": "x", "data": {} }),
     ] {
-        assert_eq!(read(body.to_string().as_bytes()), None);
+        assert_eq!(read(body.to_string().as_bytes()), Err(Unreadable::NoEvent));
+    }
+}
+
+/// <https://docs.stripe.com/changelog/endive/2026-09-30/thin-events-for-api-v1-resources-generally-available>
+#[test]
+fn a_thin_event_about_a_payment_says_that_there_is_something_to_ask_and_any_other_is_refused() {
+    let thin = |kind: &str, related: &str, id: &str| {
+        let body = json!({
+            "id": "evt_1", "object": "v2.core.event", "type": kind, "livemode": true, "context": "acct_1",
+            "related_object": { "id": id, "type": related, "url": format!("/v1/{related}s/{id}") },
+        });
+        read(body.to_string().as_bytes())
+    };
+    let told = thin("v1.payment_intent.succeeded", "payment_intent", "pi_1").unwrap();
+    let payment = Some("pi_1".to_owned());
+    let news = EventKind::Ask { refund: None, payment: payment.clone(), provider_key: None };
+    assert_eq!((told.event.news, told.payment, told.live), (news, payment, Some(true)));
+    assert_eq!(told.event.account.as_deref(), Some("acct_1"));
+    for (kind, related, id) in [
+        ("v1.charge.refunded", "charge", "ch_1"),
+        ("v1.charge.dispute.created", "dispute", "du_1"),
+        ("v1.refund.failed", "refund", "re_1"),
+    ] {
+        assert_eq!(thin(kind, related, id), Err(Unreadable::Thin), "it is not lost without a word");
     }
 }
 
@@ -138,7 +163,7 @@ fn an_event_finds_our_object_by_what_we_wrote_on_it() {
     assert_eq!((told.object, told.payment.as_deref()), (None, Some("pi_2")), "the read model may know it");
     let other = read(event(json!({ "object": "payout", "id": "po_1" })).as_bytes()).unwrap();
     assert_eq!((other.object, other.event.news), (None, EventKind::Other));
-    assert_eq!(read(b"{}"), None);
+    assert_eq!(read(b"{}"), Err(Unreadable::NoEvent));
     // Its signature is over the bytes: one that nothing reads may be wrong.
     let mut cut = event(json!({ "object": "payout", "id": "po_1", "name": "Ren#" })).into_bytes();
     cut.iter_mut().filter(|byte| **byte == b'#').for_each(|byte| *byte = 0xc3);

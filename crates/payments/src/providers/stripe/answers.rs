@@ -40,6 +40,12 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
         // Not executed, and not stored under the key. In the words of somebody in between it says nothing of other copies.
+        400..=403 if awaits_approval(answer) => Outcome::Unconfirmed(Unconfirmed {
+            provider_id: None,
+            needs_review: true,
+            reason: "it waits for an approval at the provider, and is carried out once it has that"
+                .to_owned(),
+        }),
         401 | 403 if is_stripes => {
             not_executed(answer, RefusalScope::Send, "the provider refused our credentials")
         }
@@ -54,6 +60,13 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
         500..=599 if is_stripes => indeterminate(answer, "the provider failed"),
         _ => unknown(answer, false, "not an answer of the provider"),
     }
+}
+
+/// Whether the provider has put the request aside until a person approves of it there, and then carries it out by itself.
+/// <https://docs.stripe.com/account/approvals>
+fn awaits_approval(answer: &HttpAnswer) -> bool {
+    let read = json_text::from_str::<ErrorEnvelope>(&answer.body);
+    read.is_ok_and(|ErrorEnvelope { error }| error.code.as_deref() == Some("approval_required"))
 }
 
 /// What the object in an answer means for the call that it answers.

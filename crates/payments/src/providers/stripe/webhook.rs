@@ -104,12 +104,25 @@ struct Body {
     /// What kind of event it is: [thin ones](https://docs.stripe.com/webhooks?snapshot-or-thin=thin) carry no object.
     #[serde(default)]
     object: Option<String>,
+    /// Of a thin one: what it is about.
+    #[serde(default)]
+    related_object: Option<Related>,
+    /// Of a thin one: the account.
+    #[serde(default)]
+    context: Option<String>,
     #[serde(default)]
     data: Data,
     #[serde(default)]
     account: Option<String>,
     #[serde(default)]
     livemode: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Related {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -140,13 +153,29 @@ struct Metadata {
     idempotency_key: Option<String>,
 }
 
-/// Reads a body whose signature is right. `None` if it is no event. A thin one is about nothing of ours: it is taken, and nothing comes of it.
-pub fn read(body: &[u8]) -> Option<Read> {
+/// Why a body whose signature is right is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is no event.
+    NoEvent,
+    /// A thin event about a charge, a dispute or a refund: it does not say of which payment.
+    Thin,
+}
+
+/// Reads a body whose signature is right. A thin event about a payment says as much as any other: that there is something to ask. One about nothing
+/// that moves money here is taken, and nothing comes of it.
+pub fn read(body: &[u8]) -> Result<Read, Unreadable> {
     // Its signature is over the bytes: a character that is cut in two where nobody reads it is no reason to refuse it.
-    let Body { id, kind, object, data, account, livemode } =
-        json_text::from_str(&String::from_utf8_lossy(body)).ok()?;
+    let body = json_text::from_str(&String::from_utf8_lossy(body));
+    let Body { id, kind, object, related_object, context, data, account, livemode } =
+        body.map_err(|_| Unreadable::NoEvent)?;
     let is_thin = object.is_some_and(|object| object == "v2.core.event");
-    let object = data.object.or_else(|| is_thin.then(Object::default))?;
+    let object = match data.object {
+        Some(object) => object,
+        None if is_thin => related_object.map_or_else(|| Ok(Object::default()), Related::into_object)?,
+        None => return Err(Unreadable::NoEvent),
+    };
+    let account = account.or(context.filter(|_| is_thin));
     let metadata = object.metadata.unwrap_or_default();
     let provider_key = metadata.idempotency_key;
     let ours = [metadata.resource, metadata.payment].into_iter().flatten().find_map(|id| object_of(&id));
@@ -168,5 +197,17 @@ pub fn read(body: &[u8]) -> Option<Read> {
         _ => EventKind::Other,
     };
     let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news };
-    Some(Read { event, object: ours, payment, live: livemode })
+    Ok(Read { event, object: ours, payment, live: livemode })
+}
+
+impl Related {
+    fn into_object(self) -> Result<Object, Unreadable> {
+        match self.kind.as_str() {
+            "payment_intent" => {
+                Ok(Object { id: Some(self.id), object: Some(self.kind), ..Object::default() })
+            }
+            "charge" | "dispute" | "refund" => Err(Unreadable::Thin),
+            _ => Ok(Object::default()),
+        }
+    }
 }
