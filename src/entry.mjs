@@ -26,7 +26,7 @@ export default class extends WorkerEntrypoint {
       if (answer instanceof Response) return answer;
       return await guarded(() => wasm.fetch(answer, this.env, this.ctx));
     } catch (error) {
-      return interrupted(request, error);
+      return interrupted(request, error, this.env.CORS_ORIGINS);
     }
   }
 

@@ -7,11 +7,23 @@ export function requestId(at) {
   return `req_${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }
 
-/** A problem; for a person, a page. The error is logged under the id that the caller is given. */
-export function interrupted(request, error) {
+/** Whether a person asks, as `Request::wants_html` in Rust: what sends credentials is a program. */
+const isPerson = ({ headers }) =>
+  !headers.has('authorization') && (headers.get('accept') ?? '').trim().startsWith('text/html');
+
+/**
+ * A problem; for a person, a page. The error is logged under the id that the caller is given. `origins`, separated by commas, are those whose
+ * scripts may read it.
+ */
+export function interrupted(request, error, origins = '') {
   const id = requestId(Date.now());
   log('trapped', error, { request_id: id });
-  const forPerson = request.headers.get('accept')?.includes('text/html');
+  const forPerson = isPerson(request);
+  const asking = request.headers.get('origin');
+  const origin = origins
+    .split(',')
+    .map((one) => one.trim())
+    .find((one) => one === asking);
   const title = 'The request was interrupted';
   const detail = 'Send the same request with the same key again: it goes on from where it was.';
   const problem = { type: '/problems/interrupted', title, status: 500, detail, instance: id };
@@ -37,6 +49,11 @@ export function interrupted(request, error) {
       'request-id': id,
       'retry-after': '1',
       'x-content-type-options': 'nosniff',
+      ...(origins && { vary: 'Origin' }),
+      ...(origin && {
+        'access-control-allow-origin': origin,
+        'access-control-expose-headers': 'Request-Id, Retry-After',
+      }),
       ...(request.url.startsWith('https:') && { 'strict-transport-security': 'max-age=31536000' }),
     },
   });

@@ -8,10 +8,10 @@ use web::http::{Answer, Request};
 
 /// What a script may send.
 const REQUEST_HEADERS: &str =
-    "Authorization, Content-Type, Idempotency-Key, If-Match, Prefer, Traceparent, Tracestate";
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, Traceparent, Tracestate";
 /// What it may read beside the body.
 const ANSWER_HEADERS: &str = "Allow, ETag, Idempotent-Replayed, Location, Original-Request, RateLimit-Policy, Request-Id, Retry-After, \
-     Server-Timing";
+     Server-Timing, WWW-Authenticate";
 /// For how long a browser keeps the permission, in seconds.
 const MAX_AGE_S: u32 = 7200;
 

@@ -177,6 +177,21 @@ describe('the problem', () => {
     assert.equal(answer.status, 400);
     assert.match(answer.header('content-type'), /^text\/html/);
   });
+
+  test('is read by a program that likes pages best only because its library does', async () => {
+    const accept = 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2'; // Java's HttpURLConnection
+    assertProblem(await user.pay(PAYMENT, undefined, { accept }), 400, 'idempotency-key-missing');
+    const page = await site.fetch('/payments', { headers: { accept } });
+    assert.match(page.headers.get('content-type'), /^text\/html/);
+  });
+
+  test('says with a token that nobody has that it is the token', async () => {
+    const bearer = (token) =>
+      site.fetch('/payments', { headers: token && { authorization: `Bearer ${token}` } });
+    const challenge = async (token) => (await bearer(token)).headers.get('www-authenticate');
+    assert.equal(await challenge(), 'Bearer realm="paid-once"');
+    assert.equal(await challenge('nobodys'), 'Bearer realm="paid-once", error="invalid_token"');
+  });
 });
 
 // On a site of its own: who counts all effects of a site is alone there.

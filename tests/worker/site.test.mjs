@@ -59,6 +59,9 @@ describe('plain http, anywhere but on this machine', () => {
       assert.equal(answer.status, 403);
       assert.equal((await answer.json()).type, '/problems/https-required');
     });
+    const look = await elsewhere('/payments', { headers: USER });
+    assert.equal(look.status, 403, 'nor does a client that follows go on to send them in the clear');
+    assert.equal((await look.json()).type, '/problems/https-required');
   });
 });
 

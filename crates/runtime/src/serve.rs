@@ -23,6 +23,7 @@ use web::pages::Site;
 use web::problem::{Kind, Problem};
 use web::reply;
 use web::session::Session;
+use web::url::decode_unreserved;
 
 /// Reads all but the body.
 pub fn read(incoming: &web_sys::Request) -> worker::Result<Request> {
@@ -36,7 +37,7 @@ pub fn read(incoming: &web_sys::Request) -> worker::Result<Request> {
         method: incoming.method(),
         scheme: url.scheme.to_owned(),
         host: url.host.to_owned(),
-        path: url.path.to_owned(),
+        path: decode_unreserved(url.path),
         query: url.query.to_owned(),
         headers: json_text::from_str(&String::from(headers))?,
         body: Vec::new(),
@@ -44,13 +45,14 @@ pub fn read(incoming: &web_sys::Request) -> worker::Result<Request> {
     })
 }
 
-/// What to answer to a request that came in the clear. A cookie or a token that comes like that has been seen already: it must not work.
+/// What to answer to a request that came in the clear. A cookie or a token that comes like that has been seen already: it must not work. Nor is
+/// a program with credentials led to https, where it would go on to send them in the clear first and never hear of it.
 pub fn insecure(request: &Request) -> Option<Result<Answer, Problem>> {
     if request.secure() || request.is_local() {
         return None;
     }
     Some(match request.method.as_str() {
-        "GET" | "HEAD" => Ok(reply::moved(&request.https_url())),
+        "GET" | "HEAD" if request.header("authorization").is_none() => Ok(reply::moved(&request.https_url())),
         _ => Err(Problem::new(Kind::HttpsRequired)),
     })
 }

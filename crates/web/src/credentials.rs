@@ -18,5 +18,7 @@ pub fn token(request: &Request, takes_bare: bool) -> Result<Option<&str>, Proble
 
 /// What to say of a token that no account has.
 pub fn unknown_token() -> Problem {
-    Problem::because(Kind::Unauthorized, "No account has this token. Check it for typing errors.")
+    let detail = "No account has this token. Check it for typing errors.";
+    let challenge = Some("Bearer realm=\"paid-once\", error=\"invalid_token\"");
+    Problem { challenge, ..Problem::because(Kind::Unauthorized, detail) }
 }

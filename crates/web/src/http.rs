@@ -35,7 +35,7 @@ pub struct Request {
     pub scheme: String,
     /// Host and port, as in the `Origin` header.
     pub host: String,
-    /// The path, percent-encoded as it came.
+    /// The path, percent-encoded as it came, but for what needs no escape.
     pub path: String,
     /// The query, without its question mark.
     pub query: String,
@@ -83,9 +83,10 @@ impl Request {
         format!("https://{}{}", self.host, self.path_and_query())
     }
 
-    /// Whether a person's browser asks: it prefers HTML to JSON.
+    /// Whether a person's browser asks: it prefers HTML to JSON. What sends credentials is a program, and gets HTML where it takes nothing else:
+    /// the one in Java's library says by itself that it likes HTML best.
     pub fn wants_html(&self) -> bool {
-        prefers_html(self.header("accept").unwrap_or_default())
+        prefers_html(self.header("accept").unwrap_or_default(), self.header("authorization").is_some())
     }
 
     /// What is said in the language that a person's browser asks for.
@@ -113,12 +114,18 @@ impl Request {
 
     /// The body's parameters, by its `Content-Type`.
     pub fn parameters(&self) -> Result<Parameters, Problem> {
+        let coding = self.header("content-encoding").map(str::trim).unwrap_or_default();
+        if !matches!(coding.to_ascii_lowercase().as_str(), "" | "identity") {
+            let detail = "The body is compressed (Content-Encoding). Send it as it is. Nothing was run.";
+            return Err(Problem::because(Kind::UnsupportedMediaType, detail));
+        }
         parse_parameters(self.header("content-type").unwrap_or_default(), &self.body)
     }
 }
 
-/// Reads an `Accept` header (RFC 9110, 12.5.1): HTML must be named, and not come after JSON, which is what `*/*` gets.
-fn prefers_html(accept: &str) -> bool {
+/// Reads an `Accept` header (RFC 9110, 12.5.1): HTML must be named, and not come after JSON, which is what `*/*` gets. Where JSON will do, a
+/// program gets that.
+fn prefers_html(accept: &str, is_program: bool) -> bool {
     let quality = |media_type: &str| {
         accept.split(',').find_map(|entry| {
             let mut parts = entry.split(';').map(str::trim);
@@ -132,7 +139,7 @@ fn prefers_html(accept: &str) -> bool {
     let json =
         ["application/problem+json", "application/json"].into_iter().filter_map(quality).reduce(f32::max);
     let json = json.or_else(|| quality("application/*")).or_else(|| quality("*/*")).unwrap_or(0.0);
-    quality("text/html").is_some_and(|html| html > 0.0 && html >= json)
+    quality("text/html").is_some_and(|html| html > 0.0 && html >= json) && (json == 0.0 || !is_program)
 }
 
 /// Parses a body: JSON object or form. A name that stands there twice is refused, in both.

@@ -62,3 +62,33 @@ pub fn percent_decode_bytes(mut rest: &[u8]) -> Vec<u8> {
     }
     bytes
 }
+
+/// Decodes the escapes of letters, digits and `-._~`, which need none: with them and without them it is the same address
+/// ([RFC 3986, 6.2.2.2](https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2)).
+///
+/// ```
+/// use web::url::decode_unreserved;
+///
+/// assert_eq!(decode_unreserved("/payments/pay%5F1%2e/a%2Fb%"), "/payments/pay_1./a%2Fb%");
+/// ```
+pub fn decode_unreserved(path: &str) -> String {
+    let mut decoded = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        decoded.push_str(before);
+        let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let plain = byte.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte));
+        match plain.zip(after.get(2..)) {
+            Some((byte, behind)) => {
+                decoded.push(char::from(byte));
+                rest = behind;
+            }
+            None => {
+                decoded.push('%');
+                rest = after;
+            }
+        }
+    }
+    decoded.push_str(rest);
+    decoded
+}
