@@ -115,7 +115,35 @@ async function check(form) {
   show(form, false, '');
 }
 
+/** Where something is under way this looks how it stands, and loads the page anew only when it is over: each time a screen reader would start over. */
+function lookAgain() {
+  const told = document.querySelector('[data-look-again-s]');
+  if (!told) return;
+  const { href } = document.getElementById('look');
+  setTimeout(async () => {
+    try {
+      const request = { headers: { Accept: 'text/html' }, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) };
+      const response = await fetch(href, request);
+      const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+      const isOver =
+        response.status < 500 && response.status !== 429 && !page.querySelector('[data-look-again-s]');
+      if (isOver) return location.replace(href);
+      for (const part of ['[role=status]', '[data-look-again-s]']) renew(part, page);
+    } catch {
+      // No connection: the page says how it stood, and looks again.
+    }
+    lookAgain();
+  }, told.dataset.lookAgainS * 1000);
+}
+
+/** Takes over a part of a page as it is now, if it says something else. */
+function renew(selector, page) {
+  const [old, now] = [document, page].map((from) => from.querySelector(selector));
+  if (now && !old.isEqualNode(now)) old.replaceWith(document.adoptNode(now));
+}
+
 wait();
+lookAgain();
 addEventListener('turned', wait);
 addEventListener('submit', (event) => {
   if (!event.target.matches('[data-pay-once]')) return;

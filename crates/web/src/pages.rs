@@ -87,8 +87,8 @@ impl ProblemPage {
     }
 }
 
-/// In how many seconds a page that waits for an outcome looks again: at once while somebody waits, seldom when it takes long. Screen
-/// readers start over each time.
+/// In how many seconds a page that waits for an outcome looks again: at once while somebody waits, seldom when it takes long. Without a
+/// script a screen reader starts over each time.
 pub const fn refresh_s(age_ms: u64) -> u32 {
     match age_ms {
         0..15_000 => 2,
@@ -106,7 +106,7 @@ pub struct Entry {
     pub error: String,
 }
 
-/// The page of a ride or an order while its outcome is not known. Refreshes itself without any script.
+/// The page of a ride or an order while its outcome is not known. It looks again by itself, with and without a script.
 #[derive(Template)]
 #[template(path = "status.html")]
 pub struct StatusPage {
@@ -122,7 +122,7 @@ pub struct StatusPage {
     pub path: String,
     /// `$20.00`
     pub total: String,
-    /// In how many seconds the page loads itself again.
+    /// In how many seconds the page looks again.
     pub refresh_s: u32,
     /// The provider has not said yet whether the card was charged; else the payment is simply under way.
     pub in_doubt: bool,
