@@ -51,7 +51,10 @@ const together = {
 const inTurn = {
   'keys of shops': ['own-keys', 'own-adyen-keys', 'own-adyen-keys-webhooks', 'stripe-account'],
   reconciliation: ['reconcile-accounts', 'reconcile-apart', 'reconcile-cron', 'reconcile-unanswered'],
-  webhooks: ['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-inbox', 'webhooks-shards'],
+  webhooks: [
+    ...['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-inbox'],
+    'webhooks-shards',
+  ],
   desk: ['desk', 'desk-access', 'analytics', 'metrics', 'plots', 'traces'],
   shards: ['shards', 'reconcile-rounds', 'history-shards'],
   'payments that end later': [
@@ -63,7 +66,7 @@ const inTurn = {
     'sweep',
   ],
   accounts: ['account-frozen', 'account-lowered', 'accounts', 'customers', 'keys', 'secrets'],
-  checkout: ['abuse-checkout', 'checkout-language', 'checkout', 'checkout-bank', 'card'],
+  checkout: ['abuse-checkout', 'checkout-language', 'checkout', 'checkout-bank', 'checkout-links', 'card'],
   payments: [
     ...['payments-alarm', 'payments-privacy', 'payments-retention', 'payments-sums', 'concurrency'],
     ...['provider-faults', 'payments-list', 'rollout'],

@@ -159,9 +159,14 @@ impl Drive {
     }
 
     /// A link to the order is made.
-    pub(super) fn make_link(&self, revision: Option<u32>, content: &str) -> Result<MadeLink, Bug> {
+    pub(super) fn make_link(
+        &self,
+        revision: Option<u32>,
+        content: &str,
+        key: Option<KeyHash>,
+    ) -> Result<MadeLink, Bug> {
         let ctx = self.context();
-        self.store().transaction(&ctx, |rows| Ok(order_link::make(rows, revision, content)))
+        self.store().transaction(&ctx, |rows| Ok(order_link::make(rows, revision, content, key)))
     }
 
     /// All links to the order are ended.

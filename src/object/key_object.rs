@@ -103,8 +103,8 @@ impl Parts {
                 drive.check(true).await;
                 drive.order(&owner).and_then(|order| encode(&order))
             }
-            ObjectRequest::MakeLink { revision, content } => {
-                drive.make_link(revision, &content).and_then(|made| encode(&made))
+            ObjectRequest::MakeLink { revision, content, key } => {
+                drive.make_link(revision, &content, key).and_then(|made| encode(&made))
             }
             ObjectRequest::EndLinks => drive.end_links().and_then(|ended| encode(&ended)),
             ObjectRequest::Locate { owner, key_hash } => {

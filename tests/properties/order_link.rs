@@ -2,11 +2,12 @@
 
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
+use once::key::KeyHash;
 use payments::engine::{Begin, ObjectState};
 use payments::flows::order_link::{end, make};
 use payments::payment::PaymentState;
 use payments::payment::operation::{Operation, Refusal, VoidRequest};
-use payments::payment::order_link::{EndedLinks, LinkState, MadeLink, REVISION_MAX, state};
+use payments::payment::order_link::{EndedLinks, KEYS_MAX, LinkState, MadeLink, REVISION_MAX, state};
 use proptest::prelude::*;
 
 use crate::payment::pay;
@@ -45,7 +46,7 @@ proptest! {
                 }
             } else {
                 let before = object_state.resource.links.clone();
-                match make(&mut object_state, asked, &content.to_string()) {
+                match make(&mut object_state, asked, &content.to_string(), None) {
                     MadeLink::Revision(revision) => {
                         prop_assert!(asked.is_none_or(|asked| asked == revision));
                         for link in book.iter_mut().filter(|link| link.0 != revision) {
@@ -54,6 +55,7 @@ proptest! {
                         }
                         book.push((revision, content, LinkState::Live));
                     }
+                    MadeLink::KeyReused => prop_assert!(false, "there is no key"),
                     MadeLink::Conflict(newest) => {
                         prop_assert!(asked.is_some_and(|asked| asked <= newest), "without a revision there is none");
                         prop_assert_eq!(&object_state.resource.links, &before);
@@ -71,10 +73,10 @@ proptest! {
     #[test]
     fn to_ask_again_for_the_same_link_replaces_nothing(asked in prop::option::of(1u32..8), times in 1usize..5) {
         let mut object_state = rows();
-        let first = make(&mut object_state, asked, "mug");
+        let first = make(&mut object_state, asked, "mug", None);
         let kept = object_state.clone();
         for _ in 0..times {
-            prop_assert_eq!(make(&mut object_state, asked, "mug"), first);
+            prop_assert_eq!(make(&mut object_state, asked, "mug", None), first);
             prop_assert_eq!(&object_state, &kept);
         }
     }
@@ -84,7 +86,7 @@ proptest! {
         newest in 1u32..5, used in prop::option::of(0u32..7), ended in any::<bool>(),
     ) {
         let mut object_state = rows();
-        make(&mut object_state, Some(newest), "mug");
+        make(&mut object_state, Some(newest), "mug", None);
         if ended {
             end(&mut object_state);
         }
@@ -108,12 +110,12 @@ proptest! {
 #[test]
 fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_up() {
     let mut object_state = rows();
-    make(&mut object_state, None, "mug");
+    make(&mut object_state, None, "mug", None);
     assert!(matches!(ask(&mut object_state, "pay", pay_through(Some(1))), Begin::Run(_)));
     object_state.resource.payment.as_mut().unwrap().state =
         PaymentState::RequiresAction { url: "https://bank.example".into() };
-    make(&mut object_state, None, "a dearer mug");
-    make(&mut object_state, None, "the dearest mug");
+    make(&mut object_state, None, "a dearer mug", None);
+    make(&mut object_state, None, "the dearest mug", None);
     let kept = object_state.resource.payment.clone();
     let give_up = |link_revision| {
         Operation::Void(VoidRequest { page: None, attempt: Some(1), link_revision: Some(link_revision) })
@@ -127,17 +129,55 @@ fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_
 #[test]
 fn behind_the_highest_revision_comes_none() {
     let mut object_state = rows();
-    assert_eq!(make(&mut object_state, Some(REVISION_MAX), "mug"), MadeLink::Revision(REVISION_MAX));
+    assert_eq!(make(&mut object_state, Some(REVISION_MAX), "mug", None), MadeLink::Revision(REVISION_MAX));
     let before = object_state.clone();
-    assert_eq!(make(&mut object_state, None, "mug"), MadeLink::Revision(REVISION_MAX), "the same again");
-    assert_eq!(make(&mut object_state, None, "a dearer mug"), MadeLink::Conflict(REVISION_MAX));
+    assert_eq!(
+        make(&mut object_state, None, "mug", None),
+        MadeLink::Revision(REVISION_MAX),
+        "the same again"
+    );
+    assert_eq!(make(&mut object_state, None, "a dearer mug", None), MadeLink::Conflict(REVISION_MAX));
     assert_eq!(object_state, before);
+}
+
+/// The client's own retry of the first request, which arrives when a newer link is out.
+#[test]
+fn a_late_repetition_brings_back_only_without_a_key_what_was_replaced() {
+    let key = |name: &str| Some(KeyHash(name.to_owned()));
+    for (first, expected) in [(key("first"), MadeLink::Revision(1)), (None, MadeLink::Revision(3))] {
+        let mut object_state = rows();
+        assert_eq!(make(&mut object_state, None, "mug", first.clone()), MadeLink::Revision(1));
+        assert_eq!(make(&mut object_state, None, "a dearer mug", key("second")), MadeLink::Revision(2));
+        assert_eq!(make(&mut object_state, None, "mug", first), expected);
+    }
+}
+
+#[test]
+fn a_key_stands_for_one_link_and_the_newest_are_known() {
+    let key = |n: usize| Some(KeyHash(format!("{n}")));
+    let mut object_state = rows();
+    make(&mut object_state, None, "mug", key(0));
+    assert_eq!(make(&mut object_state, None, "a dearer mug", key(0)), MadeLink::KeyReused);
+    assert_eq!(
+        make(&mut object_state, Some(7), "mug", key(0)),
+        MadeLink::KeyReused,
+        "its revision is its own"
+    );
+    end(&mut object_state);
+    assert_eq!(make(&mut object_state, None, "mug", key(0)), MadeLink::Revision(1), "and it stays ended");
+    for n in 1..=KEYS_MAX {
+        make(&mut object_state, None, &format!("mug {n}"), key(n));
+    }
+    assert_eq!(object_state.resource.links.as_ref().unwrap().keys.len(), KEYS_MAX);
+    let newest = make(&mut object_state, None, &format!("mug {KEYS_MAX}"), key(KEYS_MAX));
+    assert_eq!(newest, make(&mut object_state, None, &format!("mug {KEYS_MAX}"), None));
+    assert!(matches!(make(&mut object_state, None, "mug", key(0)), MadeLink::Revision(more) if more > 1));
 }
 
 #[test]
 fn the_links_of_a_paid_order_are_not_ended() {
     let mut object_state = rows();
-    make(&mut object_state, None, "mug");
+    make(&mut object_state, None, "mug", None);
     ask(&mut object_state, "pay", pay_through(Some(1)));
     object_state.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
     let before = object_state.clone();

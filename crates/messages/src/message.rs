@@ -93,6 +93,9 @@ pub enum ObjectRequest {
         revision: Option<u32>,
         /// A digest of what it sells.
         content: String,
+        /// Of the request, if it has one.
+        #[serde(default)]
+        key: Option<KeyHash>,
     },
     /// No link that was made so far can be paid any more.
     EndLinks,

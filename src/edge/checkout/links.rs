@@ -20,6 +20,7 @@ use payments::payment::order_link::{EndedLinks, MadeLink, REVISION_MAX};
 use runtime::random;
 use web::http::{Answer, Request, percent_decode};
 use web::image_url::ImageUrl;
+use web::key_source;
 use web::problem::{Kind, Problem};
 
 /// What the demo sells: name, price in cents, quantity, picture.
@@ -30,13 +31,15 @@ const DEMO_CART: [(&str, u32, u32, &str); 3] = [
 ];
 
 /// `POST /checkout/sessions`: the link to an order. The order's object is told of it, and keeps which one is the newest. It
-/// needs no key: to ask for the same link again changes nothing, and every link of an order leads to the same payment.
+/// needs no key: to ask for the newest link again changes nothing, and every link of an order leads to the same payment. With one, a late
+/// retry does not bring back what another link has replaced since.
 pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<Answer, Problem> {
     let (owner, terms) = account(app, request).await?;
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
     cards(app, &terms, app.own_keys(&terms).await?.as_deref())?;
+    let key = key_source::key(request, None)?.map(|key| key.hash(&Owner::Account(account.clone())));
     let OrderRequest { id, cart, return_url, revision, locale } =
         OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
     terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {
@@ -55,15 +58,15 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     };
     // A link that cannot be made must not replace one that is there.
     order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
-    let made =
-        app.ask::<MadeLink>(&place, ObjectRequest::MakeLink { revision, content: order.content() }).await;
-    order.revision = match made.map_err(unavailable)? {
+    let ask = ObjectRequest::MakeLink { revision, content: order.content(), key };
+    order.revision = match app.ask::<MadeLink>(&place, ask).await.map_err(unavailable)? {
         MadeLink::Revision(revision) => revision,
         MadeLink::Conflict(newest) => {
             let mut problem = Problem::new(Kind::LinkRevision);
             problem.revision = Some(newest);
             return Err(problem);
         }
+        MadeLink::KeyReused => return Err(Problem::new(Kind::KeyReused)),
     };
     let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let url = format!("{}{}", request.origin(), path(&link));

@@ -33,7 +33,7 @@ impl World {
                     EndedLinks::Paid(_) => "links: not ended, the order is paid",
                 }
             } else {
-                order_link::make(rows, None, &content);
+                order_link::make(rows, None, &content, None);
                 "links: made"
             })
         };

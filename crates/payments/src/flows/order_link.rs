@@ -3,15 +3,45 @@
 use crate::engine::ObjectState;
 use crate::payment::PaymentState;
 use crate::payment::operation::Refusal;
-use crate::payment::order_link::{EndedLinks, LinkState, MadeLink, OrderLinks, REVISION_MAX, state};
+use crate::payment::order_link::{
+    EndedLinks, KEYS_MAX, KeyOfLink, LinkState, MadeLink, OrderLinks, REVISION_MAX, state,
+};
+use once::key::KeyHash;
 
-/// Notes that a link is made. Without a revision of the shop's own the links of an order are numbered here: the same content has
-/// the same number, so that asking twice replaces nothing, and other content the next one.
-pub fn make(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> MadeLink {
-    let Some(links) = &object_state.resource.links else {
+/// Notes that a link is made. Under a key that has made one it is that one, whatever was made since. Without a revision of the shop's own the
+/// links of an order are numbered here: the same content has the same number, so that asking twice replaces nothing, and other content the
+/// next one.
+pub fn make(
+    object_state: &mut ObjectState,
+    revision: Option<u32>,
+    content: &str,
+    key: Option<KeyHash>,
+) -> MadeLink {
+    let asked = revision.map_or_else(|| content.to_owned(), |revision| format!("{revision} {content}"));
+    let links = object_state.resource.links.as_ref();
+    let known = links.and_then(|links| links.keys.iter().find(|known| Some(&known.hash) == key.as_ref()));
+    match known {
+        Some(known) if known.asked == asked => return MadeLink::Revision(known.revision),
+        Some(_) => return MadeLink::KeyReused,
+        None => {}
+    }
+    let made = newest(object_state, revision, content);
+    if let (MadeLink::Revision(revision), Some(hash), Some(links)) =
+        (made, key, &mut object_state.resource.links)
+    {
+        let over = (links.keys.len() + 1).saturating_sub(KEYS_MAX);
+        links.keys.drain(..over);
+        links.keys.push(KeyOfLink { hash, asked, revision });
+    }
+    made
+}
+
+/// The newest link: of this content, or already there.
+fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> MadeLink {
+    let Some(links) = &mut object_state.resource.links else {
         let revision = asked.unwrap_or(1);
-        object_state.resource.links =
-            Some(OrderLinks { revision, content: content.to_owned(), ended_through: None });
+        let links = OrderLinks { revision, content: content.to_owned(), ..OrderLinks::default() };
+        object_state.resource.links = Some(links);
         return MadeLink::Revision(revision);
     };
     let newest = links.revision;
@@ -24,10 +54,9 @@ pub fn make(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -
         None if newest >= REVISION_MAX => return MadeLink::Conflict(newest),
         Some(_) | None => {}
     }
-    let revision = asked.unwrap_or(newest.saturating_add(1));
-    let ended_through = links.ended_through;
-    object_state.resource.links = Some(OrderLinks { revision, content: content.to_owned(), ended_through });
-    MadeLink::Revision(revision)
+    links.revision = asked.unwrap_or(newest.saturating_add(1));
+    content.clone_into(&mut links.content);
+    MadeLink::Revision(links.revision)
 }
 
 /// Ends all links that were made so far, also where none is known: there may be one of before. A payment that is under way keeps
@@ -40,11 +69,7 @@ pub fn end(object_state: &mut ObjectState) -> EndedLinks {
     if let Some(payment) = paid {
         return EndedLinks::Paid(payment.status().to_owned());
     }
-    let links = object_state.resource.links.get_or_insert_with(|| OrderLinks {
-        revision: 0,
-        content: String::new(),
-        ended_through: None,
-    });
+    let links = object_state.resource.links.get_or_insert_default();
     links.ended_through = Some(links.revision);
     EndedLinks::Through(links.revision)
 }

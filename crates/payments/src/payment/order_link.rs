@@ -6,12 +6,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::Payment;
+use once::key::KeyHash;
 
 /// The highest revision that a shop may give.
 pub const REVISION_MAX: u32 = 1_000_000_000;
 
 /// What an object knows of its order's links.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OrderLinks {
     /// The newest link's. Links that were made before there were revisions, and those of the demo's own orders, have 0.
     pub revision: u32,
@@ -19,6 +20,23 @@ pub struct OrderLinks {
     pub content: String,
     /// Links up to this revision cannot be paid any more: the shop has ended them.
     pub ended_through: Option<u32>,
+    /// Under which keys links were asked for, the newest last: at most [`KEYS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<KeyOfLink>,
+}
+
+/// How many keys an order's links remember.
+pub const KEYS_MAX: usize = 20;
+
+/// A key under which a link was asked for: the same request once more gets the same link, also where a newer one was made since.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeyOfLink {
+    /// Of the key.
+    pub hash: KeyHash,
+    /// What the link sells, and the revision that was asked for.
+    pub asked: String,
+    /// The link's.
+    pub revision: u32,
 }
 
 /// Whether an order can be paid through a link.
@@ -54,6 +72,8 @@ pub enum MadeLink {
     Revision(u32),
     /// Its revision is taken, or a newer one is there: this one.
     Conflict(u32),
+    /// Its key stands for another link.
+    KeyReused,
 }
 
 /// What comes of ending all links of an order.
