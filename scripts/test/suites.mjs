@@ -52,7 +52,7 @@ const inTurn = {
   'keys of shops': ['own-keys', 'own-adyen-keys', 'own-adyen-keys-webhooks', 'stripe-account'],
   reconciliation: ['reconcile-accounts', 'reconcile-apart', 'reconcile-cron', 'reconcile-unanswered'],
   webhooks: [
-    ...['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-inbox'],
+    ...['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-overtaken', 'webhooks-inbox'],
     'webhooks-shards',
   ],
   desk: ['desk', 'desk-access', 'analytics', 'metrics', 'plots', 'traces'],

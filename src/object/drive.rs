@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::lock::Mutex;
 use worker::{Delay, Env};
 
 use super::traces::{Runs, asks};
@@ -31,6 +32,8 @@ pub(super) struct PaymentsHost {
     pub(super) transport: Transport,
     pub(super) env: Env,
     pub(super) runs: Runs,
+    /// Held while the provider is asked how something stands: an answer that overtakes a newer one would undo what only that one tells.
+    pub(super) asking: Mutex<()>,
 }
 
 /// An object of the engine, with what is asked of one that is about payments.
@@ -48,8 +51,17 @@ impl Deref for Drive {
 impl Drive {
     pub(super) fn new(env: &Env, store: Store<Payments, Runtime>, config: Rc<Config>) -> Result<Self, Bug> {
         let transport = Transport::new(env, &config);
-        Object::new(store, PaymentsHost { config, transport, env: env.clone(), runs: Runs::default() })
-            .map(Self)
+        Object::new(
+            store,
+            PaymentsHost {
+                config,
+                transport,
+                env: env.clone(),
+                runs: Runs::default(),
+                asking: Mutex::default(),
+            },
+        )
+        .map(Self)
     }
 
     pub(super) const fn of(object: Rc<Object<PaymentsHost>>) -> Self {
@@ -99,6 +111,8 @@ impl Drive {
             return Ok(());
         }
         self.host().prepare(state.as_deref(), None).await;
+        // Whoever asked before may have heard what is open here: `begin` looks again.
+        let asking = self.host().asking.lock().await;
         let ctx = self.context();
         let questions =
             self.store().transaction(&ctx, |rows| Ok::<_, Bug>(polling::begin(rows, looking, &ctx)))?;
@@ -112,6 +126,7 @@ impl Drive {
                 next = self.store().transaction(&ctx, |rows| answers::take(rows, &question, truth, &ctx))?;
             }
         }
+        drop(asking);
         self.drain().await;
         Ok(())
     }

@@ -24,8 +24,8 @@ const BOTH_SECRETS = {
 };
 
 /** A site of a file of tests, which nobody tells anything before the test does; its client, and what its tests ask of it. */
-export async function startWebhookSite() {
-  const site = await startSite({ vars: BOTH_SECRETS });
+export async function startWebhookSite(vars = {}) {
+  const site = await startSite({ vars: { ...BOTH_SECRETS, ...vars } });
   after(() => site.close());
   afterEach(async () => {
     await site.simulator.calm();
