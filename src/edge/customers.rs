@@ -128,12 +128,22 @@ fn meaning(content: &CustomerContent) -> Canonical {
     Parameters::Json(given.collect()).canonical()
 }
 
+/// Whether who asks has this revision already ([RFC 9110, 13.1.2](https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2)).
+fn is_known(if_none_match: Option<&str>, etag: &str) -> bool {
+    let tag = |entry: &str| entry.trim().trim_start_matches("W/") == etag;
+    if_none_match.is_some_and(|list| list.trim() == "*" || list.split(',').any(tag))
+}
+
 /// `GET /customers/{email}`
 pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let Place { owner, email, object, .. } = Place::of(app, request, encoded).await?;
     let view = api::show(app, &object, ObjectRequest::Show { owner, key_hash: None, refresh: false }).await?;
     let customer = view.customer.unwrap_or_default();
     let shown = customer.to_json(&email).ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let answer = Answer::new(200, "application/json", shown.to_string(), "shown");
-    Ok(answer.with("etag", etag(customer.revision)))
+    let etag = etag(customer.revision);
+    let answer = match is_known(request.header("if-none-match"), &etag) {
+        true => Answer::empty(304, "not_modified"),
+        false => Answer::new(200, "application/json", shown.to_string(), "shown"),
+    };
+    Ok(answer.with("etag", etag))
 }

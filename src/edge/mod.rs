@@ -12,6 +12,7 @@ pub mod reply;
 pub mod return_key;
 pub mod route;
 pub mod routes;
+pub mod shop_url;
 pub mod verbatim;
 
 mod admission;

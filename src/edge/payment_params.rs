@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::shop_url::address;
 use crate::config::Config;
 use messages::account::{Account, NotCharged};
 use once::fingerprint::{Field, FieldError, Parameters};
@@ -26,9 +27,6 @@ pub const TOKEN_MAX: usize = 255;
 pub const ORDER_MAX: usize = 64;
 /// The longest description, in characters.
 pub const DESCRIPTION_MAX: usize = 500;
-/// The longest address, in characters.
-pub const URL_MAX: usize = 2048;
-
 const FIELDS: [&str; 10] = [
     "amount",
     "currency",
@@ -41,6 +39,9 @@ const FIELDS: [&str; 10] = [
     "receipt_email",
     "provider",
 ];
+
+/// What has no other meaning where it is left out than where it is empty.
+const MAY_BE_EMPTY: [&str; 3] = ["description", "return_url", "receipt_email"];
 
 /// Why a payment is not begun.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub fn payment_request(
     account: &Account,
     origin: &str,
 ) -> Result<PaymentRequest, NotPayable> {
-    let mut fields = Fields::of(parameters);
+    let mut fields = Fields::of_money(parameters);
     let amount = fields.required("amount", AmountMinor::parse);
     let currency = match config.convention.currency {
         Some(default) => fields.optional_or("currency", default, known_currency),
@@ -82,6 +83,8 @@ pub fn payment_request(
     }
     let order_id = fields.optional("order_id", |text| visible(text, ORDER_MAX));
     let description = fields.optional("description", |text| plain(text, DESCRIPTION_MAX));
+    // The provider refuses an empty one.
+    let description = description.filter(|text| !text.is_empty());
     let capture = fields.optional("capture", flag).unwrap_or(true);
     let return_url = fields.optional("return_url", |text| address(text, config.demo));
     let receipt_email = fields.optional("receipt_email", email).or_else(|| account.email.clone());
@@ -136,7 +139,7 @@ pub fn payment_request(
 
 /// Reads the parameters of a capture.
 pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, Vec<FieldError>> {
-    let mut fields = Fields::of(parameters);
+    let mut fields = Fields::of_money(parameters);
     let amount = fields.optional("amount", AmountMinor::parse);
     fields.unknown(&["amount"], &[]);
     fields.end(CaptureRequest { amount })
@@ -151,7 +154,7 @@ pub fn no_parameters(parameters: &Parameters) -> Result<(), Vec<FieldError>> {
 
 /// Reads the parameters of a refund.
 pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<FieldError>> {
-    let mut fields = Fields::of(parameters);
+    let mut fields = Fields::of_money(parameters);
     let amount = fields.optional("amount", AmountMinor::parse);
     let reason = fields.optional("reason", |text| {
         let words = RefundReason::ALL.map(RefundReason::as_str).join(", ");
@@ -165,18 +168,28 @@ pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<Fiel
 pub(super) struct Fields {
     parameters: Parameters,
     errors: Vec<FieldError>,
-    /// How many of these are about what is allowed, and not about the request itself.
+    /// The names of what is there without a value, where that is no way to leave it out.
+    empty: Vec<String>,
+    /// How many of the errors are about what is allowed, and not about the request itself.
     not_allowed: usize,
 }
 
 impl Fields {
     pub(super) fn of(parameters: &Parameters) -> Self {
         let (parameters, twice) = flat(parameters);
-        let mut fields = Self { parameters, errors: Vec::new(), not_allowed: 0 };
+        let mut fields = Self { parameters, errors: Vec::new(), empty: Vec::new(), not_allowed: 0 };
         for name in twice {
             fields.wrong(&name, "is given twice: as a member, and inside its object");
         }
         fields
+    }
+
+    /// The same of what moves money: who sends a field and nothing in it has lost what was to stand there, and that must become neither all that
+    /// is left nor somebody's default card. To be said by [`optional`](Self::optional), where it is read.
+    fn of_money(parameters: &Parameters) -> Self {
+        let mut empty = parameters.empty_names();
+        empty.retain(|name| !MAY_BE_EMPTY.contains(&name.as_str()) && !name.starts_with("metadata["));
+        Self { empty, ..Self::of(parameters) }
     }
 
     fn wrong(&mut self, field: &str, message: impl Into<String>) {
@@ -203,7 +216,13 @@ impl Fields {
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
         let read = match self.parameters.text(name) {
-            Field::Missing => return None,
+            Field::Missing => {
+                self.say_if_empty(name);
+                return None;
+            }
+            Field::Text(_) if self.parameters.is_boolean(name) && name != "capture" => {
+                Err("must be a text, not true or false".to_owned())
+            }
             Field::Text(text) => read(&text),
             Field::NotText => Err("must be given once, as one value".to_owned()),
         };
@@ -217,7 +236,20 @@ impl Fields {
         default: T,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        if self.parameters.text(name) == Field::Missing { Some(default) } else { self.optional(name, read) }
+        match self.parameters.text(name) {
+            Field::Missing => {
+                self.say_if_empty(name);
+                Some(default)
+            }
+            Field::Text(_) | Field::NotText => self.optional(name, read),
+        }
+    }
+
+    /// A release before took it for left out: what was begun then is answered still.
+    fn say_if_empty(&mut self, name: &str) {
+        if self.empty.iter().any(|empty| empty == name) {
+            self.not_allowed(name, "is there without a value: send one, or leave the parameter out");
+        }
     }
 
     /// The entries of `metadata[…]`, sorted by name.
@@ -444,34 +476,4 @@ fn flag(text: &str) -> Result<bool, String> {
 
 fn provider(text: &str) -> Result<Provider, String> {
     Provider::parse(text).ok_or_else(|| "must be stripe or adyen".to_owned())
-}
-
-/// An address of the merchant's to which a browser is sent. Only the demo sends it to plain http.
-///
-/// Whom it names as its user is not taken: a browser would show that, and go to what stands behind the `@`.
-pub fn address(text: &str, demo: bool) -> Result<String, String> {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://").filter(|_| demo));
-    let is_good = rest.is_some_and(|rest| is_authority(rest.split(['/', '?', '#']).next().unwrap_or(rest)))
-        && text.len() <= URL_MAX
-        && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\'));
-    if is_good { Ok(text.to_owned()) } else { Err("must be an absolute https address".to_owned()) }
-}
-
-/// Whether a host, and a port if there is one, can stand in an address ([RFC 3986](https://www.rfc-editor.org/rfc/rfc3986#section-3.2)).
-fn is_authority(text: &str) -> bool {
-    let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
-        Some(Some((host, rest))) if host.parse::<std::net::Ipv6Addr>().is_ok() => {
-            match rest.strip_prefix(':') {
-                None if !rest.is_empty() => return false,
-                port => (host, port),
-            }
-        }
-        Some(_) => return false,
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    !host.is_empty()
-        && !host.contains(['@', '[', ']'])
-        && port.is_none_or(|port| {
-            port.bytes().all(|b| b.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok())
-        })
 }

@@ -7,6 +7,7 @@ use super::pages::Returning;
 use super::payment_params::{NotPayable, capture_request, no_parameters, payment_request, refund_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
+use super::route::OneRefund;
 use crate::readmodel::{self, list::ListQuery, payments::Page};
 use messages::message::{ObjectRequest, Returned, Shown, View, WayOn};
 use once::fingerprint::{Field, FieldError, Parameters};
@@ -168,6 +169,19 @@ pub(super) async fn list_refunds(
 ) -> Result<Answer, Problem> {
     let (payment, view) = view(app, request, id).await?;
     Ok(reply::refunds(&payment, &view.refunds))
+}
+
+/// `GET /payments/{id}/refunds/{refund}`
+pub(super) async fn show_refund(
+    app: &App,
+    request: &Request,
+    id: &Parameter<'_, PaymentId>,
+    refund: &Parameter<'_, OneRefund>,
+) -> Result<Answer, Problem> {
+    let (payment, view) = view(app, request, id).await?;
+    let refund = view.refunds.iter().find(|known| known.id.0 == **refund);
+    let shown = refund.ok_or_else(|| Problem::new(Kind::NotFound))?.to_json(&payment);
+    Ok(Answer::new(200, "application/json", shown.to_string(), "shown"))
 }
 
 /// `GET /payments/{id}/return`: somebody comes back from the bank's page. Where that leads is for the person alone who pays:

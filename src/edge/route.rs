@@ -94,6 +94,8 @@ texts! {
     EncodedOrder;
     /// The link to an order.
     OrderLink;
+    /// A refund's id.
+    OneRefund;
     /// A payment's id, or all of them.
     OneOrAll;
     /// An API account's id, still percent-encoded.

@@ -8,8 +8,8 @@
 
 use super::openapi::{Described, Documented, Operation, operations};
 use super::route::{
-    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OrderLink, Own,
-    Route, TokenHash, Who,
+    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OneRefund,
+    OrderLink, Own, Route, TokenHash, Who,
 };
 use super::{
     assets,
@@ -92,6 +92,7 @@ routes! {
     Post "/payments/{id}/void"          Account  payments::void(id: PaymentId)  void_payment;
     Get  "/payments/{id}/refunds"       Account  payments::list_refunds(id: PaymentId)  list_refunds;
     Post "/payments/{id}/refunds"       Account  payments::refund(id: PaymentId)  refund_payment;
+    Get  "/payments/{id}/refunds/{refund}"  Account  payments::show_refund(id: PaymentId, refund: OneRefund)  show_refund;
     Post "/payments/{id}/refund"        Account  payments::refund(id: PaymentId)  refund_payment_alias;
     Get  "/payments/{id}/return"        Anyone   payments::back(id: PaymentId)  return_from_bank;
     Get    "/customers/{email}"         Account    customers::show(email: EncodedEmail)  show_customer;

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::account::Account;
-use once::fingerprint::Parameters;
+use once::fingerprint::{FieldError, Parameters};
 use paid_once::config::Config;
 use paid_once::edge::payment_params::{
-    NotPayable, address, capture_request, no_parameters, payment_request, refund_request,
+    NotPayable, capture_request, no_parameters, payment_request, refund_request,
 };
+use paid_once::edge::shop_url::address;
 use payments::payment::RefundReason;
 use payments::payment::operation::PaymentRequest;
 use payments::providers::Provider;
@@ -251,7 +252,7 @@ fn a_refund_has_one_of_three_reasons() {
     for (reason, expected) in [
         (json!("duplicate"), Some(RefundReason::Duplicate)),
         (json!("fraudulent"), Some(RefundReason::Fraudulent)),
-        (Value::Null, Some(RefundReason::RequestedByCustomer)),
+        (Value::Null, None),
         (json!("because"), None),
         (json!(7), None),
     ] {
@@ -259,6 +260,55 @@ fn a_refund_has_one_of_three_reasons() {
         assert_eq!(read.map(|refund| refund.reason), expected, "{reason}");
     }
     assert_eq!(capture_request(&Parameters::Json(Map::new())).unwrap().amount, None);
+}
+
+/// Who sends a field with nothing in it has lost what was to stand there: it becomes neither all that is left nor somebody's default card.
+#[test]
+fn what_decides_is_left_out_or_has_a_value() {
+    let form = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Parameters::Form(pairs.collect())
+    };
+    let fields = |errors: Vec<FieldError>| errors.into_iter().map(|error| error.field).collect::<Vec<_>>();
+    for name in ["amount", "reason"] {
+        let read = [form(&[(name, "")]), members(&json!({ name: null }))].map(|body| refund_request(&body));
+        for read in read {
+            assert_eq!(fields(read.unwrap_err()), [name]);
+        }
+    }
+    for body in [form(&[("amount", "")]), members(&json!({ "amount": null }))] {
+        assert_eq!(fields(capture_request(&body).unwrap_err()), ["amount"]);
+    }
+    for name in ["currency", "capture", "payment_method", "customer", "order_id", "provider"] {
+        let in_form = form(&[("amount", "2500"), ("currency", "usd"), (name, "")]);
+        let in_form = match (name, in_form) {
+            ("currency", _) => form(&[("amount", "2500"), (name, "")]),
+            (_, body) => body,
+        };
+        for body in [in_form, with(name, Value::Null)] {
+            assert_eq!(read(&body), Err(vec![name.to_owned()]), "{body:?}");
+        }
+    }
+    let fallback = with("fallback", json!({ "provider": "adyen", "payment_method": null }));
+    assert_eq!(read(&fallback), Err(vec!["fallback[payment_method]".to_owned()]));
+    for name in ["description", "return_url", "receipt_email"] {
+        assert!(read(&with(name, Value::Null)).is_ok(), "{name}");
+        assert!(read(&form(&[("amount", "2500"), ("currency", "usd"), (name, "")])).is_ok(), "{name}");
+    }
+    assert_eq!(
+        read(&with("description", json!(""))).unwrap().description,
+        None,
+        "the provider takes no empty one"
+    );
+}
+
+#[test]
+fn true_and_false_are_no_texts() {
+    for name in ["order_id", "payment_method", "customer", "description", "receipt_email", "provider"] {
+        assert_eq!(read(&with(name, json!(false))), Err(vec![name.to_owned()]), "{name}");
+    }
+    assert_eq!(read(&with("order_id", json!(1042))).unwrap().order_id.as_deref(), Some("1042"));
+    assert!(!read(&with("capture", json!(false))).unwrap().capture);
 }
 
 #[test]

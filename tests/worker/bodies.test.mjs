@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 
 import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
@@ -91,6 +92,52 @@ describe('a number that is not the one that stands there', () => {
   for (const number of ['1e400', '9007199254740993', '9007199254740993.0', '18446744073709551617'])
     test(`${number} is refused, and its field named`, () =>
       assertNames('amount', () => user.pay(`{"currency":"usd","amount":${number}}`, freshKey())));
+});
+
+describe('what decides how much is moved, and from where', () => {
+  const send = (path, headers, body) => user.ask(path, { method: 'POST', headers, body });
+  const refused = async (request, ...fields) => {
+    const problem = assertProblem(await withoutEffect(site, request), 422, 'invalid-parameters');
+    assert.deepEqual(
+      problem.errors.map(({ field }) => field),
+      fields,
+    );
+  };
+
+  test('is not all that is left where it is empty', async () => {
+    const { id } = await paid(user);
+    const refunds = `/payments/${id}/refunds`;
+    await refused(() => send(refunds, FORM, 'amount='), 'amount');
+    await refused(() => user.post(refunds, { amount: null }), 'amount');
+    const keyed = () => ({ ...FORM, 'idempotency-key': freshKey() });
+    await refused(() => send('/payments', keyed(), 'amount=2500&currency=usd&order_id='), 'order_id');
+    const parts = 'amount=2500&currency=usd&payment_method=&capture=';
+    await refused(() => send('/payments', keyed(), parts), 'capture', 'payment_method');
+    assert.equal((await send(refunds, FORM, 'amount=500')).json().amount, 500);
+  });
+
+  test('does not stand in the address, where nobody reads it', async () => {
+    const { id } = await paid(user, AUTHORISATION);
+    const capture = `/payments/${id}/capture`;
+    await refused(() => send(`${capture}?amount=500&re%61son=x`, {}, ''), 'amount', 'reason');
+    await refused(() => user.post(`/payments?amount=500`, PAYMENT, freshKey()), 'amount');
+    assert.equal((await site.fetch(`${capture}?amount=500`, { method: 'POST' })).status, 401);
+    assert.equal((await send(capture, FORM, 'amount=500')).json().amount_captured, 500);
+  });
+
+  test('is no word that a program made of “false”', () =>
+    refused(() => user.pay({ ...PAYMENT, order_id: false }), 'order_id'));
+});
+
+test('a compressed body is refused as what it is', async () => {
+  const headers = {
+    'content-type': 'application/json',
+    'content-encoding': 'gzip',
+    'idempotency-key': freshKey(),
+  };
+  const body = gzipSync(JSON.stringify(PAYMENT));
+  const answer = await withoutEffect(site, () => user.ask('/payments', { method: 'POST', headers, body }));
+  assert.match(assertProblem(answer, 415, 'unsupported-media-type').detail, /Content-Encoding/);
 });
 
 describe('a form', () => {

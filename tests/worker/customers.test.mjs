@@ -108,6 +108,20 @@ describe('a customer', () => {
     });
     const shown = await show(one, email);
     assert.deepEqual([shown.status, shown.json(), shown.header('etag')], [200, customer, '"1"']);
+    for (const [known, status] of Object.entries({
+      '"1"': 304,
+      'W/"1"': 304,
+      '"0", "1"': 304,
+      '*': 304,
+      '"2"': 200,
+    })) {
+      const asked = await one.ask(address(email), { headers: { 'if-none-match': known } });
+      assert.deepEqual(
+        [asked.status, asked.header('etag'), asked.text === ''],
+        [status, '"1"', status === 304],
+        known,
+      );
+    }
     const [stripes, ...more] = await atStripe(email);
     assert.deepEqual([stripes.id, stripes.name, more], [customer.id, ADA.name, []]);
     assert.equal((await writes(stripes)).length, 1);

@@ -32,7 +32,7 @@ impl Parameters {
         self
     }
 
-    /// The text form of a field, if it is there exactly once and is a string or a number. Of a JSON number it is the
+    /// The text form of a field, if it is there exactly once and is a string, a number, `true` or `false`. Of a JSON number it is the
     /// canonical one: 2500, 2500.0 and 2.5e3 are the same.
     pub fn text(&self, name: &str) -> Field {
         match self {
@@ -63,6 +63,35 @@ impl Parameters {
         match self {
             Self::Json(members) => sorted::set(members.keys().map(String::as_str)),
             Self::Form(pairs) => sorted::set(pairs.iter().map(|(name, _)| name.as_str())),
+        }
+    }
+
+    /// Whether a field is JSON's `true` or `false`: [`text`](Self::text) cannot tell it from the words.
+    pub fn is_boolean(&self, name: &str) -> bool {
+        matches!(self, Self::Json(members) if members.get(name).is_some_and(Value::is_boolean))
+    }
+
+    /// The names of the fields that are there and hold nothing: JSON's `null`, and an empty value of a form. Also within an object, as a form
+    /// writes it: `fallback[customer]`.
+    pub fn empty_names(&self) -> Vec<String> {
+        match self {
+            Self::Form(pairs) => {
+                pairs.iter().filter(|(_, value)| value.is_empty()).map(|(name, _)| name.clone()).collect()
+            }
+            Self::Json(members) => {
+                let mut names = Vec::new();
+                for (name, value) in members {
+                    match value {
+                        Value::Null => names.push(name.clone()),
+                        Value::Object(inner) => {
+                            let empty = inner.iter().filter(|(_, value)| value.is_null());
+                            names.extend(empty.map(|(key, _)| format!("{name}[{key}]")));
+                        }
+                        _ => {}
+                    }
+                }
+                names
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::Order;
 use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
-use crate::edge::payment_params::{ORDER_MAX, address, visible};
+use crate::edge::payment_params::{ORDER_MAX, visible};
+use crate::edge::shop_url::address;
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::locale::Locale;
 use payments::payment::money::Currency;
@@ -88,9 +89,9 @@ impl OrderRequest {
 
 fn order_id(parameters: &Parameters) -> Result<Option<String>, String> {
     match parameters.text("order_id") {
-        Field::Text(text) => visible(&text, ORDER_MAX).map(Some),
+        Field::Text(text) if !parameters.is_boolean("order_id") => visible(&text, ORDER_MAX).map(Some),
         Field::Missing => Err("is missing: send your own id of the order".to_owned()),
-        Field::NotText => Err("must be your own id of the order, once".to_owned()),
+        Field::Text(_) | Field::NotText => Err("must be your own id of the order, once".to_owned()),
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn headers() -> Value {
         ),
         "RateLimit-Policy": header("How many requests may come in which time, where they are limited.", text()),
         "Allow": with_example(required("The methods that are.", text()), "GET, HEAD"),
-        "WWW-Authenticate": with_example(required("How to authenticate.", text()), "Bearer"),
+        "WWW-Authenticate": with_example(required("How to authenticate.", text()), "Bearer realm=\"paid-once\""),
     })
 }
 
@@ -124,7 +124,7 @@ refusals! {
     CONTENT_TOO_LARGE = "ContentTooLarge"(TooLarge)
         "The body has, or says that it has, more than 64 KiB; a webhook's, more than 256 KiB; a bank's answer, more than 1 MiB. Nothing was run.";
     UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"(UnsupportedMediaType)
-        "The body is neither JSON nor a form. Nothing was run.";
+        "The body is neither JSON nor a form, or it is compressed. Nothing was run.";
     INVALID_PARAMETERS = "InvalidParameters"(InvalidParameters) "A parameter is wrong. Nothing was run.";
     UNPROCESSABLE = "Unprocessable"(InvalidParameters | KeyReused; LOCATION)
         "A parameter is wrong, or the key was used for another request. Nothing was run.";

@@ -42,8 +42,14 @@ pub(in crate::edge) fn show_customer() -> Operation {
         "Show a customer",
         "As it was made or changed last by this account. Until it is made it is 404.",
     )
+    .parameter(json!({
+        "name": "If-None-Match", "in": "header", "required": false,
+        "description": "The revision that is known already: where it holds still, the answer is 304.",
+        "schema": text(), "example": "\"3\"",
+    }))
     .answers(200, "The customer.", &[ETAG], [("application/json", reference("Customer"))])
-    .refuses(&[UNAUTHORIZED, NOT_FOUND, INVALID_PARAMETERS, UNREADABLE])
+    .answers(304, "It is of the revision that is known.", &[ETAG], [])
+    .refuses(&[UNAUTHORIZED, HTTPS_REQUIRED, NOT_FOUND, INVALID_PARAMETERS, RATE_LIMITED, UNREADABLE])
 }
 
 pub(in crate::edge) fn erase_customer() -> Operation {

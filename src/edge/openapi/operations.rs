@@ -15,7 +15,7 @@ use crate::webhooks::adyen;
 /// What whoever sends a body may be refused for.
 const BODY: [Refusal; 2] = [REQUEST_TIMEOUT, CONTENT_TOO_LARGE];
 /// What a look may be refused for.
-const LOOK: [Refusal; 3] = [UNAUTHORIZED, NOT_FOUND, UNREADABLE];
+const LOOK: [Refusal; 5] = [UNAUTHORIZED, HTTPS_REQUIRED, NOT_FOUND, RATE_LIMITED, UNREADABLE];
 /// What any operation under a key may be refused for.
 const KEYED: [Refusal; 4] = [BAD_REQUEST, UNAUTHORIZED, UNSUPPORTED_MEDIA_TYPE, UNAVAILABLE];
 /// What a capture, a void and a refund may be refused for, beside that.
@@ -41,7 +41,7 @@ pub(in crate::edge) fn list_payments() -> Operation {
     .query("created[lt]", "Only those that were made before.", time())
     .query("created", "Only those that were made in this second.", time())
     .shows("The payments.", reference("PaymentList"))
-    .refuses(&[UNAUTHORIZED, INVALID_PARAMETERS, UNREADABLE])
+    .refuses(&[UNAUTHORIZED, HTTPS_REQUIRED, INVALID_PARAMETERS, RATE_LIMITED, UNREADABLE])
 }
 
 pub(in crate::edge) fn create_payment() -> Operation {
@@ -138,6 +138,17 @@ pub(in crate::edge) fn list_refunds() -> Operation {
         .refuses(&LOOK)
 }
 
+pub(in crate::edge) fn show_refund() -> Operation {
+    Operation::new(
+        "Refunds",
+        "showRefund",
+        "Show a refund",
+        "As it is now: `pending` until the provider has told.",
+    )
+    .shows("The refund.", reference("Refund"))
+    .refuses(&LOOK)
+}
+
 pub(in crate::edge) fn return_from_bank() -> Operation {
     Operation::new(
         "Payments", "returnFromBank", "Come back from the bank's page",
@@ -157,8 +168,7 @@ pub(in crate::edge) fn return_from_bank() -> Operation {
 pub(in crate::edge) fn show_key() -> Operation {
     Operation::new(
         "Idempotency keys", "showKey", "Show a key",
-        "Where the key stands, and what happened under it. Its owner sees it: an account by its token, a browser by its \
-         cookie.",
+        "Where the key stands, and what happened under it. The account whose key it is sees it, by its token.",
     )
     .shows("The key.", reference("Key")).refuses(&LOOK).refuses(&[BAD_KEY])
 }
@@ -170,20 +180,23 @@ pub(in crate::edge) fn forget_key() -> Operation {
          never runs anew.",
     )
     .answers(204, "Forgotten, now or before.", &[], [])
-    .changes().refuses(&LOOK).refuses(&[BAD_KEY, IN_PROGRESS, RATE_LIMITED])
+    .changes().refuses(&LOOK).refuses(&[BAD_KEY, IN_PROGRESS])
 }
 
 pub(in crate::edge) fn create_checkout_session() -> Operation {
     Operation::new(
         "Checkout", "createCheckoutSession", "Make a checkout link",
         "A signed link to a page on which a person pays this order, for 24 hours. The order keeps which of its links is the \
-         newest: with that alone it can be paid. To ask for the same link again changes nothing, so there is no key, and \
-         the order is paid once, however many links it has.",
+         newest: with that alone it can be paid. To ask for the newest link again changes nothing, and the order is paid once, however \
+         many links it has. A client that repeats requests by itself sends a key, so that a late repetition does not bring back what \
+         a newer link has replaced; of each order the newest 20 keys are known.",
     )
+    .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
     .parameters_in_body(true, reference("CheckoutSessionRequest"))
     .answers(201, "The link.", &[MAYBE_LOCATION], [("application/json", reference("CheckoutSession"))])
     .changes().refuses(&BODY)
-    .refuses(&[BAD_BODY, UNAUTHORIZED, REVISION_CONFLICT, UNSUPPORTED_MEDIA_TYPE, INVALID_PARAMETERS, LINK_NOT_STORED])
+    .refuses(&[BAD_REQUEST, UNAUTHORIZED, REVISION_CONFLICT, UNSUPPORTED_MEDIA_TYPE, UNPROCESSABLE])
+    .refuses(&[RATE_LIMITED, LINK_NOT_STORED])
 }
 
 pub(in crate::edge) fn expire_checkout_sessions() -> Operation {
@@ -194,7 +207,8 @@ pub(in crate::edge) fn expire_checkout_sessions() -> Operation {
          same way.",
     )
     .shows("None of them can be paid.", reference("ExpiredCheckoutSession"))
-    .changes().refuses(&BODY).refuses(&[UNAUTHORIZED, NOT_FOUND, ALREADY_PAID, LINK_NOT_STORED])
+    .changes().refuses(&BODY).refuses(&[UNAUTHORIZED, NOT_FOUND, ALREADY_PAID])
+    .refuses(&[INVALID_PARAMETERS, RATE_LIMITED, LINK_NOT_STORED])
 }
 
 pub(in crate::edge) fn new_checkout() -> Operation {
@@ -339,14 +353,12 @@ pub(in crate::edge) fn metrics() -> Operation {
     Operation::new("Service", "metrics", "Metrics", "In Prometheus' text format. Open in the lab.")
         .answers(200, "The metrics.", &[], [("text/plain", text())])
         .refuses(&LOOK)
-        .refuses(&[RATE_LIMITED])
 }
 
 pub(in crate::edge) fn stats() -> Operation {
     Operation::new("Service", "stats", "Statistics", "The same as JSON. Open in the lab.")
         .shows("The statistics.", reference("Stats"))
         .refuses(&LOOK)
-        .refuses(&[RATE_LIMITED])
 }
 
 pub(in crate::edge) fn erase_personal_data() -> Operation {
@@ -356,7 +368,7 @@ pub(in crate::edge) fn erase_personal_data() -> Operation {
          times stay. Asking again changes nothing.",
     )
     .shows("It is gone.", object().has("id", text()).has("personal_data", constant("erased")))
-    .refuses(&LOOK).refuses(&[IN_PROGRESS, RATE_LIMITED])
+    .refuses(&LOOK).refuses(&[IN_PROGRESS])
 }
 
 pub(in crate::edge) fn project_anew() -> Operation {

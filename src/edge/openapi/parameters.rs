@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::schema::{one_of_words, reference, text};
 use crate::edge::checkout::order_token::LINK_MAX_LEN;
 use crate::edge::route::{
-    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, OneOrAll, OrderLink, TokenHash,
+    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, OneOrAll, OneRefund, OrderLink,
+    TokenHash,
 };
 use messages::account::ID_MAX;
 use messages::credentials::CredentialKind;
@@ -83,6 +84,13 @@ impl Described for OrderLink {
 impl Described for OneOrAll {
     fn described() -> Option<Value> {
         Some(json!({ "description": "The id of the payment, or `all`.", "schema": text() }))
+    }
+}
+
+impl Described for OneRefund {
+    fn described() -> Option<Value> {
+        let schema = text().with("pattern", "^re_[A-Za-z0-9_-]{16}$");
+        Some(json!({ "description": "The refund.", "schema": schema }))
     }
 }
 

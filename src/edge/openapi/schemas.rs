@@ -9,8 +9,9 @@ use super::schema::{
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
 use crate::edge::payment_params::{
-    DESCRIPTION_MAX, METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, TOKEN_MAX, URL_MAX,
+    DESCRIPTION_MAX, METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, TOKEN_MAX,
 };
+use crate::edge::shop_url::URL_MAX;
 use payments::payment::card::Brand;
 use payments::payment::locale::Locale;
 use payments::payment::money::AMOUNT_MAX_MINOR;
@@ -179,6 +180,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("CheckoutForm", object()
             .may_have("idempotency_key", text().about("The page's hidden key, to pay."))
             .may_have("payment_method", text().about("The chosen card."))
+            .may_have("email", text().about("Where the receipt goes; empty for none."))
             .may_have("another_card", integer().with("minimum", 1).about(
                 "Instead of both: the number of the try that waits for the bank, to give it up.",
             )).closed()),
