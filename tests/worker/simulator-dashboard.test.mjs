@@ -4,14 +4,20 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import Stripe from 'stripe';
 
-import { HOUR_MS, card, shareSimulator } from './support/lone-simulator.mjs';
+import { API_VERSION, HOUR_MS, card, shareSimulator } from './support/lone-simulator.mjs';
 
 let lone;
 let stripe;
 before(async () => {
   lone = await shareSimulator();
   const { hostname: host, port } = lone.origin;
-  stripe = new Stripe('sk_test_any', { host, port, protocol: 'http', telemetry: false });
+  stripe = new Stripe('sk_test_any', {
+    host,
+    port,
+    protocol: 'http',
+    telemetry: false,
+    apiVersion: API_VERSION,
+  });
 });
 after(() => lone.close());
 beforeEach(() => lone.reset());

@@ -227,6 +227,24 @@ describe('payment intents', () => {
     assert.equal((await stripe.paymentIntents.capture(intent.id)).status, 'succeeded');
   });
 
+  test('names no methods in a newer version of the API, and says which may be taken', async () => {
+    const newer = { apiVersion: '2026-10-28.endive' };
+    const error = await rejected(stripe.paymentIntents.create(card(), newer));
+    assert.deepEqual(
+      [error.statusCode, error.code, error.param],
+      [400, 'payment_method_types_no_longer_supported', 'payment_method_types'],
+    );
+    const allowed = {
+      ...card({ payment_method_types: undefined }),
+      allowed_payment_method_types: ['card', 'ideal'],
+    };
+    const intent = await stripe.paymentIntents.create(allowed, newer);
+    assert.deepEqual([intent.status, intent.payment_method_types], ['succeeded', ['card']]);
+    const both = await rejected(stripe.paymentIntents.create({ ...allowed, payment_method_types: ['card'] }));
+    assert.match(both.message, /only specify one of/);
+    assert.equal((await ledger()).charges.length, 1);
+  });
+
   test('automatic methods need somewhere to come back to', async () => {
     const automatic = card({ payment_method_types: undefined });
     const error = await rejected(stripe.paymentIntents.create(automatic));

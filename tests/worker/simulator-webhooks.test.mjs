@@ -12,7 +12,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import Stripe from 'stripe';
 
 import { signed } from './support/adyen.mjs';
-import { DAY_MS, HOUR_MS, card, startSimulator } from './support/lone-simulator.mjs';
+import { API_VERSION, DAY_MS, HOUR_MS, card, startSimulator } from './support/lone-simulator.mjs';
 import { until } from './support/until.mjs';
 
 const SECRET = 'whsec_demo_0123456789abcdef0123456789abcdef';
@@ -56,6 +56,7 @@ before(async () => {
     port: lone.origin.port,
     protocol: 'http',
     telemetry: false,
+    apiVersion: API_VERSION,
   });
 });
 

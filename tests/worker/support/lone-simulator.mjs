@@ -75,7 +75,7 @@ export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
         protocol: 'http',
         maxNetworkRetries: 0,
         telemetry: false,
-        apiVersion: '2026-08-26.dahlia', // as the Worker; the package's own does without payment_method_types
+        apiVersion: API_VERSION,
         ...options,
       }),
     request,
@@ -103,6 +103,9 @@ export async function startSimulator({ env, vars = {}, beside = [] } = {}) {
 
 /** The same, for files that begin with an empty account in each test, and may so have it together in one process. */
 export const shareSimulator = sharing(startSimulator);
+
+/** As the Worker's: the one of Stripe's own package does without `payment_method_types`. */
+export const API_VERSION = '2026-08-26.dahlia';
 
 /** The parameters of a card payment at Stripe. */
 export const card = (more = {}) => ({
