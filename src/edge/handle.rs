@@ -20,7 +20,7 @@ pub async fn handle(incoming: web_sys::Request, env: Env, ctx: Context) -> worke
     let t = customers.map_or(&EN, |_| request.messages());
     let refuse = |problem: Problem, request: &Request, demo: bool| {
         let answer = serve::refuse(problem, request, site(demo, request, t));
-        if customers.is_some() && request.wants_html() { in_language(answer, t) } else { answer }
+        if customers.is_some() && request.wants_problem_page() { in_language(answer, t) } else { answer }
     };
     let name = route.as_ref().map_or("none", Route::name);
     let mut file = None;

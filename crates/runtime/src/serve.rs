@@ -122,7 +122,7 @@ pub fn refuse_to(mut problem: Problem, request: &Request, site: Site, back: (&st
         }
     }
     let problem = &problem;
-    if request.wants_html() {
+    if request.wants_problem_page() {
         let link = match problem.kind {
             Kind::Unreadable => (request.path.as_str(), site.t.load_again),
             _ => back,

@@ -83,9 +83,14 @@ impl Request {
         format!("https://{}{}", self.host, self.path_and_query())
     }
 
-    /// Whether a person's browser asks: it prefers HTML to JSON. What sends credentials is a program, and gets HTML where it takes nothing else:
-    /// the one in Java's library says by itself that it likes HTML best.
+    /// Whether a person's browser asks: it prefers HTML to JSON.
     pub fn wants_html(&self) -> bool {
+        prefers_html(self.header("accept").unwrap_or_default(), false)
+    }
+
+    /// Whether a problem is to be a page. What sends credentials is a program, and gets one where it takes nothing else: the client in Java's
+    /// library says by itself that it likes HTML best.
+    pub fn wants_problem_page(&self) -> bool {
         prefers_html(self.header("accept").unwrap_or_default(), self.header("authorization").is_some())
     }
 
