@@ -102,6 +102,7 @@ fn a_payment() -> Payment {
         failed_operation: None,
         ended_at_ms: None,
         dispute: None,
+        disputes: Vec::new(),
         receipted: false,
         check: None,
         doubts: Vec::new(),

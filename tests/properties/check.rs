@@ -54,6 +54,7 @@ fn at_the_bank(age_ms: u64) -> ObjectState {
         failed_operation: None,
         ended_at_ms: None,
         dispute: None,
+        disputes: Vec::new(),
         receipted: false,
         check: Some(PollSchedule { next_at_ms: NOW_MS, tries: 0, asked_at_ms: None, told_at_ms: None }),
         doubts: Vec::new(),
@@ -413,6 +414,29 @@ fn of_several_disputes_what_is_open_or_lost_is_summed_up() {
     );
     assert_eq!(answer(&[won, lost.clone(), open]), ("disputed", 2000, true));
     assert_eq!(answer(&[inquiry, lost]), ("disputed", 2000, true));
+}
+
+/// Their sum says the same throughout: that it is 2000, and withdrawn.
+#[test]
+fn what_each_of_several_disputes_withdraws_is_written_down() {
+    let mut object_state = keyed(PaymentState::Captured { amount_minor: 2500 });
+    let mut withdrawn = |disputes: &[Dispute]| {
+        let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+        let question = StatusQuery::Disputes { provider, account: None, id, doubt: None };
+        let reply = StatusReply::Disputes(disputes.to_vec());
+        take(&mut object_state, &question, reply, &at(NOW_MS, 0)).unwrap();
+        let mut records = object_state.appended.facts.audit.drain(..);
+        let newest = records.rfind(|record| record.action == "payment.disputed")?.data;
+        let each = newest["disputes"].as_array().unwrap().clone();
+        let those = each.iter().filter(|one| one["withdrawn"] == true).map(|one| one["id"].to_string());
+        Some((newest["amount"].as_u64().unwrap(), those.collect::<Vec<_>>().join(" ")))
+    };
+    let first = a_dispute(DisputeStatus::Lost);
+    let asked = Dispute { id: "du_2".into(), withdrawn: false, ..a_dispute(DisputeStatus::Open) };
+    let second = Dispute { withdrawn: true, ..asked.clone() };
+    assert_eq!(withdrawn(&[asked.clone(), first.clone()]), Some((2000, "\"du_1\"".to_owned())));
+    assert_eq!(withdrawn(&[asked, first.clone()]), None, "nothing has changed");
+    assert_eq!(withdrawn(&[second, first]), Some((2000, "\"du_2\" \"du_1\"".to_owned())));
 }
 
 #[test]

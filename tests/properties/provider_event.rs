@@ -2,6 +2,7 @@
 //! nothing goes back on the way.
 
 mod asked;
+mod disputes;
 mod in_doubt;
 mod modifications;
 mod tries;

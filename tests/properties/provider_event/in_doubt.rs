@@ -1,4 +1,4 @@
-//! News about a payment whose end is not known, and disputes to theirs.
+//! News about a payment whose end is not known.
 
 use super::*;
 use payments::engine::{CallState, LookUp};
@@ -73,47 +73,4 @@ fn news_of_a_payment_in_doubt_says_what_to_look_up() {
     // What it names exists: that a look does not find it is no proof that nothing was charged.
     bench.find_nothing_for_days();
     assert_eq!(bench.object_state.calls[0].state, CallState::Unknown);
-}
-
-/// The bank only asks: that forbids no refund. What it takes is lost once nobody defends it in time, and until then nothing is.
-#[test]
-fn a_dispute_at_adyen_comes_to_its_end() {
-    let after = |codes: &[&str]| {
-        let mut bench = Harness::of(Provider::Adyen);
-        bench.run(
-            "pay",
-            pay(Provider::Adyen),
-            Some(ProviderResult::Charged { payment: "psp_pay".into(), card: None }),
-        );
-        for (day, code) in (10..).zip(codes) {
-            let item = serde_json::json!({ "eventCode": code, "success": "true", "eventDate": format!("2026-11-{day}T10:00:00+01:00"), "pspReference": "D1", "originalReference": "psp_pay",
-                "merchantAccountCode": "a-merchant", "merchantReference": "x", "amount": { "currency": "USD", "value": AMOUNT } });
-            let body =
-                serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
-            let (event, _) =
-                adyen::webhook::items(body.as_bytes()).unwrap().into_iter().next().unwrap().read();
-            ingest::take(&mut bench.object_state, &event, &at(NOW_MS + 1)).unwrap();
-        }
-        let dispute = bench.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
-        let begun = begin(
-            &mut bench.object_state,
-            &command("r", refund()),
-            &InstanceId("me".into()),
-            &at(NOW_MS + 2),
-        );
-        (dispute.status.as_str(), dispute.withdrawn, matches!(begun.unwrap(), Begin::Run(_)))
-    };
-    let asked = "REQUEST_FOR_INFORMATION";
-    assert_eq!(after(&[asked]), ("open", false, true));
-    assert_eq!(after(&[asked, "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("open", false, true));
-    assert_eq!(after(&["NOTIFICATION_OF_CHARGEBACK"]), ("open", false, false));
-    assert_eq!(after(&[asked, "CHARGEBACK"]), ("open", true, false));
-    assert_eq!(after(&["CHARGEBACK", "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("lost", true, false));
-    assert_eq!(
-        after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "ISSUER_RESPONSE_TIMEFRAME_EXPIRED"]),
-        ("won", false, true)
-    );
-    assert_eq!(after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "PREARBITRATION_OPEN"]), ("open", false, false));
-    assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION_WON"]), ("won", false, true));
-    assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION_LOST"]), ("lost", true, false));
 }

@@ -57,6 +57,7 @@ impl PaymentRequest {
             failed_operation: None,
             ended_at_ms: None,
             dispute: None,
+            disputes: Vec::new(),
             receipted: false,
             check: None,
             doubts: Vec::new(),

@@ -278,9 +278,12 @@ pub struct Payment {
     /// What it dates before that is old news.
     #[serde(default)]
     pub ended_at_ms: Option<u64>,
-    /// What a bank wants back.
+    /// What banks want back: all of its disputes, [as one](Dispute::of_all).
     #[serde(default)]
     pub dispute: Option<Dispute>,
+    /// Each of these disputes, the newest first. A payment of before they were kept has none here: see [`each_dispute`](Self::each_dispute).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disputes: Vec<Dispute>,
     /// The receipt is staged: a capture that is made again makes no second one.
     #[serde(default)]
     pub receipted: bool,
@@ -341,6 +344,11 @@ impl Payment {
             PaymentState::Failed(Failure { declined: true, .. }) => "declined",
             PaymentState::Failed(_) => "failed",
         }
+    }
+
+    /// Each dispute by itself, the newest first: of a payment of before the one as which all were shown.
+    pub fn each_dispute(&self) -> &[Dispute] {
+        if self.disputes.is_empty() { self.dispute.as_slice() } else { &self.disputes }
     }
 
     /// Whether a bank wants money back, or has got it.

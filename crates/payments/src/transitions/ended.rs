@@ -5,6 +5,8 @@
 //! ([`Ingested::Alert`]); or it says what cannot be ([`Ingested::Contradiction`]). What is dated before the newest that is known is
 //! old news, and moves nothing.
 
+use std::cmp::Reverse;
+
 use serde_json::json;
 
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
@@ -17,6 +19,10 @@ use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
 use crate::transitions::effects::{on_transition, refund_moved};
 use crate::transitions::{give_back, left_open, polling, try_rows};
 use once::context::Bug;
+use once::sorted;
+
+/// How many disputes of a payment are known one by one; each further one is for a person.
+const DISPUTES_MAX: usize = 100;
 
 /// A capture was made, or refused before anything moved.
 pub(crate) fn capture(
@@ -179,7 +185,7 @@ pub(crate) fn expired(
     Ok(Ingested::Applied)
 }
 
-/// A bank wants money back, or has given it back.
+/// A bank wants money back, or has given it back. All that is told of one dispute has its id: what has another one is another dispute.
 pub(crate) fn disputed(
     state: &mut ObjectState,
     told: &OperationNotice,
@@ -189,7 +195,9 @@ pub(crate) fn disputed(
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    let was_withdrawn = payment.dispute.as_ref().is_some_and(|known| known.withdrawn);
+    let mut disputes = payment.each_dispute().to_vec();
+    let known = disputes.iter().find(|known| known.id == told.id);
+    let was_withdrawn = known.is_some_and(|known| known.withdrawn);
     // Where nothing was taken yet nothing is lost: a chargeback would say so.
     if status == DisputeStatus::Lost && withdrawn.is_none() && !was_withdrawn {
         return Ok(Ingested::Applied);
@@ -203,7 +211,7 @@ pub(crate) fn disputed(
     let id = told.id.clone();
     let refundable = is_inquiry && !withdrawn;
     let dispute = Dispute { id, amount_minor, status, withdrawn, refundable, at_ms: told.at_ms };
-    let is_old = payment.dispute.as_ref().is_some_and(|known| {
+    let is_old = known.is_some_and(|known| {
         // A warning says less than what has happened since.
         let warns = dispute.status == DisputeStatus::Open && !dispute.withdrawn;
         dispute.at_ms.zip(known.at_ms).map_or(warns, |(at_ms, known_ms)| at_ms < known_ms)
@@ -211,8 +219,17 @@ pub(crate) fn disputed(
     if is_old {
         return Ok(Ingested::Applied);
     }
-    payment.dispute = Some(dispute.clone());
-    let detail = told_of(state, None, &dispute, ctx)?;
+    if known.is_none() && disputes.len() >= DISPUTES_MAX {
+        let detail = format!("{} of {} is one dispute too many, and not counted", dispute.id, amount_minor);
+        return Ok(Ingested::Contradiction { detail });
+    }
+    let detail = detail(&dispute, None);
+    disputes.retain(|other| other.id != dispute.id);
+    disputes.push(dispute);
+    sorted::by_key(&mut disputes, |dispute| (Reverse(dispute.at_ms), dispute.id.clone()));
+    payment.dispute = Dispute::of_all(&disputes);
+    payment.disputes.clone_from(&disputes);
+    record_disputes(state, None, &disputes, ctx);
     Ok(Ingested::Alert { detail })
 }
 
@@ -225,44 +242,51 @@ pub(crate) fn take_disputes(
     event_id: Option<&str>,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let Some(dispute) = Dispute::of_all(disputes) else { return Ok(()) };
+    let Some(shown) = Dispute::of_all(disputes) else { return Ok(()) };
     let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
     let payment = state.resource.payment.as_mut().filter(|payment| {
         is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
     });
-    let (known, attempt) = match payment {
-        Some(payment) => (&mut payment.dispute, None),
+    let attempt = match payment {
+        Some(payment) if payment.each_dispute() == disputes => return Ok(()),
+        Some(payment) => {
+            payment.dispute = Some(shown.clone());
+            payment.disputes = disputes.to_vec();
+            None
+        }
         None => match state.resource.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
-            Some(row) => (&mut row.dispute, Some(row.attempt)),
-            None => return Ok(()),
+            Some(row) if row.dispute.as_ref() != Some(&shown) => {
+                row.dispute = Some(shown.clone());
+                Some(row.attempt)
+            }
+            _ => return Ok(()),
         },
     };
-    if known.as_ref() == Some(&dispute) {
-        return Ok(());
-    }
-    *known = Some(dispute.clone());
-    let detail = told_of(state, attempt, &dispute, ctx)?;
-    alert(state, provider, event_id, &detail, ctx)
+    record_disputes(state, attempt, disputes, ctx);
+    alert(state, provider, event_id, &detail(&shown, attempt), ctx)
 }
 
-/// `attempt` is the try that it is about, if that is not what the payment is now.
-fn told_of(
-    state: &mut ObjectState,
-    attempt: Option<u32>,
-    dispute: &Dispute,
-    ctx: &Context,
-) -> Result<String, Bug> {
+/// Writes down how the disputes stand: as one, and what each of them has withdrawn, of which a settlement file makes its lines. `attempt` is the try
+/// that they are about, if that is not what the payment is now.
+fn record_disputes(state: &mut ObjectState, attempt: Option<u32>, disputes: &[Dispute], ctx: &Context) {
+    let Some(shown) = Dispute::of_all(disputes) else { return };
     let currency = state.resource.payment.as_ref().map(|payment| payment.currency);
-    let status = dispute.status.as_str();
+    let each =
+        |one: &Dispute| json!({ "id": one.id, "amount": one.amount_minor, "withdrawn": one.withdrawn });
     let data = json!({
-        "dispute": dispute.id, "status": status, "amount": dispute.amount_minor, "currency": currency,
-        "funds_withdrawn": dispute.withdrawn, "attempt": attempt,
+        "dispute": shown.id, "status": shown.status.as_str(), "amount": shown.amount_minor, "currency": currency,
+        "funds_withdrawn": shown.withdrawn, "attempt": attempt,
+        "disputes": disputes.iter().map(each).collect::<Vec<_>>(),
     });
     let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
     record_for_payment(state, action, data, ctx);
     try_rows::follow(state);
+}
+
+/// What an operator is told of a dispute.
+fn detail(dispute: &Dispute, attempt: Option<u32>) -> String {
     let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
-    Ok(format!("a dispute of {}{of_try} is {status}", dispute.amount_minor))
+    format!("a dispute of {}{of_try} is {}", dispute.amount_minor, dispute.status.as_str())
 }
 
 /// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another

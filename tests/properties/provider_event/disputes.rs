@@ -1,0 +1,170 @@
+//! What Adyen tells of disputes: each comes to an end of its own, whatever becomes of the others.
+
+use super::*;
+use messages::inspection::Inspection;
+use payments::payment::records::AuditRecord;
+
+/// What is told of a dispute: the day, the kind of event, which dispute, and how much it is about.
+type Notice = (u64, &'static str, &'static str, u32);
+
+impl Harness {
+    /// A payment whose money was taken at Adyen.
+    fn charged() -> Self {
+        let mut bench = Self::of(Provider::Adyen);
+        let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+        bench.run("pay", pay(Provider::Adyen), Some(charged));
+        bench
+    }
+
+    fn hear_of_dispute(&mut self, (day, code, id, amount): Notice) -> Ingested {
+        let item = serde_json::json!({ "eventCode": code, "success": "true", "eventDate": format!("2026-11-{day}T10:00:00+01:00"), "pspReference": id,
+            "originalReference": "psp_pay", "merchantAccountCode": "a-merchant", "merchantReference": "x",
+            "amount": { "currency": "USD", "value": amount } });
+        let body =
+            serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
+        let (event, _) = adyen::webhook::items(body.as_bytes()).unwrap().into_iter().next().unwrap().read();
+        ingest::take(&mut self.object_state, &event, &at(NOW_MS + 1)).unwrap()
+    }
+
+    /// As a release of before has written it.
+    fn written_before(&mut self) {
+        let payment = self.object_state.resource.payment.as_mut().unwrap();
+        let mut written = serde_json::to_value(&*payment).unwrap();
+        written.as_object_mut().unwrap().remove("disputes");
+        *payment = serde_json::from_value(written).unwrap();
+    }
+
+    /// The status, and how much can be given back, as the desk offers it.
+    fn refundable(&self) -> (&'static str, u32) {
+        let status = self.object_state.resource.payment.as_ref().unwrap().status();
+        let offered = Inspection::of(&self.object_state, Vec::new(), Vec::new(), Vec::new(), NOW_MS);
+        (status, offered.refundable_minor)
+    }
+
+    /// Whether so much is given back where the API is asked to.
+    fn gives_back(&self, amount: u32) -> bool {
+        let mut state = self.object_state.clone();
+        let request =
+            RefundRequest { amount: AmountMinor::new(amount), reason: RefundReason::RequestedByCustomer };
+        let begun = begin(
+            &mut state,
+            &command("r", Operation::Refund(request)),
+            &InstanceId("me".into()),
+            &at(NOW_MS + 2),
+        );
+        matches!(begun.unwrap(), Begin::Run(_))
+    }
+
+    /// What each dispute has withdrawn, as the newest audit record says.
+    fn withdrawn(&self) -> Vec<(String, u64)> {
+        let is_of_dispute = |record: &&AuditRecord| record.action == "payment.disputed";
+        let newest = self.object_state.appended.facts.audit.iter().rfind(is_of_dispute).unwrap();
+        let each = newest.data["disputes"].as_array().unwrap();
+        let withdrawn = each.iter().filter(|dispute| dispute["withdrawn"] == true);
+        withdrawn
+            .map(|dispute| (dispute["id"].as_str().unwrap().to_owned(), dispute["amount"].as_u64().unwrap()))
+            .collect()
+    }
+}
+
+/// The bank only asks: that forbids no refund. What it takes is lost once nobody defends it in time, and until then nothing is.
+#[test]
+fn a_dispute_at_adyen_comes_to_its_end() {
+    let after = |codes: &[&'static str]| {
+        let mut bench = Harness::charged();
+        for (day, code) in (10..).zip(codes) {
+            bench.hear_of_dispute((day, code, "D1", AMOUNT));
+        }
+        let dispute = bench.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
+        (dispute.status.as_str(), dispute.withdrawn, bench.gives_back(PART))
+    };
+    let asked = "REQUEST_FOR_INFORMATION";
+    assert_eq!(after(&[asked]), ("open", false, true));
+    assert_eq!(after(&[asked, "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("open", false, true));
+    assert_eq!(after(&["NOTIFICATION_OF_CHARGEBACK"]), ("open", false, false));
+    assert_eq!(after(&[asked, "CHARGEBACK"]), ("open", true, false));
+    assert_eq!(after(&["CHARGEBACK", "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("lost", true, false));
+    assert_eq!(
+        after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "ISSUER_RESPONSE_TIMEFRAME_EXPIRED"]),
+        ("won", false, true)
+    );
+    assert_eq!(after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "PREARBITRATION_OPEN"]), ("open", false, false));
+    assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION_WON"]), ("won", false, true));
+    assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION_LOST"]), ("lost", true, false));
+}
+
+const LOST_AND_WON: [Notice; 4] = [
+    (10, "CHARGEBACK", "D1", 3000),
+    (11, "SECOND_CHARGEBACK", "D1", 3000),
+    (12, "CHARGEBACK", "D2", 1000),
+    (13, "CHARGEBACK_REVERSED", "D2", 1000),
+];
+
+#[test]
+fn what_one_dispute_has_lost_stays_lost_when_another_one_is_won() {
+    for is_old in [false, true] {
+        let mut bench = Harness::charged();
+        bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+        assert_eq!(bench.refundable(), ("disputed", 0));
+        bench.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
+        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "what was not lost can be given back");
+        if is_old {
+            bench.written_before();
+        }
+        bench.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
+        assert_eq!(bench.refundable(), ("disputed", 0));
+        let shown = bench.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
+        assert_eq!((shown.id.as_str(), shown.amount_minor), ("D2", 4000), "the open one, with the sum");
+        assert_eq!(bench.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
+        bench.hear_of_dispute((13, "CHARGEBACK_REVERSED", "D2", 1000));
+        assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
+        assert_eq!(bench.refundable(), ("disputed", 2000));
+        assert!(bench.gives_back(2000) && !bench.gives_back(2001));
+    }
+}
+
+#[test]
+fn disputes_stand_as_the_newest_news_of_each_says_in_any_order() {
+    let order = Just((0..LOST_AND_WON.len()).flat_map(|it| [it, it]).collect::<Vec<_>>()).prop_shuffle();
+    proptest!(|(order in order)| {
+        let mut bench = Harness::charged();
+        for &number in &order {
+            bench.hear_of_dispute(LOST_AND_WON[number]);
+        }
+        prop_assert_eq!(bench.refundable(), ("disputed", 2000));
+        prop_assert!(!bench.gives_back(2001));
+        prop_assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
+    });
+}
+
+/// The end of a defense period says nothing of what was withdrawn: it tells of a loss only where that was heard before.
+#[test]
+fn an_end_of_a_defense_period_that_comes_too_early_lets_nothing_lost_be_given_back() {
+    let ended = (11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000);
+    let [taken, _, second, reversed] = LOST_AND_WON;
+    for order in
+        [[ended, taken, second, reversed], [second, ended, reversed, taken], [reversed, taken, second, ended]]
+    {
+        let mut bench = Harness::charged();
+        for told in order {
+            bench.hear_of_dispute(told);
+        }
+        let (status, refundable) = bench.refundable();
+        assert!(status == "disputed" && refundable <= 2000, "{order:?}: {status}, {refundable}");
+    }
+}
+
+#[test]
+fn disputes_are_kept_up_to_a_bound_and_each_further_one_is_for_a_person() {
+    let mut bench = Harness::charged();
+    for number in 0..100 {
+        let id: &'static str = format!("D{number}").leak();
+        let taken = bench.hear_of_dispute((10, "CHARGEBACK", id, 10));
+        assert!(matches!(taken, Ingested::Alert { .. }), "{number}: {taken:?}");
+    }
+    let further = bench.hear_of_dispute((11, "CHARGEBACK", "D100", 10));
+    assert!(matches!(further, Ingested::Contradiction { .. }), "{further:?}");
+    let known = bench.hear_of_dispute((11, "CHARGEBACK_REVERSED", "D0", 10));
+    assert!(matches!(known, Ingested::Alert { .. }), "{known:?}");
+    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().disputed_minor(), 990);
+}
