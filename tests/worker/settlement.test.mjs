@@ -76,12 +76,35 @@ describe('settlement', async () => {
     { dispute: 'dp_1', amount: 300, funds_withdrawn },
   ];
 
+  /** What each dispute has withdrawn; and all as one, as they are shown. */
+  const disputes = (...each) => [
+    'payment.disputed',
+    {
+      dispute: each[0].id,
+      amount: each.reduce((sum, { amount }) => sum + amount, 0),
+      funds_withdrawn: each.some(({ withdrawn }) => withdrawn),
+      disputes: each,
+    },
+  ];
+  const one = (withdrawn) => ({ id: 'dp_1', amount: 300, withdrawn });
+  const other = (withdrawn) => ({ id: 'dp_2', amount: 500, withdrawn });
+
   const paid = {};
   before(async () => {
     paid.turned = await paidThatDay(400);
     await befell(
       paid.turned,
       ...[FAILED, CAPTURED, disputed(false), disputed(true), disputed(true), disputed(false), FAILED],
+    );
+
+    // The bank takes the one, only asks for the other and then takes that, too. Both are won.
+    paid.disputed = await paidThatDay(800);
+    await befell(
+      paid.disputed,
+      disputes(one(true)),
+      disputes(other(false), one(true)),
+      disputes(other(true), one(true)),
+      disputes(other(false), one(false)),
     );
 
     paid.first = await paidThatDay(2500);
@@ -96,7 +119,7 @@ describe('settlement', async () => {
     for (const { settle } of runs) assert.equal(settle?.error, undefined);
     const { uploaded } = await bucket.head(FILE);
     const rows = (await file()).trimEnd().split('\n');
-    const lines = rows.slice(1, 10);
+    const lines = rows.slice(1, 15);
     assert.deepEqual(
       lines.map((line) => line.split(',').slice(0, 3).join()),
       [
@@ -110,21 +133,30 @@ describe('settlement', async () => {
         `${paid.turned.id}:capture_failed:106,capture_failed,adyen`,
         `${paid.turned.id}:dispute_reinstated:105,dispute_reinstated,stripe`,
         `${paid.turned.id}:dispute_withdrawn:103,dispute_withdrawn,stripe`,
+        // Each dispute has its own.
+        `${paid.disputed.id}:capture,capture,stripe`,
+        `${paid.disputed.id}:dispute_withdrawn:100,dispute_withdrawn,stripe`,
+        `${paid.disputed.id}:dispute_withdrawn:102,dispute_withdrawn,stripe`,
+        `${paid.disputed.id}:dispute_reinstated:103,dispute_reinstated,stripe`,
+        `${paid.disputed.id}:dispute_reinstated:103:1,dispute_reinstated,stripe`,
       ].sort(),
     );
-    assert.deepEqual(rows.slice(10, 15), [
-      `total,capture,usd,4,${2500 + 2000 + 800}`,
+    const ofDisputes = lines.filter((line) => line.startsWith(`${paid.disputed.id}:dispute`));
+    const moved = ofDisputes.map((line) => line.split(',').slice(3, 5).join(' '));
+    assert.deepEqual(moved.sort(), ['dp_1 300', 'dp_1 300', 'dp_2 500', 'dp_2 500']);
+    assert.deepEqual(rows.slice(15, 20), [
+      `total,capture,usd,5,${2500 + 2000 + 800 + 800}`,
       'total,capture_failed,usd,2,800',
-      'total,dispute_reinstated,usd,1,300',
-      'total,dispute_withdrawn,usd,1,300',
+      `total,dispute_reinstated,usd,3,${300 + 800}`,
+      `total,dispute_withdrawn,usd,3,${300 + 300 + 500}`,
       'total,refund,usd,1,700',
     ]);
     const sha256 = createHash('sha256')
       .update(`${lines.join('\n')}\n`)
       .digest('hex');
-    assert.equal(rows[15], `trailer,9,${sha256}`);
+    assert.equal(rows[20], `trailer,14,${sha256}`);
     const row = await fileRow();
-    assert.deepEqual([row.day, row.lines, row.sha256], [day, 9, sha256]);
+    assert.deepEqual([row.day, row.lines, row.sha256], [day, 14, sha256]);
 
     assert.deepEqual((await model.tick()).settle.written, []);
     assert.deepEqual((await bucket.head(FILE)).uploaded, uploaded, 'nobody has written it again');

@@ -3,6 +3,9 @@
 //! A movement is an audit record; of most payments the first capture stands in the payment's own row, as audit record 2. Its line depends on
 //! what was recorded before it of the same object, and on no other line: so a day's lines can be made piece by piece.
 //!
+//! A record of a payment's disputes says what each of them has withdrawn: what that is more or less than before is a line. Records of earlier releases
+//! say it of all disputes together, and have their lines as those releases made them: where that turns from nothing to something, and back.
+//!
 //! Once a move into shards has begun, D1 makes no line any more of a payment that is to be moved: its lines here are final before the mover reads
 //! them, and the shard makes the others.
 
@@ -75,10 +78,9 @@ fn lines(movements: Movements) -> [String; 7] {
     let captured_before = format!(
         "coalesce({}, (SELECT first.captured_data->>'amount_captured' FROM payments first
             WHERE first.payment_id = a.subject AND a.audit_id > 2))",
-        before("payment.captured", "b.data->>'amount_captured'")
+        before("a", "b", "payment.captured", "", "b.data->>'amount_captured'")
     );
     let not_first = format!("CASE WHEN {captured_before} IS NULL THEN '' ELSE {each} END");
-    let was_withdrawn = before("payment.disputed", "b.data->>'funds_withdrawn'");
     let of_payment =
         "a.data->>'provider', a.data->>'provider_payment', a.data->>'amount_captured', a.data->>'currency'";
     let of_refund = "r.provider, r.provider_refund, r.amount_minor, r.currency";
@@ -92,19 +94,50 @@ fn lines(movements: Movements) -> [String; 7] {
     let of_failed =
         format!("a.data->>'provider', a.data->>'provider_payment', {captured_before}, a.data->>'currency'");
     let was_captured = format!("JOIN (SELECT 1) ON {captured_before} IS NOT NULL");
-    let of_dispute = "p.provider, a.data->>'dispute', a.data->>'amount', a.data->>'currency'";
-    let turns = |to: u32| {
+    let numbers = "':' || a.audit_id || CASE now.key WHEN 0 THEN '' ELSE ':' || now.key END";
+    let of_dispute = |amount: &str| format!("p.provider, now.value->>'id', {amount}, a.data->>'currency'");
+    // How a dispute stands `now`, and what it has withdrawn that has its line, as the record `b` before says.
+    let dispute = |moved: &str| {
         format!(
-            "JOIN payments p ON p.payment_id = a.subject AND a.data->>'funds_withdrawn' = {to}
-                AND coalesce({was_withdrawn}, 0) = 1 - {to}"
+            "JOIN payments p ON p.payment_id = a.subject JOIN {} now
+             LEFT JOIN audit_records b ON b.object = a.object AND b.audit_id = {}
+             LEFT JOIN {} was ON was.value->>'withdrawn' AND (was.value->>'id' = now.value->>'id' OR {})
+             JOIN (SELECT 1) ON {} AND {moved}",
+            disputes("a"),
+            before("a", "d", "payment.disputed", &format!("AND {}", has_lines("d")), "d.audit_id"),
+            disputes("b"),
+            is_of_all("a"),
+            has_lines("a"),
         )
     };
+    let withdrawn = "now.value->>'amount' - coalesce(was.value->>'amount', 0)";
+    let is_withdrawn = format!("now.value->>'withdrawn' AND {withdrawn} > 0");
+    // Where an earlier release has one line for all of them, what it says comes back with the dispute that it names.
+    let reinstated = format!(
+        "CASE WHEN now.value->>'withdrawn' THEN was.value->>'amount' - now.value->>'amount'
+            WHEN {} AND NOT {} THEN was.value->>'amount' ELSE now.value->>'amount' END",
+        is_of_all("b"),
+        is_of_all("a")
+    );
+    let is_reinstated = format!("was.key IS NOT NULL AND {reinstated} > 0");
     [
         first_captures(movements),
         numbered(&not_first, "capture", "payment.captured", of_payment, ""),
         numbered(each, "capture_failed", "payment.capture_failed", &of_failed, &was_captured),
-        numbered(each, "dispute_withdrawn", "payment.disputed", of_dispute, &turns(1)),
-        numbered(each, "dispute_reinstated", "payment.disputed", of_dispute, &turns(0)),
+        numbered(
+            numbers,
+            "dispute_withdrawn",
+            "payment.disputed",
+            &of_dispute(withdrawn),
+            &dispute(&is_withdrawn),
+        ),
+        numbered(
+            numbers,
+            "dispute_reinstated",
+            "payment.disputed",
+            &of_dispute(&reinstated),
+            &dispute(&is_reinstated),
+        ),
         plain("refund", "refund.succeeded", of_refund, refunds),
         plain("refund_failed", "refund.failed", of_refund, &came_back),
     ]
@@ -155,17 +188,42 @@ fn stays(payment_id: &str) -> String {
     )
 }
 
-/// What the newest record of an action said that came before `a`. All records of a subject are of its object, and few: the plus keeps SQLite
-/// from the index of the action, which has very many.
-fn before(action: &str, value: &str) -> String {
+/// The disputes of a record, one by one: of a record of an earlier release the one as which all were shown.
+fn disputes(record: &str) -> String {
     format!(
-        "(SELECT {value} FROM audit_records b WHERE b.object = a.object AND b.subject = a.subject
-            AND +b.action = '{action}' AND b.audit_id < a.audit_id ORDER BY b.audit_id DESC LIMIT 1)"
+        "json_each(coalesce({record}.data->'disputes', json_array(json_object('id', {record}.data->>'dispute',
+            'amount', {record}.data->>'amount', 'withdrawn', {record}.data->>'funds_withdrawn'))))"
+    )
+}
+
+/// Whether a record says of all disputes together what they have withdrawn.
+fn is_of_all(record: &str) -> String {
+    format!("{record}.data->'disputes' IS NULL")
+}
+
+/// Whether what a record of disputes says has its lines. What an earlier release recorded has none where money was withdrawn already.
+fn has_lines(record: &str) -> String {
+    let was_withdrawn = before(record, "c", "payment.disputed", "", "c.data->>'funds_withdrawn'");
+    format!(
+        "(NOT {} OR NOT {record}.data->>'funds_withdrawn' OR NOT coalesce({was_withdrawn}, 0))",
+        is_of_all(record)
+    )
+}
+
+/// What the newest record `it` of an action says that came before the record `of`. All records of a subject are of its object, and few: the plus
+/// keeps SQLite from the index of the action, which has very many.
+fn before(of: &str, it: &str, action: &str, condition: &str, value: &str) -> String {
+    format!(
+        "(SELECT {value} FROM audit_records {it} WHERE {it}.object = {of}.object AND {it}.subject = {of}.subject
+            AND +{it}.action = '{action}' AND {it}.audit_id < {of}.audit_id {condition} ORDER BY {it}.audit_id DESC LIMIT 1)"
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Row;
+    use serde_json::{Value as Json, json};
+
     use super::*;
     use crate::tasks::late::tests::{plan, read_model};
 
@@ -183,7 +241,9 @@ mod tests {
         assert_eq!(count(&late, "SEARCH settlement_late USING PRIMARY KEY (at_ms<?)"), 7, "{late:?}");
         assert_eq!(count(&late, "SEARCH a USING PRIMARY KEY (object=? AND audit_id=?)"), 6, "{late:?}");
         for plan in [&in_time, &late] {
-            for whole in ["SCAN a", "SCAN b", "SCAN p", "SCAN first", "SCAN done", "SCAN r"] {
+            for whole in
+                ["SCAN a", "SCAN b", "SCAN c", "SCAN d", "SCAN p", "SCAN first", "SCAN done", "SCAN r"]
+            {
                 assert!(!plan.iter().any(|step| step == whole), "{whole}: {plan:?}");
             }
             assert_eq!(count(plan, "SEARCH b USING INDEX") + count(plan, "SEARCH done USING INDEX"), 0);
@@ -204,6 +264,106 @@ mod tests {
             .unwrap();
         let without = of(Movements::InTime);
         assert_eq!((count(&without, "SCAN p"), count(&without, "SCAN a")), (1, 6), "{without:?}");
+    }
+
+    /// Whether a line says that money was withdrawn, of which dispute, and how much.
+    type Moved = (bool, &'static str, i64);
+
+    /// What these records of a payment's disputes, one a millisecond, have as lines, made from two of them on, and from all at once.
+    fn moved(records: &[Json]) -> Vec<Moved> {
+        let model = read_model();
+        let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                provider, attempt, shown, created_at_ms, updated_at_ms) VALUES ('pay_1', 'o', 1, 'a', 'disputed', 900, 900, 0, 'usd', 'stripe', 1, '{}', 0, 0)";
+        model.execute(sql, ()).unwrap();
+        for (number, data) in (0_i64..).zip(records) {
+            let sql = "INSERT INTO audit_records VALUES ('o', ?1, ?1, 'a', 'payment.disputed', 'pay_1', ?2)";
+            model.execute(sql, (number, data.to_string())).unwrap();
+        }
+        let end = records.len() as i64;
+        let slices = [(0..end).map(|at| (at, at + 1)).collect::<Vec<_>>(), vec![(0, end)]];
+        let [one_by_one, at_once] = slices.map(|slices| {
+            let closing = "INSERT OR REPLACE INTO settlement_closings VALUES ('f', 'd', 0, 9, 0, 1, 9)";
+            model.execute_batch(&format!("DELETE FROM settlement_lines; {closing}")).unwrap();
+            for (from, until) in slices {
+                for sql in insert(Movements::InTime) {
+                    model.execute(&sql, ("f", from, until, 1)).unwrap();
+                }
+            }
+            let sql = "SELECT kind = 'dispute_withdrawn', provider_reference, amount_minor, line_id FROM settlement_lines ORDER BY at_ms, line_id";
+            let mut statement = model.prepare(sql).unwrap();
+            let line = |row: &Row<'_>| {
+                let id = if row.get::<_, String>(1)? == "A" { "A" } else { "B" };
+                Ok(((row.get(0)?, id, row.get(2)?), row.get::<_, String>(3)?))
+            };
+            statement.query_map((), line).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+        });
+        assert_eq!(one_by_one, at_once);
+        at_once.into_iter().map(|(moved, _)| moved).collect()
+    }
+
+    /// As an earlier release recorded it.
+    fn of_all(id: &str, amount: u32, is_withdrawn: bool) -> Json {
+        json!({ "dispute": id, "amount": amount, "currency": "usd", "funds_withdrawn": is_withdrawn })
+    }
+
+    fn of_each(disputes: &[(&str, u32, bool)]) -> Json {
+        let each = |&(id, amount, withdrawn): &(&str, u32, bool)| json!({ "id": id, "amount": amount, "withdrawn": withdrawn });
+        let mut data =
+            of_all(disputes[0].0, disputes.iter().map(|one| one.1).sum(), disputes.iter().any(|one| one.2));
+        data["disputes"] = disputes.iter().map(each).collect();
+        data
+    }
+
+    #[test]
+    fn each_dispute_has_lines_of_its_own() {
+        let (a, b) = (("A", 300, true), ("B", 500, true));
+        let (a_back, b_back) = (("A", 300, false), ("B", 500, false));
+        // Both are withdrawn, and won at once.
+        let both = [
+            of_each(&[a]),
+            of_each(&[b_back, a]),
+            of_each(&[b, a]),
+            of_each(&[b, a]),
+            of_each(&[b_back, a_back]),
+        ];
+        assert_eq!(moved(&both), [(true, "A", 300), (true, "B", 500), (false, "B", 500), (false, "A", 300)]);
+        // Of one the bank only asks.
+        assert_eq!(moved(&[of_each(&[b_back]), of_each(&[b_back, a])]), [(true, "A", 300)]);
+        // One takes while the other one comes back.
+        assert_eq!(
+            moved(&[of_each(&[a]), of_each(&[b, a_back])]),
+            [(true, "A", 300), (false, "A", 300), (true, "B", 500)]
+        );
+        // More of the same, and less of it back.
+        let more = [of_each(&[a]), of_each(&[("A", 400, true)]), of_each(&[("A", 350, false)])];
+        assert_eq!(moved(&more), [(true, "A", 300), (true, "A", 100), (false, "A", 350)]);
+    }
+
+    #[test]
+    fn records_of_earlier_releases_keep_their_lines_and_what_had_none_follows() {
+        let (a, b) = (("A", 300, true), ("B", 500, true));
+        let (a_back, b_back) = (("A", 300, false), ("B", 500, false));
+        let one = [
+            of_all("A", 300, false),
+            of_all("A", 300, true),
+            of_all("A", 300, true),
+            of_all("A", 300, false),
+        ];
+        assert_eq!(moved(&one), [(true, "A", 300), (false, "A", 300)]);
+        let then = [of_all("A", 300, true), of_each(&[a]), of_each(&[a_back])];
+        assert_eq!(moved(&then), [(true, "A", 300), (false, "A", 300)]);
+        // The second withdrawal had none.
+        let second =
+            [of_all("A", 300, true), of_all("B", 800, true), of_each(&[b, a]), of_each(&[b_back, a_back])];
+        assert_eq!(
+            moved(&second),
+            [(true, "A", 300), (true, "B", 500), (false, "B", 500), (false, "A", 300)]
+        );
+        let won = [of_all("A", 300, true), of_all("B", 800, true), of_each(&[b_back, a_back])];
+        assert_eq!(moved(&won), [(true, "A", 300), (false, "A", 300)]);
+        // What was asked for was in the sum.
+        let asked = [of_all("B", 500, false), of_all("B", 800, true), of_each(&[b_back, a])];
+        assert_eq!(moved(&asked), [(true, "B", 800), (false, "B", 800), (true, "A", 300)]);
     }
 
     /// While a migration is there and the release before still runs, its statements do, too.
