@@ -127,20 +127,23 @@ impl Press<'_> {
         let not_found = || Problem::new(Kind::NotFound);
         let payment = inspection.snapshot.payment.ok_or_else(not_found)?;
         let owner = Owner::from_text(&inspection.snapshot.owner).ok_or_else(not_found)?;
+        let seen = Some(self.entries.text("seen").or_empty());
         let (operation, what) = match self.act {
-            OperatorAction::Void => (Operation::Void(VoidRequest::default()), "void".to_owned()),
+            OperatorAction::Void => {
+                (Operation::Void(VoidRequest { seen, ..VoidRequest::default() }), "void".to_owned())
+            }
             act => {
                 let (amount, sum) = self.amount(&payment.currency)?;
                 match act {
                     OperatorAction::Capture => (
-                        Operation::Capture(CaptureRequest { amount: Some(amount) }),
+                        Operation::Capture(CaptureRequest { amount: Some(amount), seen }),
                         format!("capture {sum}"),
                     ),
                     _ => {
                         let reason = RefundReason::parse(&self.entries.text("reason").or_empty())
                             .unwrap_or(RefundReason::RequestedByCustomer);
                         let what = format!("refund {sum}, {}", reason.as_str().replace('_', " "));
-                        (Operation::Refund(RefundRequest { amount: Some(amount), reason }), what)
+                        (Operation::Refund(RefundRequest { amount: Some(amount), reason, seen }), what)
                     }
                 }
             }

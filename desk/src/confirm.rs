@@ -90,6 +90,7 @@ pub(crate) async fn page(
             (title, format!("{all} is released: nothing is taken."), "It cannot be taken later.".to_owned())
         }
     };
+    entries.push(("seen", inspection.figures.clone()));
     let mut button = desk.button(act, &subject, &format!("{verb} {sum}"))?;
     button.tone = if act == OperatorAction::Capture { "" } else { "danger" };
     let page = ConfirmPage {

@@ -388,6 +388,7 @@ mod tests {
             capturable_minor: 0,
             refundable_minor: 0,
             voidable: false,
+            figures: String::new(),
             capture_before_ms: None,
             card: None,
             under_way: None,

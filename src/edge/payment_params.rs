@@ -142,7 +142,7 @@ pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, Vec<Fi
     let mut fields = Fields::of_money(parameters);
     let amount = fields.optional("amount", AmountMinor::parse);
     fields.unknown(&["amount"], &[]);
-    fields.end(CaptureRequest { amount })
+    fields.end(CaptureRequest { amount, seen: None })
 }
 
 /// Reads the parameters of a void: there are none.
@@ -161,7 +161,8 @@ pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<Fiel
         RefundReason::parse(text).ok_or_else(|| format!("must be one of {words}"))
     });
     fields.unknown(&["amount", "reason"], &[]);
-    fields.end(RefundRequest { amount, reason: reason.unwrap_or(RefundReason::RequestedByCustomer) })
+    let reason = reason.unwrap_or(RefundReason::RequestedByCustomer);
+    fields.end(RefundRequest { amount, reason, seen: None })
 }
 
 /// Parameters on their way to being read.

@@ -118,7 +118,12 @@ fn a_payment_that_is_under_way_keeps_running_and_only_its_own_old_link_gives_it_
     make(&mut object_state, None, "the dearest mug", None);
     let kept = object_state.resource.payment.clone();
     let give_up = |link_revision| {
-        Operation::Void(VoidRequest { page: None, attempt: Some(1), link_revision: Some(link_revision) })
+        Operation::Void(VoidRequest {
+            page: None,
+            attempt: Some(1),
+            link_revision: Some(link_revision),
+            seen: None,
+        })
     };
     assert_eq!(ask(&mut object_state, "two", give_up(2)), Begin::Refused(Refusal::LinkReplaced));
     assert_eq!(object_state.resource.payment, kept);

@@ -180,11 +180,15 @@ impl Harness {
         match a_move {
             Move::Pay(capture) => drop(self.ask(pay(capture))),
             Move::Capture(minor) => {
-                drop(self.ask(Operation::Capture(CaptureRequest { amount: amount(minor) })));
+                drop(self.ask(Operation::Capture(CaptureRequest { amount: amount(minor), seen: None })));
             }
             Move::Void => drop(self.ask(Operation::Void(VoidRequest::default()))),
             Move::Refund(minor) => {
-                drop(self.ask(Operation::Refund(RefundRequest { amount: amount(minor), reason })));
+                drop(self.ask(Operation::Refund(RefundRequest {
+                    amount: amount(minor),
+                    reason,
+                    seen: None,
+                })));
             }
             Move::Answer(run, how) => self.answer(run, how),
             Move::Learn(found) => self.apply(found),
@@ -258,7 +262,7 @@ proptest! {
         moves.into_iter().for_each(|a_move| bench.happens(a_move));
         let before = bench.object_state.clone();
         let begun = match last {
-            Move::Capture(_) => bench.ask(Operation::Capture(CaptureRequest { amount: None })),
+            Move::Capture(_) => bench.ask(Operation::Capture(CaptureRequest { amount: None, seen: None })),
             Move::Void => bench.ask(Operation::Void(VoidRequest::default())),
             _ => bench.ask(pay(true)),
         };
@@ -275,7 +279,7 @@ proptest! {
         let mut left = AMOUNT;
         for minor in amounts {
             let amount = AmountMinor::new(minor);
-            let begun = bench.ask(Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate }));
+            let begun = bench.ask(Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate, seen: None }));
             match begun {
                 Begin::Run(_) => left = left.checked_sub(minor).unwrap(),
                 Begin::Refused(Refusal::TooMuch { available_minor, .. }) => {
@@ -430,8 +434,9 @@ fn reserved_at_adyen(currency: &str, is_old: bool) -> Harness {
 #[test]
 fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
     let half = || AmountMinor::new(AMOUNT / 2);
-    let capture = || Operation::Capture(CaptureRequest { amount: half() });
-    let refund = || Operation::Refund(RefundRequest { amount: half(), reason: RefundReason::Duplicate });
+    let capture = || Operation::Capture(CaptureRequest { amount: half(), seen: None });
+    let refund =
+        || Operation::Refund(RefundRequest { amount: half(), reason: RefundReason::Duplicate, seen: None });
     let is_refused = |mut bench: Harness, operation: Operation| match bench.ask(operation) {
         Begin::Run(_) => false,
         Begin::Refused(Refusal::State { detail, .. }) => detail.contains("Customer Area"),
@@ -456,4 +461,28 @@ fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
     }
     let void = Operation::Void(VoidRequest::default());
     assert!(!is_refused(reserved_at_adyen("idr", true), void), "which names no amount");
+}
+
+#[test]
+fn what_was_confirmed_against_other_figures_is_refused() {
+    let mut bench = Harness::new();
+    bench.happens(Move::Pay(true));
+    bench.answer(0, 4);
+    let figures = |bench: &Harness| {
+        let resource = &bench.object_state.resource;
+        resource.payment.as_ref().unwrap().figures(&resource.refunds)
+    };
+    let refund = |seen: &str| {
+        let (amount, seen) = (AmountMinor::new(AMOUNT / 4), Some(seen.to_owned()));
+        Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate, seen })
+    };
+    let seen = figures(&bench);
+    assert!(matches!(bench.ask(refund(&seen)), Begin::Run(_)));
+    let before = bench.object_state.clone();
+    for seen in [seen.as_str(), ""] {
+        assert!(matches!(bench.ask(refund(seen)), Begin::Refused(Refusal::State { .. })), "{seen}");
+        assert_eq!(bench.object_state, before);
+    }
+    let seen = figures(&bench);
+    assert!(matches!(bench.ask(refund(&seen)), Begin::Run(_)));
 }

@@ -220,7 +220,7 @@ fn pay(provider: Provider) -> Operation {
 
 fn refund() -> Operation {
     let reason = RefundReason::RequestedByCustomer;
-    Operation::Refund(RefundRequest { amount: AmountMinor::new(PART), reason })
+    Operation::Refund(RefundRequest { amount: AmountMinor::new(PART), reason, seen: None })
 }
 
 /// How far a refund is along.

@@ -130,7 +130,8 @@ fn an_order_takes_no_more_tries_than_fit_into_its_row() {
         let mut captured = object_state.clone();
         let payment = captured.resource.payment.as_mut().unwrap();
         payment.state = PaymentState::Captured { amount_minor: 5000 };
-        let refund = RefundRequest { amount: AmountMinor::new(1), reason: RefundReason::Duplicate };
+        let refund =
+            RefundRequest { amount: AmountMinor::new(1), reason: RefundReason::Duplicate, seen: None };
         let begun =
             begin(&mut captured, &command("refund", Operation::Refund(refund)), &me(), &at(NOW_MS)).unwrap();
         assert!(matches!(begun, Begin::Run(_)), "{value:?}: {begun:?}");

@@ -104,8 +104,13 @@ fn without_the_limits_an_order_is_tried_for_ever() {
 fn a_payment_takes_so_many_keys_and_what_is_known_is_still_answered() {
     let mut order = Order::new(Limits { keys_max: 20, ..Limits::default() });
     order.tries(NOW_MS, &PaymentState::Captured { amount_minor: 5000 });
-    let refund =
-        || Operation::Refund(RefundRequest { amount: AmountMinor::new(1), reason: RefundReason::Duplicate });
+    let refund = || {
+        Operation::Refund(RefundRequest {
+            amount: AmountMinor::new(1),
+            reason: RefundReason::Duplicate,
+            seen: None,
+        })
+    };
     for _ in 1..20 {
         assert!(matches!(order.ask(refund(), NOW_MS), Begin::Run(_)));
         order.end(NOW_MS);

@@ -8,7 +8,7 @@ import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
-import { FORM, key, operator } from './support/operator.mjs';
+import { FORM, formOf, key, operator } from './support/operator.mjs';
 import { PAYMENT, paid as paidBy } from './support/payments.mjs';
 import { parse } from './support/prometheus.mjs';
 import { until } from './support/until.mjs';
@@ -20,8 +20,8 @@ after(() => site.close());
 
 const { bearer, look, press, logOf } = operator(site, ADMIN_TOKEN);
 
-/** The one-time key of what moves money: on the page that asks once more. */
-const moneyKey = async (path, amount = '') => key(await look(`${path}?amount=${amount}`), path);
+/** The entries of what moves money: on the page that asks once more. */
+const entriesOf = async (path) => formOf(await look(path), path).entries;
 
 const paid = async (more) => (await paidBy(user, { ...PAYMENT, ...more })).id;
 
@@ -156,25 +156,24 @@ describe('a button', () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
     const page = await look(`/admin/payments/${id}`);
-    const form = await moneyKey(refund);
-    const others = await moneyKey(`/admin/payments/${await paid()}/refund`);
+    const { form, seen } = await entriesOf(refund);
+    const { form: others } = await entriesOf(`/admin/payments/${await paid()}/refund`);
     const settle = key(page, `/admin/payments/${id}/settle`);
-    const amount = '25.00';
+    const money = { amount: '25.00', seen };
     for (const entries of [{}, { form: '' }, { form: `${form}x` }, { form: others }, { form: settle }])
-      assert.equal((await press(refund, { ...entries, amount })).status, 403);
-    const elsewhere = await press(refund, { form, amount }, { origin: 'https://evil.example' });
+      assert.equal((await press(refund, { ...entries, ...money })).status, 403);
+    const elsewhere = await press(refund, { form, ...money }, { origin: 'https://evil.example' });
     assert.equal(elsewhere.status, 403);
-    assert.equal((await press(refund, { form, amount }, { authorization: '' })).status, 401);
+    assert.equal((await press(refund, { form, ...money }, { authorization: '' })).status, 401);
     assert.deepEqual((await user.ask(`/payments/${id}/refunds`)).json().data, []);
-    assert.equal((await press(refund, { form, amount })).status, 303, 'the control');
+    assert.equal((await press(refund, { form, ...money })).status, 303, 'the control');
     assert.equal((await user.ask(`/payments/${id}/refunds`)).json().data.length, 1);
   });
 
   test('pressed ten times at once gives money back once, and is one line of the log', async () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
-    const form = await moneyKey(refund);
-    const entries = { form, amount: '5', reason: 'duplicate' };
+    const entries = { ...(await entriesOf(refund)), amount: '5', reason: 'duplicate' };
     const answers = await Promise.all(Array.from({ length: 10 }, () => press(refund, entries)));
     assert.equal(
       new Set(answers.map(({ status, headers }) => `${status} ${headers.get('location')}`)).size,
@@ -193,17 +192,17 @@ describe('a button', () => {
       { operator: 'operator', action: 'refund $5.00, duplicate', outcome: 'refunded $5.00' },
     ]);
     // Two pages are two buttons: each does what it says.
-    const again = await moneyKey(refund);
-    assert.equal((await press(refund, { form: again, amount: '5', reason: 'duplicate' })).status, 303);
+    const again = await entriesOf(refund);
+    assert.equal((await press(refund, { ...again, amount: '5', reason: 'duplicate' })).status, 303);
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 1000);
   });
 
   test('that the payment’s state forbids says so, and moves nothing', async () => {
     const id = await paid({ capture: false });
     const [give, take] = ['void', 'capture'].map((action) => `/admin/payments/${id}/${action}`);
-    const [giveKey, takeKey] = [await moneyKey(give), await moneyKey(take)];
-    assert.equal((await press(give, { form: giveKey })).status, 303);
-    const late = await press(take, { form: takeKey, amount: '25.00' });
+    const [giveEntries, takeEntries] = [await entriesOf(give), await entriesOf(take)];
+    assert.equal((await press(give, giveEntries)).status, 303);
+    const late = await press(take, takeEntries);
     const after = await look(late.header('location'));
     assert.match(after.text, /Refused: /);
     assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
@@ -212,11 +211,11 @@ describe('a button', () => {
   test('with an amount that cannot be read does nothing', async () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
-    const form = await moneyKey(refund);
+    const entries = await entriesOf(refund);
     for (const amount of ['', '-5', '1,50', '0', '1.005', 'all'])
-      assert.equal((await press(refund, { form, amount })).status, 422, amount);
+      assert.equal((await press(refund, { ...entries, amount })).status, 422, amount);
     assert.deepEqual(await site.rows('SELECT * FROM operator_actions WHERE subject = ?', id), []);
-    assert.equal((await press(refund, { form, amount: '1.50' })).status, 303);
+    assert.equal((await press(refund, { ...entries, amount: '1.50' })).status, 303);
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_refunded, 150);
   });
 });
@@ -291,8 +290,7 @@ describe('Void', () => {
       const id = await paid(payment);
       assert.equal((await user.ask(`/payments/${id}`)).json().status, status, 'the control');
       const path = `/admin/payments/${id}/void`;
-      const form = await moneyKey(path);
-      assert.equal((await press(path, { form })).status, 303);
+      assert.equal((await press(path, await entriesOf(path))).status, 303);
       assert.equal((await user.ask(`/payments/${id}`)).json().status, 'canceled');
       assert.deepEqual(await logOf(id), [{ action: 'void', outcome: 'voided: nothing is held any more' }]);
     });
@@ -367,8 +365,8 @@ describe('a refund by an operator', () => {
   test('is audited as the operator’s on the account’s behalf, and is seen from its key too', async () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
-    const form = await moneyKey(refund);
-    assert.equal((await press(refund, { form, amount: '5' })).status, 303);
+    const entries = await entriesOf(refund);
+    assert.equal((await press(refund, { ...entries, amount: '5' })).status, 303);
     assert.equal((await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).status, 201);
     const requested = async () =>
       (

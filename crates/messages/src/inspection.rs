@@ -27,6 +27,9 @@ pub struct Inspection {
     pub refundable_minor: u32,
     /// Whether the payment may be given up.
     pub voidable: bool,
+    /// What a move of its money is confirmed against: [`Payment::figures`](payments::payment::Payment::figures).
+    #[serde(default)]
+    pub figures: String,
     /// Until when what is reserved can be captured, in ms since the epoch.
     #[serde(default)]
     pub capture_before_ms: Option<u64>,
@@ -149,6 +152,7 @@ impl Inspection {
             capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
             refundable_minor: refundable_minor.saturating_sub(refunded_minor),
             voidable: free.is_some_and(|payment| is_voidable(&payment.state)),
+            figures: payment.map(|payment| payment.figures(&state.resource.refunds)).unwrap_or_default(),
             card: payment.and_then(|payment| payment.card),
             under_way: payment.and_then(|payment| payment.pending).map(|pending| pending.state().to_owned()),
             next_check_at_ms: payment.and_then(polling::due_at_ms),

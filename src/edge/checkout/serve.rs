@@ -179,6 +179,7 @@ impl Till<'_> {
             page: Some(path(self.link)),
             attempt: Some(attempt),
             link_revision: Some(self.order.revision),
+            seen: None,
         };
         let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
         let command = self.command(key_hash.clone(), Operation::Void(void), entries, true);

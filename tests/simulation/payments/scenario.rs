@@ -193,7 +193,7 @@ fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
             (Operation::Payment(Box::new(request)), "/payments".to_owned(), parameters)
         }
         Intention::Capture(minor) => {
-            let operation = Operation::Capture(CaptureRequest { amount: minor.map(amount) });
+            let operation = Operation::Capture(CaptureRequest { amount: minor.map(amount), seen: None });
             (
                 operation,
                 format!("{path}/capture"),
@@ -202,12 +202,17 @@ fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
         }
         Intention::Void => (Operation::Void(VoidRequest::default()), format!("{path}/void"), json!({})),
         Intention::GiveUp(attempt) => {
-            let operation =
-                Operation::Void(VoidRequest { page: None, attempt: Some(*attempt), link_revision: None });
+            let operation = Operation::Void(VoidRequest {
+                page: None,
+                attempt: Some(*attempt),
+                link_revision: None,
+                seen: None,
+            });
             (operation, format!("{path}/void"), json!({ "attempt": attempt }))
         }
         Intention::Refund(minor, reason) => {
-            let operation = Operation::Refund(RefundRequest { amount: minor.map(amount), reason: *reason });
+            let operation =
+                Operation::Refund(RefundRequest { amount: minor.map(amount), reason: *reason, seen: None });
             let mut parameters = json!({ "reason": reason.as_str() });
             if let Some(minor) = minor {
                 parameters["amount"] = json!(minor);

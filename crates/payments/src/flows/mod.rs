@@ -115,7 +115,7 @@ impl Flow for Payments {
 /// Whether a new key may begin its operation. Reserves what the operation needs; on a refusal, or an error, nothing may be
 /// committed.
 fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
-    if let Some(refusal) = keys_unusable(operation, phase) {
+    if let Some(refusal) = keys_unusable(operation, phase).or_else(|| changed_since_seen(operation, phase)) {
         return Ok(Err(refusal));
     }
     match operation {
@@ -127,6 +127,16 @@ fn admit(operation: &Operation, phase: &mut Phase<'_>) -> Result<Admission<Payme
         Operation::Refund(request) => refund::admit(request, phase),
         Operation::Customer(request) => customer::admit(request, phase),
     }
+}
+
+/// Whether it was confirmed against figures that the payment has no more: what it asks for may be done already.
+fn changed_since_seen(operation: &Operation, phase: &Phase<'_>) -> Option<Refusal> {
+    let resource = &phase.object_state.resource;
+    let (seen, payment) = (operation.seen()?, resource.payment.as_ref()?);
+    (payment.figures(&resource.refunds) != seen).then(|| Refusal::State {
+        state: payment.status().to_owned(),
+        detail: "It has changed since the page was loaded: look again. Nothing was run.".to_owned(),
+    })
 }
 
 /// Whether it goes to its provider with keys of the account's own that cannot be used: then nothing begins, least of all with others.

@@ -421,6 +421,12 @@ impl Payment {
         self.captured_minor().saturating_sub(self.refundable_minor(refunds))
     }
 
+    /// What a move of money is confirmed against, as one text: the try, what was taken, what was given back, and what a bank has taken back.
+    pub fn figures(&self, refunds: &[Refund]) -> String {
+        let (captured_minor, disputed_minor) = (self.captured_minor(), self.disputed_minor());
+        format!("{}.{captured_minor}.{}.{disputed_minor}", self.attempt, self.refunded_minor(refunds))
+    }
+
     /// The newest event about a refund, or about the payment itself, to which the provider has still to answer.
     pub fn doubt(&self, refund: Option<&RefundId>) -> Option<&str> {
         let doubt = self.doubts.iter().find(|doubt| doubt.refund.as_ref() == refund)?;

@@ -46,6 +46,16 @@ impl Operation {
         }
     }
 
+    /// The figures against which it was confirmed, if it was.
+    pub fn seen(&self) -> Option<&str> {
+        match self {
+            Self::Capture(request) => request.seen.as_deref(),
+            Self::Void(request) => request.seen.as_deref(),
+            Self::Refund(request) => request.seen.as_deref(),
+            Self::Retired(_) | Self::Payment(_) | Self::Customer(_) | Self::GiveBack(_) => None,
+        }
+    }
+
     /// The address of what it makes or moves, known before it exists.
     pub fn resource_path(object: ObjectId) -> String {
         PaymentId::in_object(object).path()
@@ -109,6 +119,9 @@ pub struct Route {
 pub struct CaptureRequest {
     /// How much; all that was reserved if it is not said. What is not captured is given up.
     pub amount: Option<AmountMinor>,
+    /// The payment's [figures](super::Payment::figures) against which it was confirmed: it is refused once they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
 }
 
 /// What is asked for. The merchant has nothing to say about it.
@@ -122,6 +135,9 @@ pub struct VoidRequest {
     /// The revision of the link through which it is given up. One that was replaced or ended gives up nothing but its own.
     #[serde(default)]
     pub link_revision: Option<u32>,
+    /// The payment's [figures](super::Payment::figures) against which it was confirmed: it is refused once they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
 }
 
 /// What is asked for.
@@ -131,6 +147,9 @@ pub struct RefundRequest {
     pub amount: Option<AmountMinor>,
     /// Why.
     pub reason: RefundReason,
+    /// The payment's [figures](super::Payment::figures) against which it was confirmed: it is refused once they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
 }
 
 /// What is to be given back.
