@@ -37,6 +37,7 @@ mod buttons;
 mod by_hand;
 mod confirm;
 mod context;
+mod dead_letters;
 mod detail;
 mod detail_tables;
 mod handle;

@@ -1,4 +1,4 @@
-//! The desk's queries of the read model: all SQL of its pages. The SQL of its buttons is in `actions`.
+//! The desk's queries of the read model: all SQL of its pages. The SQL of its buttons is in `actions` and `dead_letters`.
 
 use std::cmp::Reverse;
 
