@@ -32,6 +32,9 @@ use web::problem::{Kind, Problem};
 /// The longest note, in characters.
 const NOTE_MAX: usize = 300;
 
+/// What is said where what the page has shown is not so any more.
+pub(super) const CHANGED: &str = "refused: it has changed since the page was loaded: look again";
+
 /// A click on a button.
 pub(super) struct Press<'a> {
     pub(super) desk: &'a Desk<'a>,
@@ -308,7 +311,7 @@ impl Press<'_> {
         if is_done(&row) {
             return Ok("accepted".to_owned());
         }
-        let changed = || Ok("refused: it has changed since the page was loaded: look again".to_owned());
+        let changed = || Ok(CHANGED.to_owned());
         if row.seen() != self.entries.text("seen").or_empty() {
             return changed();
         }

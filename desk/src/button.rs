@@ -11,8 +11,6 @@ pub struct Button {
     pub key: String,
     /// Its label.
     pub label: String,
-    /// What it does, in a sentence; may be empty.
-    pub hint: String,
     /// `danger`, or empty.
     pub tone: &'static str,
     /// The amount's default, if it takes an amount.
@@ -33,6 +31,11 @@ impl Button {
     /// A button that only asks: what leads to a page whose button acts.
     pub fn asking(act: OperatorAction, subject: &Target, label: &str) -> Self {
         Self { path: Self::path_of(act, subject), label: label.to_owned(), ..Self::default() }
+    }
+
+    /// The same of what cannot be taken back, or stops something.
+    pub fn dangerous(act: OperatorAction, subject: &Target, label: &str) -> Self {
+        Self { tone: "danger", ..Self::asking(act, subject, label) }
     }
 
     /// The address of a button.

@@ -1,20 +1,66 @@
-//! The question before money moves: what is about to be done, with the sum. The page changes nothing; its button does it.
+//! The question before money moves, or something is lost: what is about to be done, with the sum. The page changes nothing; its button does it.
 
 use super::context::Desk;
 use super::detail::{self, Mistake};
 use super::detail_tables::{fact, optional};
 use super::format;
-use super::route::{MoneyAction, OperatorAction, Target};
-use super::view_models::{Cell, ConfirmPage};
+use super::queries::{self, DeadRow};
+use super::route::{MoneyAction, OperatorAction, PurgeAction, Target};
+use super::view_models::{Cell, ConfirmPage, Fact};
 use messages::inspection::Inspection;
 use messages::snapshot::PaymentRow;
 use payments::payment::RefundReason;
 use payments::payment::id::object_of;
 use payments::payment::money::AmountMinor;
+use payments::payment::records::JobKind;
+use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
 use web::reply;
-use web::route::Parameter;
+use web::route::{Decoded, Parameter};
+
+/// What an operator is asked before it is done.
+pub(crate) struct Question<'a> {
+    /// What would be done.
+    pub(crate) act: OperatorAction,
+    /// To what.
+    pub(crate) subject: &'a Target,
+    /// The question.
+    pub(crate) title: String,
+    /// What is about to be done.
+    pub(crate) sentence: String,
+    /// What follows from it.
+    pub(crate) risk: String,
+    /// What it is about.
+    pub(crate) facts: Vec<Fact>,
+    /// What the button is called.
+    pub(crate) label: String,
+    /// What goes with it.
+    pub(crate) entries: Vec<(&'static str, String)>,
+    /// The page's place in the menu.
+    pub(crate) here: &'static str,
+}
+
+impl Question<'_> {
+    /// Its page.
+    pub(crate) async fn page(self, desk: &Desk<'_>) -> Result<Answer, Problem> {
+        let mut button = desk.button(self.act, self.subject, &self.label)?;
+        button.tone = if self.act == OperatorAction::Capture { "" } else { "danger" };
+        let page = ConfirmPage {
+            title: self.title,
+            back: self.subject.path(),
+            sentence: self.sentence,
+            facts: self.facts,
+            risk: self.risk,
+            button,
+            entries: self.entries,
+            hint: "The button works once, however often it is pressed. What you do is written to the audit log.",
+            site: desk.site(),
+            chrome: desk.chrome(self.here).await?,
+        };
+        Ok(reply::html(200, &page, "desk"))
+    }
+}
 
 /// `GET /admin/payments/{id}/{action}`: with the entries `amount`, which may be empty for all that there is, and `reason`.
 pub(crate) async fn page(
@@ -91,21 +137,69 @@ pub(crate) async fn page(
         }
     };
     entries.push(("seen", inspection.figures.clone()));
-    let mut button = desk.button(act, &subject, &format!("{verb} {sum}"))?;
-    button.tone = if act == OperatorAction::Capture { "" } else { "danger" };
-    let page = ConfirmPage {
-        title,
-        back: subject.path(),
-        sentence,
-        facts,
-        risk,
-        button,
-        entries,
-        hint: "The button works once, however often it is pressed. What you do is written to the audit log.",
-        site: desk.site(),
-        chrome: desk.chrome("/admin/payments").await?,
+    let label = format!("{verb} {sum}");
+    let (subject, here) = (&subject, "/admin/payments");
+    Question { act, subject, title, sentence, risk, facts, label, entries, here }.page(desk).await
+}
+
+/// `GET /admin/dead-letters/{job}/{action}`
+pub(crate) async fn purge(
+    desk: &Desk<'_>,
+    job: &Parameter<'_, Decoded>,
+    action: &Parameter<'_, PurgeAction>,
+) -> Result<Answer, Problem> {
+    let (PurgeAction(act), Decoded(job_id)) = (action.read()?, &job.read()?);
+    let found = queries::dead_letter(&desk.app.model, job_id).await.map_err(unreadable)?;
+    let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let subject = Target::Job(job_id.clone());
+    if row.state != "dead" {
+        return Ok(Answer::see_other(&row.path(), "found"));
+    }
+    let (what, risk) = lost(&row);
+    let object = row.object_path();
+    let object = object.map_or_else(|| Cell::text("not known"), |path| Cell::link(row.object.clone(), path));
+    let question = Question {
+        act,
+        subject: &subject,
+        title: format!("Purge {what}?"),
+        sentence: "It is dropped for good, with what it carries.".to_owned(),
+        risk: risk.to_owned(),
+        facts: vec![
+            fact(
+                if row.event_key().is_some() { "Webhook" } else { "Job" },
+                Cell::link(job_id.clone(), row.path()),
+            ),
+            fact("Kind", Cell::text(row.kind.replace('_', " "))),
+            fact("Object", object),
+            fact("Last error", Cell::text(row.last_error())),
+            fact("Tries", Cell::text(row.attempts.to_string())),
+            fact("Last tried", Cell::moment(row.updated_at_ms)),
+        ],
+        label: "Purge".to_owned(),
+        entries: vec![("seen", row.updated_at_ms.to_string())],
+        here: "/admin/dead-letters",
     };
-    Ok(reply::html(200, &page, "desk"))
+    question.page(desk).await
+}
+
+/// What a dead letter is, and what is lost with it.
+fn lost(row: &DeadRow) -> (String, &'static str) {
+    match JobKind::parse(&row.kind) {
+        _ if row.event_key().is_some() => (
+            format!("the webhook {}", row.told()).trim_end().to_owned(),
+            "The payment does not learn what it tells, until the provider sends the same webhook again: do what it tells at the payment \
+             first.",
+        ),
+        Some(JobKind::SendReceipt) => (
+            "the receipt".to_owned(),
+            "The customer does not get this email: nothing sends it any more. The money is not touched.",
+        ),
+        Some(JobKind::Project) => (
+            "the update of the lists".to_owned(),
+            "The lists keep what they had, until the payment changes again or they are rebuilt. The money is not touched.",
+        ),
+        Some(JobKind::Retired) | None => ("the job".to_owned(), "What it was to do is not done."),
+    }
 }
 
 /// The amount that was entered, in minor units, or all that there is. The error says what is wrong with it.

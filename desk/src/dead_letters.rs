@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::actions::Press;
+use super::actions::{CHANGED, Press};
 use super::queries::{self, DeadRow};
 use messages::inbox::REQUEUE;
 use messages::job::{Apart, Job, JobPayment, VERSION, batches};
@@ -153,22 +153,27 @@ impl Press<'_> {
 
     pub(super) async fn purge(&self, job_id: &str) -> worker::Result<String> {
         let of_job = "UPDATE jobs SET state = 'purged', payload = NULL, frozen = NULL, updated_at_ms = ?2
-             WHERE job_id = ?1 AND state = 'dead'";
+             WHERE job_id = ?1 AND state = 'dead' AND updated_at_ms = ?3";
         let of_event = "UPDATE inbox SET state = 'purged', event = NULL, updated_at_ms = ?2
-             WHERE event_key = ?1 AND state = 'dead'";
+             WHERE event_key = ?1 AND state = 'dead' AND updated_at_ms = ?3";
         let (sql, key) = match job_id.strip_prefix(queries::EVENT) {
             Some(key) => (of_event, key),
             None => (of_job, job_id),
         };
-        let values = vec![key.into(), self.desk.request.now_ms.into()];
+        let seen: u64 = self.entries.text("seen").or_empty().parse().unwrap_or(0);
+        let values = vec![key.into(), self.desk.request.now_ms.into(), seen.into()];
         let model = &self.desk.app.model;
-        let purged = model.run(sql, values).await?;
-        // The same button, pressed at once or before, may have done it.
-        let is_purged =
-            purged > 0 || queries::dead_letter(model, job_id).await?.is_some_and(|row| row.state == "purged");
-        Ok(match is_purged {
-            true => "dropped, with what it carried".to_owned(),
-            false => "refused: it is not a dead letter any more".to_owned(),
-        })
+        let purged = "dropped, with what it carried";
+        if model.run(sql, values).await? > 0 {
+            return Ok(purged.to_owned());
+        }
+        let found = queries::dead_letter(model, job_id).await?;
+        Ok(match found.as_ref().map_or("", |row| row.state.as_str()) {
+            // The same button, pressed at once or before, may have done it.
+            "purged" => purged,
+            "dead" => CHANGED,
+            _ => "refused: it is not a dead letter any more",
+        }
+        .to_owned())
     }
 }

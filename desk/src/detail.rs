@@ -121,15 +121,12 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
         buttons.push(capture);
     }
     if inspection.voidable {
-        let mut void = Button::asking(OperatorAction::Void, &subject, "Void");
-        void.tone = "danger";
-        buttons.push(void);
+        buttons.push(Button::dangerous(OperatorAction::Void, &subject, "Void"));
     }
     if inspection.refundable_minor > 0 {
-        let mut refund = Button::asking(OperatorAction::Refund, &subject, "Refund");
+        let mut refund = Button::dangerous(OperatorAction::Refund, &subject, "Refund");
         refund.amount = Some(money(inspection.refundable_minor));
         refund.reasons = reasons(mistake.as_ref().map(|mistake| mistake.reason));
-        refund.tone = "danger";
         buttons.push(refund);
     }
     if let Some(mistake) = mistake {
@@ -299,9 +296,7 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
     let mut buttons = Vec::new();
     if row.state == "dead" {
         buttons.push(desk.button(OperatorAction::Requeue, &subject, "Requeue")?);
-        let mut purge = desk.button(OperatorAction::Purge, &subject, "Purge")?;
-        purge.tone = "danger";
-        buttons.push(purge);
+        buttons.push(Button::dangerous(OperatorAction::Purge, &subject, "Purge"));
     }
     let history: Vec<serde_json::Value> = serde_json::from_str(&row.history).unwrap_or_default();
     let entries = history.iter().filter_map(|line| {

@@ -220,14 +220,10 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut rows = Vec::new();
     for row in dead {
         let subject = Target::Job(row.job_id.clone());
-        let mut purge = desk.button(OperatorAction::Purge, &subject, "Purge")?;
-        purge.tone = "danger";
-        "It is dropped for good, with what it carries.".clone_into(&mut purge.hint);
-        let path = Button::path_of(OperatorAction::Requeue, &subject);
-        let look = path.strip_suffix("/requeue").unwrap_or(&path);
+        let purge = Button::dangerous(OperatorAction::Purge, &subject, "Purge");
         rows.push(Row {
             cells: vec![
-                Cell::link(row.kind.replace('_', " "), look).with(format::short(&row.job_id)),
+                Cell::link(row.kind.replace('_', " "), row.path()).with(format::short(&row.job_id)),
                 Cell::text(row.last_error()),
                 Cell::number(row.attempts.to_string()),
                 row.object_path().map_or_else(
@@ -287,10 +283,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let mut buttons = Vec::new();
         if row.state == "open" {
             if row.object.is_some() || row.resource.is_some() {
-                let mut repair = desk.button(OperatorAction::Repair, &subject, "Repair")?;
-                "The object asks the provider again and tells the lists. No money is moved by this."
-                    .clone_into(&mut repair.hint);
-                buttons.push(repair);
+                buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?);
             }
             let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?;
             accept.note = "Note";
@@ -324,7 +317,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
     }
     let page = List {
         title: "Breaks",
-        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider; a difference that is right can be accepted with a note.",
+        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note.",
         search: None,
         day: None,
         hint: "",

@@ -6,6 +6,8 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
+use super::button::Button;
+use super::route::{OperatorAction, Target};
 use super::timeline::JobRow;
 use crate::tasks::names::{FAILING, FAILING_PLACES, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
@@ -143,6 +145,24 @@ impl DeadRow {
         let lines: Vec<serde_json::Value> = serde_json::from_str(&self.history).unwrap_or_default();
         let last = lines.last().and_then(|line| line.get("error")).and_then(serde_json::Value::as_str);
         last.unwrap_or("not known").to_owned()
+    }
+
+    /// The provider's word for what an event tells; empty if it is none.
+    pub(super) fn told(&self) -> String {
+        let carried: serde_json::Value = self
+            .payload
+            .as_deref()
+            .and_then(|payload| serde_json::from_str(payload).ok())
+            .unwrap_or_default();
+        let told = carried.get("kind").and_then(serde_json::Value::as_str);
+        told.filter(|_| self.event_key().is_some()).unwrap_or_default().to_owned()
+    }
+
+    /// Where it is shown.
+    pub(super) fn path(&self) -> String {
+        let subject = Target::Job(self.job_id.clone());
+        let path = Button::path_of(OperatorAction::Requeue, &subject);
+        path.strip_suffix("/requeue").unwrap_or(&path).to_owned()
     }
 
     /// Where its object is shown, if it has one.

@@ -144,6 +144,12 @@ actions! {
     CredentialAction(Remove);
     /// Of a dead job.
     JobAction(Requeue, Purge);
+    /// Of a dead job, if it is lost by it: it is asked once more. So are the following.
+    PurgeAction(Purge);
+    /// Of an API account, if it stops it.
+    CloseAction(Close);
+    /// Of a token of one, if it stops at once who uses it.
+    RevokeAction(Revoke);
     /// Of a break.
     BreakAction(Repair, Accept);
 }

@@ -6,8 +6,8 @@
 use futures_util::future::LocalBoxFuture;
 
 use crate::route::{
-    AccountAction, BreakAction, CallAction, CredentialAction, GateAction, JobAction, KeyAction, MoneyAction,
-    PaymentAction, TokenAction,
+    AccountAction, BreakAction, CallAction, CloseAction, CredentialAction, GateAction, JobAction, KeyAction,
+    MoneyAction, PaymentAction, PurgeAction, RevokeAction, TokenAction,
 };
 use crate::{
     accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
@@ -156,13 +156,17 @@ routes! {
     Get  "/admin/accounts/{id}/edit"                        Desk      accounts::pages::edit(id: Decoded);
     Post "/admin/accounts/{id}/edit"                        Desk      accounts::pages::change(id: Decoded);
     Post "/admin/accounts/{id}/tokens"                      Desk      accounts::pages::make_token(id: Decoded);
+    Get  "/admin/accounts/{id}/tokens/{token}/{action}"     Desk      accounts::tokens::revoke(id: Decoded, token: Text, action: RevokeAction);
     Post "/admin/accounts/{id}/tokens/{token}/{action}"     Desk      buttons::of_token(id: Decoded, token: Text, action: TokenAction);
     Post "/admin/accounts/{id}/credentials"                 Desk      accounts::pages::set_credentials(id: Decoded);
+    Get  "/admin/accounts/{id}/credentials/{kind}/{action}" Desk      accounts::credentials::confirm(id: Decoded, kind: Text, action: CredentialAction);
     Post "/admin/accounts/{id}/credentials/{kind}/{action}" Desk      buttons::of_credential(id: Decoded, kind: Text, action: CredentialAction);
+    Get  "/admin/accounts/{id}/{action}"                    Desk      accounts::pages::close(id: Decoded, action: CloseAction);
     Post "/admin/accounts/{id}/{action}"                    Desk      buttons::of_account(id: Decoded, action: AccountAction);
     Get  "/admin/dead-letters"                              Desk      lists::dead_letters();
     Post "/admin/dead-letters/requeue-all"                  Desk      buttons::requeue_all();
     Get  "/admin/dead-letters/{job}"                        Desk      detail::dead_letter(job: Decoded);
+    Get  "/admin/dead-letters/{job}/{action}"               Desk      confirm::purge(job: Decoded, action: PurgeAction);
     Post "/admin/dead-letters/{job}/{action}"               Desk      buttons::of_job(job: Decoded, action: JobAction);
     Get  "/admin/breaks"                                    Desk      lists::breaks();
     Post "/admin/breaks/{id}/{action}"                      Desk      buttons::of_break(id: Decoded, action: BreakAction);

@@ -68,6 +68,9 @@ for (const javaScriptEnabled of [true, false])
     await page.getByRole('button', { name: 'End in 24 hours' }).click();
     await page.getByText('It ends in 24 hours').first().waitFor();
     await page.getByRole('button', { name: 'Revoke now' }).click();
+    await page.getByText('It cannot be taken back.').waitFor();
+    await seen('desk token, to be revoked');
+    await page.getByRole('button', { name: 'Revoke now' }).click();
     await page.getByText('refused everywhere within a minute').first().waitFor();
     await page.getByRole('link', { name: 'Edit' }).click();
     await page.getByLabel('Support').fill('help@shop.example');

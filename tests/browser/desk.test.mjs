@@ -211,6 +211,11 @@ const pages = {
   },
   'dead letters': async (page) => page.goto('/admin/dead-letters'),
   'a dead letter': async (page) => page.goto('/admin/dead-letters/letter-1'),
+  'a dead letter, to be purged': async (page) => {
+    await page.goto('/admin/dead-letters/letter-1');
+    await page.getByRole('button', { name: 'Purge' }).click();
+    await page.getByText('It is dropped for good, with what it carries.').waitFor();
+  },
   breaks: async (page) => page.goto('/admin/breaks'),
   'reports, with one that breaks off': async (page) => {
     await sendReport(page, report('Settled,EUR,,5.00,7\nFee,,,,7\nSettled,EU'));
@@ -456,6 +461,8 @@ describe('at the desk', () => {
     await page.goto('/admin/dead-letters/letter-2');
     await page.getByText('a…@example.com').waitFor();
     assert.ok(!(await page.content()).includes('ada@example.com'));
+    await page.getByRole('button', { name: 'Purge' }).click();
+    await page.getByRole('heading', { name: 'Purge the receipt?' }).waitFor();
     await page.getByRole('button', { name: 'Purge' }).click();
     await page.getByRole('status').getByText('Dropped, with what it carried').waitFor();
     assert.equal(await page.getByText('letter-2', { exact: true }).count(), 0);

@@ -26,7 +26,7 @@ const site = await startSite({
   workers: demoWorkers({ vars: { ACCOUNTS_CACHE_MS: '0' }, secrets: { ADMIN_TOKEN, API_ACCOUNTS } }),
 });
 after(() => site.close());
-const { bearer, look, press, logOf } = operator(site, ADMIN_TOKEN);
+const { asked, bearer, look, press, logOf } = operator(site, ADMIN_TOKEN);
 
 /** The operator's API. */
 const api = async (method, path, body) =>
@@ -173,7 +173,7 @@ describe('at the desk', () => {
     const inADay = (await tokensOf(id)).find(({ ends_at_ms }) => ends_at_ms);
     assert.ok(Math.abs(inADay.ends_at_ms - Date.now() - 86_400_000) < 120_000);
 
-    const { path, entries } = formOf(page, `/tokens/${inADay.token_sha256}/revoke`);
+    const { path, entries } = await asked(page, `/tokens/${inADay.token_sha256}/revoke`);
     assert.equal((await press(path, entries)).status, 303);
     assertProblem(await old.pay(PAYMENT, key), 401, 'unauthorized');
     assert.equal((await client(site, token).pay(PAYMENT, key)).status, 201);
@@ -192,15 +192,14 @@ describe('at the desk', () => {
     const open = await order();
     assert.equal(open.status, 200);
     assert.ok(open.text.includes('A shop of the registry'));
-    const button = async (what) => {
-      const form = formOf(await look(`/admin/accounts/${id}`), `/${what}`);
-      assert.equal((await press(form.path, form.entries)).status, 303);
-    };
-    await button('close');
+    const page = await look(`/admin/accounts/${id}`);
+    const close = await asked(page, '/close');
+    assert.equal((await press(close.path, close.entries)).status, 303);
     assertProblem(await shop.pay(PAYMENT, freshKey()), 401, 'unauthorized');
     assert.equal((await order()).status, 404);
     assert.ok((await look('/admin/accounts?q=' + id)).text.includes('closed'));
-    await button('reopen');
+    const reopen = formOf(await look(`/admin/accounts/${id}`), '/reopen');
+    assert.equal((await press(reopen.path, reopen.entries)).status, 303);
     assert.equal((await order()).status, 200);
     await paid(shop);
   });

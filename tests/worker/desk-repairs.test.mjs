@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { account } from './support/account.mjs';
 import { shareSite } from './support/harness.mjs';
-import { key, operator } from './support/operator.mjs';
+import { formOf, key, operator } from './support/operator.mjs';
 import { paid as paidBy } from './support/payments.mjs';
 import { until } from './support/until.mjs';
 
@@ -15,7 +15,7 @@ const site = await shareSite({ secrets: { ADMIN_TOKEN } });
 const user = account(site);
 after(() => site.close());
 
-const { look, press, logOf } = operator(site, ADMIN_TOKEN);
+const { asked, look, press, logOf } = operator(site, ADMIN_TOKEN);
 const paid = async () => (await paidBy(user)).id;
 
 describe('dead letters', () => {
@@ -99,21 +99,22 @@ describe('dead letters', () => {
       const job = `ten ${randomUUID()}`;
       await bury(job, snapshot(`ten.${act}`));
       const path = `/admin/dead-letters/${encodeURIComponent(job)}/${act}`;
-      const form = key(await look('/admin/dead-letters'), path);
-      await Promise.all(Array.from({ length: 10 }, () => press(path, { form })));
+      const page = await look('/admin/dead-letters');
+      const { entries } = act === 'purge' ? await asked(page, path) : formOf(page, path);
+      await Promise.all(Array.from({ length: 10 }, () => press(path, entries)));
       assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
       if (act === 'requeue') return;
       // As if the press had been broken off before it could say how it ended.
       await site.rows("UPDATE operator_actions SET outcome = 'begun' WHERE subject = ?", job);
-      await press(path, { form });
+      await press(path, entries);
       assert.deepEqual(await logOf(job), [{ action: act, outcome }]);
     });
 
   test('that is purged is dropped with what it carried, and cannot be requeued', async () => {
     await bury('gone', snapshot('never'));
     const page = await look('/admin/dead-letters');
-    const form = key(page, '/admin/dead-letters/gone/purge');
-    assert.equal((await press('/admin/dead-letters/gone/purge', { form })).status, 303);
+    const purge = await asked(page, '/admin/dead-letters/gone/purge');
+    assert.equal((await press(purge.path, purge.entries)).status, 303);
     assert.deepEqual(await site.rows("SELECT state, payload FROM jobs WHERE job_id = 'gone'"), [
       { state: 'purged', payload: null },
     ]);
@@ -213,8 +214,8 @@ describe('a dead receipt', () => {
     const { payment, job } = await buried('error_before');
     const row = await rowOf(job);
     const page = await letter(job);
-    const form = key(page, pathOf(job, 'purge'));
-    assert.equal((await press(pathOf(job, 'purge'), { form })).status, 303);
+    const purge = await asked(page, pathOf(job, 'purge'));
+    assert.equal((await press(purge.path, purge.entries)).status, 303);
     const requeue = await press(pathOf(job, 'requeue'), { form: key(page, pathOf(job, 'requeue')) });
     assert.match((await look(requeue.header('location'))).text, /Refused: it is not a dead letter any more/);
     await deliver(row);

@@ -35,7 +35,7 @@ const site = await startSite({ workers: workers() });
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 const { adyenShop, shop } = registry(site);
-const { look, press, logOf } = operator(site, ADMIN_TOKEN);
+const { asked, look, press, logOf } = operator(site, ADMIN_TOKEN);
 
 /** In which merchant accounts a payment was charged. */
 const chargedIn = async (payment) => {
@@ -450,7 +450,7 @@ describe('at the desk', () => {
       1,
     );
     assert.deepEqual(await chargedIn((await paid(own.client, { ...PAYMENT, ...ADYEN })).id), [own.merchant]);
-    const remove = formOf(shown, '/credentials/adyen_api_key/remove');
+    const remove = await asked(shown, '/credentials/adyen_api_key/remove');
     assert.equal((await press(remove.path, remove.entries)).status, 303);
     assert.deepEqual(
       (await own.shown()).credentials.map(({ kind }) => kind),

@@ -34,7 +34,7 @@ const site = await startSite({ workers: workers() });
 after(() => site.close());
 afterEach(() => site.simulator.calm());
 const { shop } = registry(site);
-const { look, press, logOf } = operator(site, ADMIN_TOKEN);
+const { asked, look, press, logOf } = operator(site, ADMIN_TOKEN);
 
 /** At which accounts of Stripe a payment was charged. */
 const chargedAt = async (payment) => {
@@ -468,7 +468,7 @@ describe('at the desk', () => {
     );
     assert.deepEqual(await chargedAt((await paid(own.client)).id), [own.stripe]);
 
-    const remove = formOf(shown, '/credentials/stripe_secret_key/remove');
+    const remove = await asked(shown, '/credentials/stripe_secret_key/remove');
     assert.equal((await press(remove.path, remove.entries)).status, 303);
     assert.deepEqual(
       (await own.shown()).credentials.map(({ kind }) => kind),

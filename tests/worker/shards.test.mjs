@@ -173,7 +173,7 @@ describe('ten shards', async () => {
     });
     assert.deepEqual(await model.all('SELECT * FROM jobs'), [], 'and D1 knows nothing of it');
     const again = await desk.look('/admin/dead-letters');
-    const purge = formOf(again, '_receipt/purge');
+    const purge = await desk.asked(again, '_receipt/purge');
     assert.equal((await desk.press(purge.path, purge.entries)).status, 303);
     const [job] = await all.rowsIn(shard, 'SELECT * FROM jobs WHERE job_id = ?', `${made.six[1]}_receipt`);
     assert.deepEqual([job.state, job.payload], ['purged', null]);

@@ -8,12 +8,15 @@ use worker::{Env, Result};
 use super::store;
 use super::view::{Entry, KeyLine};
 use crate::app::App;
+use crate::button::Button;
+use crate::confirm::Question;
 use crate::context::Desk;
+use crate::detail_tables::fact;
 use crate::format;
 use crate::operations;
 use crate::operator::is_form_key;
 use crate::operator_log::{self, Action};
-use crate::route::{OperatorAction, Target};
+use crate::route::{CredentialAction, OperatorAction, Target};
 use crate::status::Entity;
 use crate::view_models::Cell;
 use messages::account::Account;
@@ -26,6 +29,7 @@ use runtime::db::Db;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem, invalid_parameters};
+use web::route::{Decoded, Parameter};
 
 /// One of them, as far as it is ever shown.
 #[derive(Clone, Debug, Deserialize)]
@@ -41,6 +45,16 @@ pub(super) struct ShownRow {
 impl ShownRow {
     pub(super) fn is(&self, kind: CredentialKind) -> bool {
         self.kind == kind.as_str()
+    }
+
+    /// Live, test, or nothing.
+    fn mode(&self) -> Cell {
+        self.mode.as_deref().map_or_else(|| Cell::text(""), |mode| Entity::Credential.chip(mode))
+    }
+
+    /// The account at its provider that it is of; empty if that is not known.
+    fn account_there(&self) -> String {
+        self.stripe_account.clone().or_else(|| self.merchant_account.clone()).unwrap_or_default()
     }
 
     /// The merchant account at Adyen that it is of.
@@ -160,41 +174,76 @@ pub(super) fn lines(
     for kind in CredentialKind::ALL.into_iter().filter(|kind| kind.provider() == provider) {
         let Some(row) = rows.iter().find(|row| row.is(kind)) else { continue };
         let subject = Target::Credential(id.to_owned(), kind);
-        let mut remove = desk.button(OperatorAction::Remove, &subject, "Remove")?;
-        remove.tone = "danger";
-        remove.hint = match kind {
-            CredentialKind::StripeSecretKey | CredentialKind::AdyenApiKey => {
-                "What was paid with it can be neither captured nor refunded here until it is set again."
-            }
-            CredentialKind::StripePublishableKey => {
-                "The checkout takes no cards for the account until it is set again."
-            }
-            CredentialKind::StripeWebhookSecret => {
-                "With it goes the one before: Stripe’s events are refused then."
-            }
-            CredentialKind::StripeWebhookSecretBefore | CredentialKind::AdyenHmacKeyBefore => {
-                "Events that are signed with it are refused then."
-            }
-            CredentialKind::AdyenHmacKey => "With it goes the one before: what Adyen tells is refused then.",
-            CredentialKind::AdyenWebhookAuth => "What Adyen tells is refused until it is set again.",
-            CredentialKind::AdyenReportKey => {
-                "Its settlement reports are fetched no more: a person sends them."
-            }
-        }
-        .to_owned();
-        let mode = row.mode.as_deref().map_or_else(|| Cell::text(""), |mode| Entity::Credential.chip(mode));
-        let of = row.stripe_account.clone().or_else(|| row.merchant_account.clone()).unwrap_or_default();
         lines.push(KeyLine {
             cells: vec![
-                Cell::text(label(kind)).with(of),
+                Cell::text(label(kind)).with(row.account_there()),
                 Cell { class: "id", ..Cell::text(row.hint.clone()) },
-                mode,
+                row.mode(),
                 Cell::moment(row.changed_at_ms).with(format::from_now(row.changed_at_ms, now_ms)),
             ],
-            buttons: vec![remove],
+            buttons: vec![Button::dangerous(OperatorAction::Remove, &subject, "Remove")],
         });
     }
     Ok(lines)
+}
+
+/// What does not go any more without a key.
+const fn lost(kind: CredentialKind) -> &'static str {
+    match kind {
+        CredentialKind::StripeSecretKey | CredentialKind::AdyenApiKey => {
+            "While the account is charged with it, all its payments are refused until it is set again. What was paid with it can be neither \
+             captured nor refunded here until then."
+        }
+        CredentialKind::StripePublishableKey => {
+            "The checkout takes no cards for the account until it is set again."
+        }
+        CredentialKind::StripeWebhookSecret => {
+            "With it goes the one before: Stripe’s events are refused then."
+        }
+        CredentialKind::StripeWebhookSecretBefore | CredentialKind::AdyenHmacKeyBefore => {
+            "Events that are signed with it are refused then."
+        }
+        CredentialKind::AdyenHmacKey => "With it goes the one before: what Adyen tells is refused then.",
+        CredentialKind::AdyenWebhookAuth => "What Adyen tells is refused until it is set again.",
+        CredentialKind::AdyenReportKey => "Its settlement reports are fetched no more: a person sends them.",
+    }
+}
+
+/// `GET /admin/accounts/{id}/credentials/{kind}/{action}`
+pub(crate) async fn confirm(
+    desk: &Desk<'_>,
+    id: &Parameter<'_, Decoded>,
+    kind: &str,
+    action: &Parameter<'_, CredentialAction>,
+) -> std::result::Result<Answer, Problem> {
+    let not_found = || Problem::new(Kind::NotFound);
+    let (CredentialAction(act), Decoded(id)) = (action.read()?, id.read()?);
+    let kind = CredentialKind::parse(kind).ok_or_else(not_found)?;
+    let set = of(&desk.app.env, &id).await.map_err(unreadable)?;
+    let subject = Target::Credential(id.clone(), kind);
+    let Some(row) = set.iter().find(|row| row.is(kind)) else {
+        must_exist(desk.app, &id).await?;
+        return Ok(Answer::see_other(&subject.path(), "found"));
+    };
+    let set_ago = format::from_now(row.changed_at_ms, desk.request.now_ms);
+    let question = Question {
+        act,
+        subject: &subject,
+        title: format!("Remove the key “{}” of {id}?", label(kind)),
+        sentence: lost(kind).to_owned(),
+        risk: "It is stored nowhere else: to set it again it must be entered again.".to_owned(),
+        facts: vec![
+            fact("Account", Cell { class: "id", ..Cell::text(id.clone()) }),
+            fact("Key", Cell::text(label(kind)).with(row.account_there())),
+            fact("Begins and ends", Cell { class: "id", ..Cell::text(row.hint.clone()) }),
+            fact("Mode", row.mode()),
+            fact("Set", Cell::moment(row.changed_at_ms).with(set_ago)),
+        ],
+        label: "Remove the key".to_owned(),
+        entries: Vec::new(),
+        here: super::PATH,
+    };
+    question.page(desk).await
 }
 
 /// What an operator has entered: read, and not kept.

@@ -14,6 +14,9 @@ use messages::operations::ACCOUNTS_PATH;
 use runtime::serve::unreadable;
 use web::problem::Problem;
 
+/// Where the list is.
+pub(crate) const PATH: &str = "/admin/accounts";
+
 /// Whose a key may be that somebody looks for: the accounts that are configured, and as many of the registry as fit on a page.
 pub(crate) async fn ids(app: &App) -> Result<Vec<String>, Problem> {
     let mut ids = configured(app).await?;

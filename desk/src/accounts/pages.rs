@@ -3,8 +3,9 @@
 use super::credentials::{self, Entered, ShownRow};
 use super::store::{self, AccountRow};
 use super::view::{AccountForm, AccountPage, Keys, Made, TokenLine};
-use super::{configured, entries, tokens};
+use super::{PATH, configured, entries, tokens};
 use crate::button::Button;
+use crate::confirm::Question;
 use crate::context::Desk;
 use crate::detail::acts_on;
 use crate::detail_tables::{fact, optional};
@@ -12,7 +13,7 @@ use crate::format;
 use crate::operator::{form_key, is_form_key};
 use crate::operator_log::{self, Action};
 use crate::queries::PAGE;
-use crate::route::{OperatorAction, Target};
+use crate::route::{CloseAction, OperatorAction, Target};
 use crate::status::Entity;
 use crate::view_models::{Cell, Fact, List, Row};
 use messages::account::{Account, is_id};
@@ -25,8 +26,6 @@ use web::problem::{Kind, Problem};
 use web::reply;
 use web::route::{Decoded, Parameter};
 
-/// Where the list is.
-pub(crate) const PATH: &str = "/admin/accounts";
 /// Where a new one is entered.
 const NEW_PATH: &str = "/admin/accounts/new";
 
@@ -186,11 +185,7 @@ async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, P
         buttons.push(if row.state == "closed" {
             desk.button(OperatorAction::Reopen, &subject, "Reopen")?
         } else {
-            let mut close = desk.button(OperatorAction::Close, &subject, "Close the account")?;
-            close.tone = "danger";
-            "Its tokens are refused, and its links cannot be paid. What it has charged stays, and can be refunded here."
-                .clone_into(&mut close.hint);
-            close
+            Button::dangerous(OperatorAction::Close, &subject, "Close the account")
         });
     }
     let state = match (&known.row, known.is_configured) {
@@ -437,6 +432,41 @@ async fn save(
         operator_log::end(&desk.app.env, begun.id, &action, &outcome).await.map_err(unreadable)?;
     }
     Ok(Answer::see_other(&format!("{}?done={}", subject.path(), begun.id), "acted"))
+}
+
+/// `GET /admin/accounts/{id}/{action}`
+pub(crate) async fn close(
+    desk: &Desk<'_>,
+    id: &Parameter<'_, Decoded>,
+    action: &Parameter<'_, CloseAction>,
+) -> Result<Answer, Problem> {
+    let (CloseAction(act), Decoded(id)) = (action.read()?, id.read()?);
+    let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
+    let row = store::find(env, &id).await.map_err(unreadable)?.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let subject = Target::Account(id);
+    if row.state == "closed" {
+        return Ok(Answer::see_other(&subject.path(), "found"));
+    }
+    let tokens = store::tokens(env, &row.id).await.map_err(unreadable)?;
+    let good = tokens.iter().filter(|token| !token.has_ended(now_ms)).count();
+    let shop = row.account().ok().and_then(|account| account.shop).map(|shop| shop.name);
+    let question = Question {
+        act,
+        subject: &subject,
+        title: format!("Close the account {}?", row.id),
+        sentence: "Its tokens are refused, and its links cannot be paid.".to_owned(),
+        risk: "What it has charged stays, and can be captured and refunded here. It can be opened again."
+            .to_owned(),
+        facts: vec![
+            fact("Account", Cell { class: "id", ..Cell::text(row.id.clone()) }),
+            fact("Shop", Cell::text(shop.unwrap_or_else(|| "–".to_owned()))),
+            fact("Tokens that are good", Cell::text(good.to_string())),
+        ],
+        label: "Close the account".to_owned(),
+        entries: Vec::new(),
+        here: PATH,
+    };
+    question.page(desk).await
 }
 
 /// Closes an account, or opens it again.

@@ -6,15 +6,20 @@ use sha2::{Digest, Sha256};
 
 use super::store::{self, TokenRow};
 use super::view::{Made, TokenLine};
+use crate::button::Button;
+use crate::confirm::Question;
 use crate::context::Desk;
+use crate::detail_tables::fact;
 use crate::format;
 use crate::operator::is_form_key;
 use crate::operator_log::{self, Action};
-use crate::route::{OperatorAction, Target};
+use crate::route::{OperatorAction, RevokeAction, Target};
 use crate::status::Entity;
 use crate::view_models::Cell;
 use runtime::serve::unreadable;
+use web::http::Answer;
 use web::problem::{Kind, Problem};
+use web::route::{Decoded, Parameter};
 use web::signing::Purpose;
 
 /// How all tokens begin that are made here: whoever finds one knows what it is.
@@ -48,11 +53,7 @@ pub(super) fn line(desk: &Desk<'_>, row: TokenRow) -> Result<TokenLine, Problem>
         buttons.push(desk.button(OperatorAction::Retire, &subject, "End in 24 hours")?);
     }
     if state != "ended" {
-        let mut revoke = desk.button(OperatorAction::Revoke, &subject, "Revoke now")?;
-        revoke.tone = "danger";
-        "Whoever still uses it is refused within a minute. It cannot be taken back."
-            .clone_into(&mut revoke.hint);
-        buttons.push(revoke);
+        buttons.push(Button::dangerous(OperatorAction::Revoke, &subject, "Revoke now"));
     }
     let ends = row.ends_at_ms.map(|at_ms| format::from_now(at_ms, now_ms)).unwrap_or_default();
     let hash = row.token_sha256.get(..12).unwrap_or_default();
@@ -120,6 +121,42 @@ pub(super) async fn make(desk: &Desk<'_>, id: &str) -> Result<Made, Problem> {
 fn token(desk: &Desk<'_>, key: &str) -> String {
     let secret = desk.app.config.signing_keys.sign(Purpose::ApiToken, &[key.as_bytes()]);
     format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&secret))
+}
+
+/// `GET /admin/accounts/{id}/tokens/{token}/{action}`
+pub(crate) async fn revoke(
+    desk: &Desk<'_>,
+    id: &Parameter<'_, Decoded>,
+    token_sha256: &str,
+    action: &Parameter<'_, RevokeAction>,
+) -> Result<Answer, Problem> {
+    let (RevokeAction(act), Decoded(id)) = (action.read()?, id.read()?);
+    let found = store::token(&desk.app.env, &id, token_sha256).await.map_err(unreadable)?;
+    let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let (subject, now_ms) = (Target::Token(id, row.token_sha256.clone()), desk.request.now_ms);
+    if row.has_ended(now_ms) {
+        return Ok(Answer::see_other(&subject.path(), "found"));
+    }
+    let ends =
+        row.ends_at_ms.map_or_else(|| "not set to end".to_owned(), |at_ms| format::from_now(at_ms, now_ms));
+    let hash = row.token_sha256.get(..12).unwrap_or_default();
+    let question = Question {
+        act,
+        subject: &subject,
+        title: format!("Revoke the token “{}” now?", row.name),
+        sentence: "Whoever still uses it is refused within a minute.".to_owned(),
+        risk: "It cannot be taken back. If it has not leaked, make another one first that replaces it in 24 hours.".to_owned(),
+        facts: vec![
+            fact("Account", Cell { class: "id", ..Cell::text(row.account.clone()) }),
+            fact("Token", Cell::text(row.name.clone()).with(format!("SHA-256 {hash}…"))),
+            fact("Made", Cell::moment(row.created_at_ms).with(format::from_now(row.created_at_ms, now_ms))),
+            fact("Ends", Cell::text(ends)),
+        ],
+        label: "Revoke now".to_owned(),
+        entries: Vec::new(),
+        here: super::PATH,
+    };
+    question.page(desk).await
 }
 
 /// Ends a token: at once, or in a day.

@@ -9,15 +9,18 @@ export const FORM = { 'content-type': 'application/x-www-form-urlencoded', accep
 /** `headers` of a request go before the operator's own. */
 export function operator(site, token) {
   const bearer = { authorization: `Bearer ${token}` };
+  const look = async (path, headers = bearer) => read(await site.fetch(path, { headers }));
   return {
     bearer,
+    look,
+    /** The form of the page that asks once more, to which a button on this page leads. */
+    asked: async (page, ending) => formOf(await look(formOf(page, ending).path), ending),
     /** What the log of operators has of a subject. */
     logOf: (subject) =>
       site.rows(
         'SELECT action, outcome FROM operator_actions WHERE subject = ? ORDER BY at_ms, action_id',
         subject,
       ),
-    look: async (path, headers = bearer) => read(await site.fetch(path, { headers })),
     press: async (path, entries, headers = {}) =>
       read(
         await site.fetch(path, {
