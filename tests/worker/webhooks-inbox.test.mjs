@@ -241,6 +241,32 @@ test('one that can never be placed holds up no other, and comes to a person who 
   );
 });
 
+test('one that an operator has dropped is taken again when it is sent again, and only then', async () => {
+  const poison = await unknown();
+  const { id } = await captured();
+  await accepted(poison);
+  await worked(site);
+  await site.rows("UPDATE inbox SET state = 'dead'");
+  const { asked, look, press } = operator(site, ADMIN_TOKEN);
+  const purge = await asked(await look('/admin/dead-letters'), '/purge');
+  assert.equal((await press(purge.path, purge.entries)).status, 303);
+  const purged = async () => (await state(poison.pspReference))[0][0] === 'purged';
+  assert.ok(await purged());
+  const earlier = new Date(Date.parse(poison.eventDate) - HOUR_MS).toISOString();
+  await accepted({ ...poison, eventDate: earlier });
+  assert.ok(await purged(), 'what it had replaced is no news');
+  // It can be placed now.
+  await accepted({ ...poison, merchantReference: id });
+  await worked(site);
+  assert.deepEqual(await state(poison.pspReference), [['done', 'taken_in']]);
+  await accepted({ ...poison, merchantReference: id });
+  assert.deepEqual(
+    await state(poison.pspReference),
+    [['done', 'taken_in']],
+    'a duplicate is not worked on again',
+  );
+});
+
 test('a change whose reference is not ours is placed by the payment, once the read model knows it', async () => {
   const { id, item } = await captured();
   await accepted(item);

@@ -36,7 +36,7 @@ pub const DUE_MAX: u32 = 200;
 pub const TELLERS_MAX: u32 = 500;
 
 /// Writes down the events of one request, all or none: `?1` is [`stored`], `?2` the time. A duplicate that is not later than
-/// what is there changes nothing.
+/// what is there changes nothing, unless an operator has dropped that: whoever sends it again wants it worked on.
 pub const STORE: &str = "INSERT INTO inbox (event_key, provider, kind, account, object, provider_payment, event, event_id, told_at_ms,
         state, attempts, history, next_at_ms, received_at_ms, updated_at_ms)
      SELECT value->>'key', value->>'provider', value->>'kind', value->>'account', value->>'object', value->>'payment', value->>'event',
@@ -46,7 +46,7 @@ pub const STORE: &str = "INSERT INTO inbox (event_key, provider, kind, account, 
         event = excluded.event, event_id = excluded.event_id, told_at_ms = excluded.told_at_ms, state = 'waiting',
         attempts = 0, outcome = NULL, next_at_ms = excluded.next_at_ms, received_at_ms = excluded.received_at_ms,
         updated_at_ms = excluded.updated_at_ms
-     WHERE excluded.told_at_ms > inbox.told_at_ms";
+     WHERE excluded.told_at_ms > inbox.told_at_ms OR inbox.state = 'purged' AND excluded.told_at_ms = inbox.told_at_ms";
 
 /// Begins a try of these (`?1`, a JSON list of keys) at `?2`.
 pub const CLAIM: &str = "UPDATE inbox SET attempts = attempts + 1, updated_at_ms = ?2,
