@@ -62,7 +62,9 @@ pub(super) async fn act(desk: &Desk<'_>, act: OperatorAction, subject: &Target) 
         let done = operator_log::Action { operator: &desk.operator, what: &what, subject: &subject };
         operator_log::end(&desk.app.env, action_id, &done, &outcome).await.map_err(unreadable)?;
     }
-    Ok(Answer::see_other(&format!("{}?done={}", subject.path(), noted.id), "acted"))
+    let path = subject.path();
+    let joined_by = if path.contains('?') { '&' } else { '?' };
+    Ok(Answer::see_other(&format!("{path}{joined_by}done={}", noted.id), "acted"))
 }
 
 /// An action in the log.
@@ -213,8 +215,13 @@ impl Press<'_> {
             (OperatorAction::Remove, Target::Credential(id, kind)) => {
                 accounts::credentials::remove(self.desk, id, *kind).await
             }
-            (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(Some(job_id)).await,
-            (OperatorAction::RequeueAll, _) => self.requeue(None).await,
+            (OperatorAction::Requeue, Target::Job(job_id)) => {
+                self.requeue(Some(("job_id = ?", job_id))).await
+            }
+            (OperatorAction::RequeueAll, Target::Jobs(Some(kind))) => {
+                self.requeue(Some(("kind = ?", kind.as_str()))).await
+            }
+            (OperatorAction::RequeueAll, Target::Jobs(None)) => self.requeue(None).await,
             (OperatorAction::Purge, Target::Job(job_id)) => self.purge(job_id).await,
             (OperatorAction::Repair, Target::Break(id)) => self.repair(id).await,
             (OperatorAction::Accept, Target::Break(id)) => self.accept(id).await,

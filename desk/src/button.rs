@@ -52,7 +52,8 @@ impl Button {
             Target::Credential(_, kind) => {
                 format!("{}/credentials/{}/{}", subject.path(), kind.as_str(), act.as_str())
             }
-            Target::Jobs => format!("/admin/dead-letters/{}", act.as_str()),
+            Target::Jobs(None) => format!("/admin/dead-letters/{}", act.as_str()),
+            Target::Jobs(Some(kind)) => format!("/admin/dead-letters/{}/{}", act.as_str(), kind.as_str()),
             Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
             Target::Payment(_)

@@ -3,7 +3,7 @@
 use super::actions::act;
 use super::context::Desk;
 use super::route::{
-    AccountAction, BreakAction, CallAction, CredentialAction, GateAction, JobAction, KeyAction,
+    AccountAction, BreakAction, CallAction, CredentialAction, DeadKind, GateAction, JobAction, KeyAction,
     OperatorAction, PaymentAction, Target, TokenAction,
 };
 use messages::credentials::CredentialKind;
@@ -93,7 +93,12 @@ pub(crate) async fn of_job(
 
 /// `POST /admin/dead-letters/requeue-all`
 pub(crate) async fn requeue_all(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    act(desk, OperatorAction::RequeueAll, &Target::Jobs).await
+    act(desk, OperatorAction::RequeueAll, &Target::Jobs(None)).await
+}
+
+/// `POST /admin/dead-letters/requeue-all/{kind}`
+pub(crate) async fn requeue_kind(desk: &Desk<'_>, kind: Pressed<'_, DeadKind>) -> Result<Answer, Problem> {
+    act(desk, OperatorAction::RequeueAll, &Target::Jobs(Some(kind.read()?))).await
 }
 
 /// `POST /admin/tasks/run`

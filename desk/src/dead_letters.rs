@@ -21,21 +21,20 @@ const REQUEUE_DELAY_S: u32 = 2;
 /// How long the queue may take to accept a requeued batch.
 const QUEUE_TAKES: Duration = Duration::from_secs(10);
 /// How many dead letters one click requeues.
-const REQUEUE_MAX: usize = 50;
+pub(super) const REQUEUE_MAX: usize = 50;
 /// For how long a provider keeps our keys, in ms; later, a requeued email would be sent a second time.
 const WINDOW_MS: u64 = 23 * 3_600_000;
 impl Press<'_> {
-    /// Dead letters go back into the queue: the ledger first, then the messages. Should that break off in between, the clock
+    /// Dead letters go back into the queue, the oldest first, all or those of which a condition about a value holds: the ledger first, then the messages. Should that break off in between, the clock
     /// finds rows that nobody touches, and makes them dead letters again.
-    pub(super) async fn requeue(&self, job_id: Option<&str>) -> worker::Result<String> {
+    pub(super) async fn requeue(&self, which: Option<(&str, &str)>) -> worker::Result<String> {
         let model = &self.desk.app.model;
         let mut conditions = queries::Where::default();
         conditions.and("state = 'dead' AND payload IS NOT NULL");
-        if let Some(job_id) = job_id {
-            conditions.and_value("job_id = ?", job_id);
+        if let Some((condition, value)) = which {
+            conditions.and_value(condition, value);
         }
-        let mut dead = queries::dead_letters(model, conditions, 0).await?;
-        dead.truncate(REQUEUE_MAX);
+        let mut dead = queries::oldest_dead_letters(model, conditions, REQUEUE_MAX).await?;
         let events: Vec<&str> = dead.iter().filter_map(DeadRow::event_key).collect();
         let events = self.requeue_events(&events).await?;
         dead.retain(|row| row.event_key().is_none());

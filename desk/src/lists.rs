@@ -3,13 +3,14 @@
 use super::accounts;
 use super::button::Button;
 use super::context::Desk;
+use super::dead_letters::REQUEUE_MAX;
 use super::format;
 use super::gate;
 use super::history;
 use super::key_search::{self, KeySearch};
 use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
 use super::queries::{self, PAGE, Where};
-use super::route::{OperatorAction, Target};
+use super::route::{DeadKind, OperatorAction, Target};
 use super::status::{self, Entity};
 use super::tasks::compare::Kind as BreakKind;
 use super::view_models::{Cell, List, Row};
@@ -210,13 +211,20 @@ pub(crate) async fn keys(desk: &Desk<'_>) -> Result<Answer, Problem> {
 pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut conditions = Where::default();
     conditions.and("state = 'dead'");
-    let kind = desk.query("kind");
-    if !kind.is_empty() {
-        conditions.and_value("kind = ?", kind);
+    let kind = DeadKind::parse(&desk.query("kind"));
+    if let Some(kind) = kind {
+        conditions.and_value("kind = ?", kind.as_str());
     }
     let mut dead =
         queries::dead_letters(&desk.app.model, conditions, desk.page_number()).await.map_err(unreadable)?;
+    let is_all = desk.page_number() == 0 && dead.len() <= PAGE;
     let (newer, older) = desk.around(&mut dead);
+    let mut buttons = Vec::new();
+    // Who looks on behind some shards does not see what it would take first.
+    if !dead.is_empty() && desk.app.model.until_ms() == u64::MAX {
+        let label = requeue_label(kind, is_all.then_some(dead.len()));
+        buttons.push(desk.button(OperatorAction::RequeueAll, &Target::Jobs(kind), &label)?);
+    }
     let mut rows = Vec::new();
     for row in dead {
         let subject = Target::Job(row.job_id.clone());
@@ -236,11 +244,6 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
             buttons: vec![desk.button(OperatorAction::Requeue, &subject, "Requeue")?, purge],
         });
     }
-    let buttons = if rows.is_empty() {
-        Vec::new()
-    } else {
-        vec![desk.button(OperatorAction::RequeueAll, &Target::Jobs, "Requeue all")?]
-    };
     let page = List {
         title: "Dead letters",
         intro: "Jobs that failed for good: an email, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
@@ -265,6 +268,16 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
         chrome: desk.chrome("/admin/dead-letters").await?,
     };
     Ok(reply::html(200, &page, "desk"))
+}
+
+/// What the button is called that requeues dead letters: of so many, or of more than it takes.
+fn requeue_label(kind: Option<DeadKind>, number: Option<usize>) -> String {
+    let (one, several) = kind.map_or(("dead letter", "dead letters"), DeadKind::words);
+    match number {
+        Some(1) => format!("Requeue the one {one}"),
+        Some(number) => format!("Requeue all {number} {several}"),
+        None => format!("Requeue the oldest {REQUEUE_MAX} {several}"),
+    }
 }
 
 pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {

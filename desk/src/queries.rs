@@ -177,15 +177,29 @@ const DEAD_EVENTS: &str =
     "SELECT 'event:' || event_key AS job_id, 'webhook' AS kind, coalesce(object, '') AS object, state, attempts,
         event AS payload, history, received_at_ms AS staged_at_ms, updated_at_ms FROM inbox";
 
+fn all_dead() -> String {
+    let dead = "WHERE state = 'dead'";
+    format!("SELECT * FROM ({DEAD_JOBS} {dead} UNION ALL {DEAD_EVENTS} {dead})")
+}
+
 /// Those of which the conditions hold, which are about the columns of a [`DeadRow`].
 pub(super) async fn dead_letters(
     model: &ReadModel,
     conditions: Where,
     number: usize,
 ) -> Result<Vec<DeadRow>> {
-    let dead = "WHERE state = 'dead'";
-    let all = format!("SELECT * FROM ({DEAD_JOBS} {dead} UNION ALL {DEAD_EVENTS} {dead})");
-    page_of_all(model, &all, conditions, "updated_at_ms DESC, job_id", number).await
+    page_of_all(model, &all_dead(), conditions, "updated_at_ms DESC, job_id", number).await
+}
+
+/// The same, the oldest first, and no more than so many.
+pub(super) async fn oldest_dead_letters(
+    model: &ReadModel,
+    conditions: Where,
+    most: usize,
+) -> Result<Vec<DeadRow>> {
+    let sql = limited(&all_dead(), &conditions, "updated_at_ms, job_id");
+    let rows: Vec<OldestFirst> = model.page(sql, conditions.values, most, 0).await?;
+    Ok(rows.into_iter().map(|OldestFirst(row)| row).collect())
 }
 
 pub(super) async fn dead_letter(model: &ReadModel, id: &str) -> Result<Option<DeadRow>> {
@@ -211,6 +225,26 @@ async fn found<T: serde::de::DeserializeOwned + Listed>(
         }
     }
     model.first(sql, vec![id.into()]).await
+}
+
+/// A dead letter in the list that begins with what has waited longest.
+#[derive(Deserialize)]
+struct OldestFirst(DeadRow);
+
+impl Listed for OldestFirst {
+    type Order = (u64, String);
+
+    fn order(&self) -> Self::Order {
+        (self.0.updated_at_ms, self.0.job_id.clone())
+    }
+
+    fn id(&self) -> String {
+        self.0.id()
+    }
+
+    fn version(&self) -> u64 {
+        self.0.version()
+    }
 }
 
 impl Listed for DeadRow {

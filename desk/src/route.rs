@@ -25,7 +25,7 @@ pub enum OperatorAction {
     Hold,
     /// Requeues a dead job.
     Requeue,
-    /// Requeues all dead jobs.
+    /// Requeues all dead letters, or those of a kind.
     RequeueAll,
     /// Purges a dead job.
     Purge,
@@ -51,6 +51,55 @@ pub enum OperatorAction {
     Run,
 }
 
+/// A kind of dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadKind {
+    /// Emails.
+    Receipt,
+    /// Updates of the lists.
+    Project,
+    /// What a provider has told.
+    Webhook,
+}
+
+impl DeadKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Receipt, Self::Project, Self::Webhook];
+
+    /// As addresses and the read model have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Receipt => "send_receipt",
+            Self::Project => "project",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// One of them, and several.
+    pub const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Receipt => ("send receipt job", "send receipt jobs"),
+            Self::Project => ("project job", "project jobs"),
+            Self::Webhook => ("webhook", "webhooks"),
+        }
+    }
+
+    /// From the text of an address.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+impl FromPath for DeadKind {
+    fn from_path(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn fits(text: &str) -> bool {
+        Self::parse(text).is_some()
+    }
+}
+
 /// What a button is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -64,8 +113,8 @@ pub enum Target {
     Gate(String, u32),
     /// A job, by its id.
     Job(String),
-    /// All dead jobs.
-    Jobs,
+    /// All dead letters, or those of a kind.
+    Jobs(Option<DeadKind>),
     /// A break, by its id.
     Break(String),
     /// An API account, by its id.
@@ -162,7 +211,8 @@ impl Target {
             Self::Call(id, number) => format!("/admin/payments/{id}/calls/{number}"),
             Self::Key(object, key_id) => format!("/admin/keys/{object}/{key_id}"),
             Self::Gate(key, number) => format!("/admin/gate/{key}/{number}"),
-            Self::Job(_) | Self::Jobs => "/admin/dead-letters".to_owned(),
+            Self::Jobs(Some(kind)) => format!("/admin/dead-letters?kind={}", kind.as_str()),
+            Self::Job(_) | Self::Jobs(None) => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
             Self::Account(id) | Self::Token(id, _) | Self::Credential(id, _) => {
                 format!("/admin/accounts/{id}")
@@ -177,7 +227,8 @@ impl Target {
             Self::Payment(id) | Self::Call(id, _) | Self::Job(id) | Self::Break(id) => id.clone(),
             Self::Key(object, number) | Self::Gate(object, number) => format!("{object}/{number}"),
             Self::Account(id) | Self::Token(id, _) | Self::Credential(id, _) => format!("{ACCOUNT}{id}"),
-            Self::Jobs => "all dead letters".to_owned(),
+            Self::Jobs(None) => "all dead letters".to_owned(),
+            Self::Jobs(Some(kind)) => format!("all dead letters: {}", kind.as_str()),
             Self::Tasks => "scheduled tasks".to_owned(),
         }
     }

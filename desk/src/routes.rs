@@ -6,8 +6,8 @@
 use futures_util::future::LocalBoxFuture;
 
 use crate::route::{
-    AccountAction, BreakAction, CallAction, CloseAction, CredentialAction, GateAction, JobAction, KeyAction,
-    MoneyAction, PaymentAction, PurgeAction, RevokeAction, TokenAction,
+    AccountAction, BreakAction, CallAction, CloseAction, CredentialAction, DeadKind, GateAction, JobAction,
+    KeyAction, MoneyAction, PaymentAction, PurgeAction, RevokeAction, TokenAction,
 };
 use crate::{
     accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
@@ -165,6 +165,7 @@ routes! {
     Post "/admin/accounts/{id}/{action}"                    Desk      buttons::of_account(id: Decoded, action: AccountAction);
     Get  "/admin/dead-letters"                              Desk      lists::dead_letters();
     Post "/admin/dead-letters/requeue-all"                  Desk      buttons::requeue_all();
+    Post "/admin/dead-letters/requeue-all/{kind}"           Desk      buttons::requeue_kind(kind: DeadKind);
     Get  "/admin/dead-letters/{job}"                        Desk      detail::dead_letter(job: Decoded);
     Get  "/admin/dead-letters/{job}/{action}"               Desk      confirm::purge(job: Decoded, action: PurgeAction);
     Post "/admin/dead-letters/{job}/{action}"               Desk      buttons::of_job(job: Decoded, action: JobAction);
@@ -191,6 +192,10 @@ mod tests {
     #[test]
     fn an_address_without_parameters_stands_before_one_with_them() {
         assert_eq!(name("/admin/dead-letters/requeue-all"), Some("/admin/dead-letters/requeue-all"));
+        assert_eq!(
+            name("/admin/dead-letters/requeue-all/webhook"),
+            Some("/admin/dead-letters/requeue-all/{kind}")
+        );
         assert_eq!(name("/admin/dead-letters/job/requeue"), Some("/admin/dead-letters/{job}/{action}"));
     }
 

@@ -82,6 +82,7 @@ const example = (route) =>
     '/admin/gate/{key}/{number}': '/admin/gate/ab/1',
     '/admin/history/{batch}/{kind}': '/admin/history/1/payments',
     '/admin/history/{shard}/{batch}/{kind}': '/admin/history/g1-2026-10-003/1/payments',
+    '/admin/dead-letters/requeue-all/{kind}': '/admin/dead-letters/requeue-all/webhook',
     '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
     '/admin/breaks/{id}/{action}': '/admin/breaks/x/accept',
   })[route] ?? route.replaceAll(/\{\w+\}/g, 'x');
@@ -116,6 +117,7 @@ const refusals = {
   '/admin/keys/{object}/{key}/{action}': [401, STRANGER],
   '/admin/gate/{key}/{number}/{action}': [401, STRANGER],
   '/admin/dead-letters/requeue-all': [401, STRANGER],
+  '/admin/dead-letters/requeue-all/{kind}': [401, STRANGER],
   '/admin/dead-letters/{job}/{action}': [401, STRANGER],
   '/admin/breaks/{id}/{action}': [401, STRANGER],
   '/admin/tasks/run': [401, STRANGER],

@@ -23,12 +23,12 @@ describe('dead letters', () => {
   before(async () => (id = await paid()));
 
   const object = () => Buffer.from(id.slice(4), 'base64url').toString('hex');
-  async function bury(job, payload) {
+  async function bury(job, payload, kind = 'project') {
     const now = Date.now();
     await site.rows(
       `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
-       VALUES (?1, 'project', ?2, 'dead', 5, ?3, ?4, '[]', ?4, ?4)`,
-      ...[job, object(), JSON.stringify(payload), now],
+       VALUES (?1, ?5, ?2, 'dead', 5, ?3, ?4, '[]', ?4, ?4)`,
+      ...[job, object(), JSON.stringify(payload), now, kind],
     );
   }
   const state = async (job) => (await site.rows('SELECT state FROM jobs WHERE job_id = ?', job))[0].state;
@@ -91,6 +91,58 @@ describe('dead letters', () => {
     assert.equal(await state('too long'), 'dead');
     await site.rows("DELETE FROM jobs WHERE job_id = 'too long'");
   });
+
+  describe('of a kind', () => {
+    after(async () => {
+      await site.rows('DELETE FROM inbox');
+      await site.rows("DELETE FROM jobs WHERE job_id LIKE 'of a kind%'");
+    });
+    const buryWebhooks = (number) =>
+      site.rows(
+        `INSERT INTO inbox (event_key, provider, kind, account, event, event_id, told_at_ms, state, attempts, history, next_at_ms,
+           received_at_ms, updated_at_ms)
+         SELECT 'adyen:CAPTURE:KIND' || value || ':true', 'adyen', 'CAPTURE', '', '{}', 'kind ' || value, 1, 'dead', 9, '[]', 1, 1, value
+         FROM json_each(?1)`,
+        JSON.stringify(Array.from({ length: number }, (_, index) => index + 1)),
+      );
+    const dead = async () =>
+      (await site.rows("SELECT event_id FROM inbox WHERE state = 'dead'")).map(({ event_id }) => event_id);
+    const button = (page) => /<button[^>]*>(Requeue (?:all|the)[^<]*)</.exec(page.text)[1];
+
+    test('are requeued without the others: a receipt would be a second email', async () => {
+      await bury('of a kind: receipt', { to: 'ada@example.com' }, 'send_receipt');
+      await buryWebhooks(2);
+      assert.equal(button(await look('/admin/dead-letters')), 'Requeue all 3 dead letters');
+      const page = await look('/admin/dead-letters?kind=webhook');
+      assert.equal(button(page), 'Requeue all 2 webhooks');
+      const { path, entries } = formOf(page, '/requeue-all/webhook');
+      const pressed = await press(path, entries);
+      const [to] = pressed.header('location').split('&done=');
+      assert.equal(to, '/admin/dead-letters?kind=webhook', 'back to the same list');
+      assert.match((await look(pressed.header('location'))).text, /2 webhooks are in the inbox again/);
+      assert.deepEqual(await dead(), []);
+      assert.equal(await state('of a kind: receipt'), 'dead');
+      assert.equal(
+        (await logOf('all dead letters: webhook'))[0].outcome,
+        '2 webhooks are in the inbox again, and taken up within minutes',
+      );
+      const others = await press('/admin/dead-letters/requeue-all/project', entries);
+      assert.equal(others.status, 403, 'a button is of its kind');
+      const receipts = await look('/admin/dead-letters?kind=send_receipt');
+      assert.equal(button(receipts), 'Requeue the one send receipt job');
+    });
+
+    test('that are more than one press takes begin with the oldest, as the button says', async () => {
+      await site.rows('DELETE FROM inbox');
+      await buryWebhooks(51);
+      const page = await look('/admin/dead-letters?kind=webhook');
+      assert.equal(button(page), 'Requeue the oldest 50 webhooks');
+      const { path, entries } = formOf(page, '/requeue-all/webhook');
+      await press(path, entries);
+      assert.deepEqual(await dead(), ['kind 51']);
+    });
+  });
+
   for (const [act, outcome] of [
     ['purge', 'dropped, with what it carried'],
     ['requeue', 'one job is in the queue again'],
