@@ -135,12 +135,21 @@ pub fn doer(actor: &str, data: &str) -> String {
     }
 }
 
-/// The members of a JSON object, for a person: of an audit record, or of what a task has done. The operator of a record stands beside whom it was for.
+/// The members of a JSON object, for a person: of an audit record, with the beginnings of long ids. The operator stands beside whom it was for.
 pub fn facts(data: &str) -> String {
+    members(data, short)
+}
+
+/// The same of what a task has done, with all of each text: the end of an error may be what matters.
+pub fn facts_in_full(data: &str) -> String {
+    members(data, str::to_owned)
+}
+
+fn members(data: &str, shown_as: impl Fn(&str) -> String) -> String {
     let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return data.to_owned() };
     let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
     let facts = shown.map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name} {}", short(text)),
+        serde_json::Value::String(text) => format!("{name} {}", shown_as(text)),
         other => format!("{name} {other}"),
     });
     facts.collect::<Vec<_>>().join(", ")
@@ -250,5 +259,8 @@ mod tests {
         assert_eq!(masked("Your order"), "Your order");
         assert_eq!(short("pay_abcdefghijklmnop"), "pay_abcdefghij…");
         assert_eq!(short("pi_123"), "pi_123");
+        let result = r#"{"error":"D1_ERROR: no such column: captured_minor"}"#;
+        assert_eq!(facts(result), "error D1_ERROR: no s…");
+        assert_eq!(facts_in_full(result), "error D1_ERROR: no such column: captured_minor");
     }
 }

@@ -9,13 +9,15 @@ use super::context::Desk;
 use super::format;
 use super::gate;
 use super::plot_queries::{self, Ended, Plots, Took};
-use super::queries;
+use super::queries::{self, Run};
 use super::route::{OperatorAction, Target};
+use super::settlement_queries::settlement_behind_ms;
 use super::status::OUTCOMES;
 use super::time_window::{Range, TimeWindow};
-use super::verdict::{Health, LAG_MAX_MS, Verdict};
+use super::verdict::{Health, LAG_MAX_MS, TaskHealth, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use crate::tasks::counts::{Counts, Scope};
+use crate::tasks::names::TASKS;
 use runtime::lag;
 use runtime::metrics::catalog::Family;
 use runtime::metrics::reading::Reading;
@@ -33,12 +35,13 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (env, model, now_ms) = (&desk.app.env, &desk.app.model, desk.request.now_ms);
     let range = Range::parse(&desk.query("range")).unwrap_or_default();
     let window = range.window(now_ms);
-    let (plots, runs, reading, lists, stopped) = try_join!(
+    let (plots, runs, reading, lists, stopped, settlement_behind_ms) = try_join!(
         plot_queries::plots(model, &window),
         queries::runs(env),
         desk.app.counts(),
         lag::lag(env, now_ms),
         gate::stopped_since(env, window.start_ms),
+        settlement_behind_ms(env, now_ms),
     )
     .map_err(unreadable)?;
     let Plots { ended, latency, job_lag, are_whole } = plots;
@@ -61,7 +64,14 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         breaks,
         gate: chrome.gate.unwrap_or(0),
         lag_ms: lists.iter().map(|list| list.lag_ms).max(),
-        silence_ms: runs.iter().map(|run| now_ms.saturating_sub(run.at_ms)).min(),
+        settlement_behind_ms,
+        tasks: runs
+            .iter()
+            .map(|Run { task, at_ms, result, .. }| {
+                let age_ms = now_ms.saturating_sub(*at_ms);
+                TaskHealth::of(task, age_ms, !TASKS.contains(&task.as_str()), result)
+            })
+            .collect(),
     });
     let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
     let (paid, declined, waits) = (number("paid"), number("not_paid"), number("undecided"));
@@ -177,7 +187,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 task: run.task,
                 when: format::from_now(run.at_ms, now_ms),
                 took: format::duration(run.took_ms),
-                result: format::facts(&run.result),
+                result: format::facts_in_full(&run.result),
             })
             .collect(),
         run_now: desk.button(OperatorAction::Run, &Target::Tasks, "Run now")?,

@@ -1,14 +1,42 @@
 //! The overview's first line: whether an operator has anything to do.
 
+use serde_json::Value;
+
 use super::format::duration;
 
-/// How long the scheduled tasks, which run every five minutes, may not have run, in ms.
+/// How long a scheduled task, which runs every five minutes, may not have run, in ms.
 const SILENCE_MAX_MS: u64 = 900_000;
 /// How far behind the provider's lists may be read, in ms: three runs and the quiet time.
 pub const LAG_MAX_MS: u64 = 1_800_000;
 
+/// For how long a day that is due may have no whole settlement file, in ms: as the alert says.
+const SETTLEMENT_LAG_MAX_MS: u64 = 28_800_000;
+
+/// The newest run of a scheduled task.
+#[derive(Clone, Debug)]
+pub struct TaskHealth {
+    /// Its name.
+    pub task: String,
+    /// How long ago it began, in ms.
+    pub age_ms: u64,
+    /// It has runs at times of its own, and is here because it has failed.
+    pub is_apart: bool,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+impl TaskHealth {
+    /// Of what a run said.
+    pub fn of(task: &str, age_ms: u64, is_apart: bool, result: &str) -> Self {
+        let result: Value = serde_json::from_str(result).unwrap_or_default();
+        let error = result.get("error").filter(|error| !error.is_null());
+        let error = error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
+        Self { task: task.to_owned(), age_ms, is_apart, error }
+    }
+}
+
 /// What there is to look at now.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Health {
     /// Open keys whose outcome nobody knows.
     pub unknown: u64,
@@ -24,8 +52,32 @@ pub struct Health {
     pub gate: u64,
     /// How far behind the provider's lists are read, in ms; `None` if none was read yet.
     pub lag_ms: Option<u64>,
+    /// For how long the oldest day that is due has had no whole settlement file, in ms.
+    pub settlement_behind_ms: u64,
+    /// The newest runs of the scheduled tasks; none if none has run yet.
+    pub tasks: Vec<TaskHealth>,
+}
+
+impl Health {
     /// How long ago a scheduled task ran last, in ms; `None` if none has run yet.
-    pub silence_ms: Option<u64>,
+    fn silence_ms(&self) -> Option<u64> {
+        self.tasks.iter().map(|task| task.age_ms).min()
+    }
+
+    /// What is wrong with the tasks, in sentences.
+    fn of_tasks(&self) -> Vec<String> {
+        if let Some(ms) = self.silence_ms().filter(|ms| *ms > SILENCE_MAX_MS) {
+            return vec![format!("No scheduled task has run for {}", duration(ms))];
+        }
+        let said = self.tasks.iter().filter_map(|TaskHealth { task, age_ms, is_apart, error }| match error {
+            Some(error) => Some(format!("The task {task} has failed: {error}")),
+            None if *age_ms > SILENCE_MAX_MS && !is_apart => {
+                Some(format!("The task {task} has not run for {}", duration(*age_ms)))
+            }
+            None => None,
+        });
+        said.collect()
+    }
 }
 
 /// What the line says.
@@ -98,10 +150,13 @@ impl Verdict {
                 "",
             ));
         }
-        if let Some(ms) = health.silence_ms.filter(|ms| *ms > SILENCE_MAX_MS) {
-            items.push((format!("No scheduled task has run for {}", duration(ms)), "#tasks"));
+        if health.settlement_behind_ms > SETTLEMENT_LAG_MAX_MS {
+            let late = duration(health.settlement_behind_ms);
+            items.push((format!("A day’s settlement file is {late} late"), "/admin/settlement"));
         }
-        let never_ran = health.silence_ms.is_none();
+        items.extend(health.of_tasks().into_iter().map(|said| (said, "#tasks")));
+        let silence_ms = health.silence_ms();
+        let never_ran = silence_ms.is_none();
         let title = match items.len() {
             0 if never_ran => "Not checked yet".to_owned(),
             0 if health.lag_ms.is_none() => "Clear so far".to_owned(),
@@ -109,7 +164,7 @@ impl Verdict {
             1 => "One thing needs a look".to_owned(),
             number => format!("{number} things need a look"),
         };
-        let text = match (items.is_empty(), health.silence_ms, health.lag_ms) {
+        let text = match (items.is_empty(), silence_ms, health.lag_ms) {
             (true, Some(_), Some(_)) => "Nothing is unknown, late, failed or unreconciled.",
             (true, Some(_), None) => {
                 "Nothing is unknown, late or failed. Nothing was compared with the provider’s books yet."
@@ -127,7 +182,7 @@ impl Verdict {
             0 => "plain",
             _ => "warning",
         };
-        let is_silent = health.silence_ms.is_none_or(|ms| ms > SILENCE_MAX_MS);
+        let is_silent = silence_ms.is_none_or(|ms| ms > SILENCE_MAX_MS);
         Self { title, text, tone, items, wants_run: is_silent }
     }
 }
@@ -141,68 +196,100 @@ fn several(what: &str) -> String {
 mod tests {
     use super::*;
 
-    const WELL: Health = Health {
-        unknown: 0,
-        late_or_flagged: 0,
-        ending: 0,
-        dead: 0,
-        breaks: 0,
-        gate: 0,
-        lag_ms: Some(600_000),
-        silence_ms: Some(60_000),
-    };
+    fn ran(task: &str, age_ms: u64, result: &str) -> TaskHealth {
+        TaskHealth::of(task, age_ms, task.contains(':'), result)
+    }
+
+    fn well() -> Health {
+        Health { lag_ms: Some(600_000), tasks: vec![ran("sweep", 60_000, "{}")], ..Health::default() }
+    }
+
+    fn never_ran() -> Health {
+        Health { tasks: Vec::new(), ..well() }
+    }
 
     #[test]
     fn all_clear_is_said_only_of_what_is_known() {
         let text = |health| Verdict::of(&health).text;
-        assert_eq!(text(WELL), "Nothing is unknown, late, failed or unreconciled.");
-        assert!(text(Health { lag_ms: None, ..WELL }).contains("Nothing was compared"));
-        assert!(text(Health { silence_ms: None, ..WELL }).contains("No scheduled task has run yet"));
-        assert!(text(Health { silence_ms: None, dead: 1, ..WELL }).contains("No scheduled task has run yet"));
+        assert_eq!(text(well()), "Nothing is unknown, late, failed or unreconciled.");
+        assert!(text(Health { lag_ms: None, ..well() }).contains("Nothing was compared"));
+        assert!(text(never_ran()).contains("No scheduled task has run yet"));
+        assert!(text(Health { dead: 1, ..never_ran() }).contains("No scheduled task has run yet"));
         let title = |health| Verdict::of(&health).title;
-        assert_eq!(title(WELL), "All clear");
-        assert_eq!(title(Health { lag_ms: None, ..WELL }), "Clear so far");
-        assert_eq!(title(Health { silence_ms: None, ..WELL }), "Not checked yet");
+        assert_eq!(title(well()), "All clear");
+        assert_eq!(title(Health { lag_ms: None, ..well() }), "Clear so far");
+        assert_eq!(title(never_ran()), "Not checked yet");
         let tone = |health| Verdict::of(&health).tone;
-        let healths = [
-            WELL,
-            Health { lag_ms: None, ..WELL },
-            Health { silence_ms: None, ..WELL },
-            Health { dead: 1, ..WELL },
-        ];
+        let healths = [well(), Health { lag_ms: None, ..well() }, never_ran(), Health { dead: 1, ..well() }];
         assert_eq!(healths.map(tone), ["", "plain", "plain", "warning"]);
-        let wants_run = |silence_ms| Verdict::of(&Health { silence_ms, ..WELL }).wants_run;
-        assert_eq!([Some(60_000), Some(3_600_000), None].map(wants_run), [false, true, true]);
+        let silent = Health { tasks: vec![ran("sweep", 3_600_000, "{}")], ..well() };
+        let wants_run = |health| Verdict::of(&health).wants_run;
+        assert_eq!([well(), silent, never_ran()].map(wants_run), [false, true, true]);
     }
 
     #[test]
     fn each_thing_that_is_wrong_is_named_with_its_page() {
         let wrong = [
-            (Health { unknown: 1, ..WELL }, "1 key has an unknown outcome", "/admin/keys?state=unknown"),
+            (Health { unknown: 1, ..well() }, "1 key has an unknown outcome", "/admin/keys?state=unknown"),
             (
-                Health { late_or_flagged: 2, ..WELL },
+                Health { late_or_flagged: 2, ..well() },
                 "2 keys are late or need a person",
                 "/admin/keys?state=late",
             ),
             (
-                Health { gate: 2, ..WELL },
+                Health { gate: 2, ..well() },
                 "2 forms of the gate have an unknown outcome: say how they ended",
                 "/admin/gate?state=unknown",
             ),
-            (Health { dead: 3, ..WELL }, "3 jobs have failed for good", "/admin/dead-letters"),
+            (Health { dead: 3, ..well() }, "3 jobs have failed for good", "/admin/dead-letters"),
             (
-                Health { lag_ms: Some(7_200_000), ..WELL },
+                Health { lag_ms: Some(7_200_000), ..well() },
                 "The provider’s lists were read up to 2 h ago, and not since",
                 "",
             ),
-            (Health { silence_ms: Some(3_600_000), ..WELL }, "No scheduled task has run for 1 h", "#tasks"),
+            (
+                Health { settlement_behind_ms: 36_000_000, ..well() },
+                "A day’s settlement file is 10 h late",
+                "/admin/settlement",
+            ),
+            (
+                Health {
+                    tasks: vec![ran("sweep", 3_600_000, "{}"), ran("settle", 7_200_000, r#"{"error":"x"}"#)],
+                    ..well()
+                },
+                "No scheduled task has run for 1 h",
+                "#tasks",
+            ),
         ];
         for (health, said, href) in wrong {
             let verdict = Verdict::of(&health);
             assert_eq!((verdict.title.as_str(), verdict.text), ("One thing needs a look", ""));
             assert_eq!(verdict.items, [(said.to_owned(), href)]);
         }
-        let more = Verdict::of(&Health { breaks: 1, ending: 1, ..WELL });
+        let of_tasks = Verdict::of(&Health {
+            tasks: vec![
+                ran("sweep", 60_000, r#"{"woken":3,"error":null}"#),
+                ran(
+                    "settle",
+                    60_000,
+                    r#"{"error":"D1_ERROR: no such table: settlement_movements: SQLITE_ERROR"}"#,
+                ),
+                ran("history", 7_200_000, "{}"),
+                ran("reconcile:acct_1", 7_200_000, r#"{"error":{"status":401}}"#),
+            ],
+            ..well()
+        });
+        let said: Vec<&str> = of_tasks.items.iter().map(|(said, _)| said.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "The task settle has failed: D1_ERROR: no such table: settlement_movements: SQLITE_ERROR",
+                "The task history has not run for 2 h",
+                "The task reconcile:acct_1 has failed: {\"status\":401}",
+            ]
+        );
+        assert!(of_tasks.items.iter().all(|(_, href)| *href == "#tasks") && !of_tasks.wants_run);
+        let more = Verdict::of(&Health { breaks: 1, ending: 1, ..well() });
         assert_eq!((more.title.as_str(), more.items.len()), ("2 things need a look", 2));
     }
 }

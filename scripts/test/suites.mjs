@@ -33,7 +33,14 @@ const together = {
     'payments-adyen',
   ],
   'without an alarm in between': ['outcomes', 'ride-page'],
-  "with the operator's secret": ['bodies', 'guide', 'desk-csv', 'desk-confirm', 'desk-repairs'],
+  "with the operator's secret": [
+    'bodies',
+    'guide',
+    'desk-csv',
+    'desk-confirm',
+    'desk-overview',
+    'desk-repairs',
+  ],
   'with a provider that is given up after a second': ['payments-bank', 'docs'],
   'with a shop of another origin': ['manners', 'browser-key'],
   // Those that start it only when they begin stand first: it runs as long as a later one waits for it.

@@ -172,6 +172,16 @@ async function sendReport(page, text) {
 const pages = {
   overview: async (page) => page.goto('/admin?range=hour'),
   'overview of a week': async (page) => page.goto('/admin?range=week'),
+  'overview, with a task that fails': async (page) => {
+    const error = `D1_ERROR: no such column: ${'captured_minor_'.repeat(6)}of_the_day: SQLITE_ERROR`;
+    await site.sql("DELETE FROM runs WHERE task = 'settle'");
+    await site.sql(
+      "INSERT INTO runs (task, at_ms, took_ms, result) VALUES ('settle', ?, 5, ?)",
+      ...[Date.now(), JSON.stringify({ error })],
+    );
+    await page.goto('/admin');
+    await page.getByRole('link', { name: `The task settle has failed: ${error}` }).waitFor();
+  },
   payments: async (page) => page.goto('/admin/payments'),
   'payments that are nowhere': async (page) => page.goto('/admin/payments?q=nobody'),
   'a payment': async (page) => page.goto(`/admin/payments/${made.euro}`),
