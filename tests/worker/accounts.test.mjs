@@ -259,6 +259,30 @@ describe('the operator’s API', () => {
     assert.equal((await api('PUT', `/${id}`, { settings, state: 'closed' })).json().state, 'closed');
   });
 
+  test('what was ended at the desk stays so, unless a PUT says otherwise', async () => {
+    const { id, token, client: shop } = await made();
+    for (const button of ['/retire', '/close']) {
+      const { path, entries } = formOf(await look(`/admin/accounts/${id}`), button);
+      assert.equal((await press(path, entries)).status, 303);
+    }
+    const [{ ends_at_ms: end }] = await tokensOf(id);
+    assert.ok(end > Date.now());
+    const puts = async (account, ends = {}) => [
+      (await api('PUT', `/${id}`, { settings: CARD, ...account })).json(),
+      (await api('PUT', `/${id}/tokens/${sha256(token)}`, { name: 'server', ...ends })).json(),
+    ];
+    // As a program sends it every night, and with a change.
+    for (const settings of [CARD, { ...CARD, shop: { name: 'Ada' } }]) {
+      const [account, { ends_at }] = await puts({ settings });
+      assert.deepEqual(account.settings, settings);
+      assert.deepEqual([account.state, Date.parse(ends_at)], ['closed', end]);
+    }
+    assertProblem(await shop.pay(PAYMENT, freshKey()), 401, 'unauthorized');
+    const [{ state }, { ends_at }] = await puts({ state: 'active' }, { ends_at: null });
+    assert.deepEqual([state, ends_at], ['active', null]);
+    await paid(shop);
+  });
+
   test('a token ends by itself at its time', async () => {
     const { id, client: shop, token } = await made();
     await paid(shop);

@@ -1,7 +1,7 @@
-//! The registry for programs of the operator. A PUT says how something is to be: sent again it changes nothing. Tokens are made by whoever
-//! uses them: only their SHA-256 comes here.
+//! The registry for programs of the operator. A PUT says how something is to be: sent again it changes nothing. What can be ended at the desk, too,
+//! stays as it is where a PUT leaves it out. Tokens are made by whoever uses them: only their SHA-256 comes here.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::credentials::Wanted as WantedKey;
@@ -30,14 +30,14 @@ const PAGE_MAX: usize = 200;
 #[serde(deny_unknown_fields)]
 struct Wanted {
     settings: Account,
+    /// Left out, it stays as it is.
     #[serde(default)]
-    state: State,
+    state: Option<State>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    #[default]
     Active,
     Closed,
 }
@@ -56,8 +56,14 @@ impl State {
 #[serde(deny_unknown_fields)]
 struct WantedToken {
     name: String,
-    #[serde(default)]
-    ends_at: Option<String>,
+    /// Left out, it stays as it is; `null` is no end.
+    #[serde(default, deserialize_with = "given")]
+    ends_at: Option<Option<String>>,
+}
+
+/// What is there, also if it is `null`.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// Which accounts a list is to have.
@@ -173,14 +179,16 @@ pub(crate) async fn put(
     let subject = Target::Account(id.clone()).name();
     let action = Action { operator: &operator, what: "put the account", subject: &subject };
     let work = async {
-        let state = wanted.state.as_str();
+        let state = wanted.state.map(State::as_str);
         let env = &app.env;
         let is_changed =
             store::put(env, &id, &wanted.settings, state, request.now_ms).await.map_err(unreadable)?;
         let row = store::find(env, &id).await.map_err(unreadable)?;
         let row = row.ok_or_else(|| Problem::new(Kind::NotFound))?;
-        let outcome =
-            if is_changed { format!("it is {state}, as sent") } else { "nothing was different".to_owned() };
+        let outcome = match is_changed {
+            true => format!("its settings are as sent; it is {}", row.state),
+            false => "nothing was different".to_owned(),
+        };
         Ok((answer(200, &shown(&row)?, "put"), outcome))
     };
     logged(app, request, action, work).await
@@ -208,7 +216,7 @@ pub(crate) async fn put_token(
             format!("must be 1 to {} characters that say where it is used", tokens::NAME_MAX),
         ));
     }
-    let ends_at_ms = match &wanted.ends_at {
+    let ends_at_ms = match wanted.ends_at.as_ref().and_then(Option::as_ref) {
         None => None,
         Some(text) => Some(time(text).filter(|at_ms| *at_ms > request.now_ms).ok_or_else(|| {
             wrong(
@@ -233,7 +241,7 @@ pub(crate) async fn put_token(
     let what = format!("put token: {}", row.name);
     let action = Action { operator: &operator, what: &what, subject: &subject };
     let work = async {
-        if !store::put_token(env, &row).await.map_err(unreadable)? {
+        if !store::put_token(env, &row, wanted.ends_at.is_some()).await.map_err(unreadable)? {
             return Err(wrong("token", "has ended, or is another account's: make a new one"));
         }
         let kept = store::token(env, &id, token).await.map_err(unreadable)?;

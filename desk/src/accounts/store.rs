@@ -97,12 +97,19 @@ pub(crate) async fn change(
     Ok(Db::of(env)?.run(sql, values).await? > 0)
 }
 
-/// Makes an account, or changes it, to be just this. The same again changes nothing.
-pub(crate) async fn put(env: &Env, id: &str, account: &Account, state: &str, now_ms: u64) -> Result<bool> {
-    let sql = "INSERT INTO accounts (id, settings, state, version, created_at_ms, changed_at_ms) VALUES (?1, ?2, ?3, 1, ?4, ?4)
-         ON CONFLICT (id) DO UPDATE SET settings = excluded.settings, state = excluded.state, version = version + 1,
+/// Makes an account, or changes it, to be just this; without a state it stays in its own. The same again changes nothing.
+pub(crate) async fn put(
+    env: &Env,
+    id: &str,
+    account: &Account,
+    state: Option<&str>,
+    now_ms: u64,
+) -> Result<bool> {
+    let sql = "INSERT INTO accounts (id, settings, state, version, created_at_ms, changed_at_ms)
+         VALUES (?1, ?2, coalesce(?3, 'active'), 1, ?4, ?4)
+         ON CONFLICT (id) DO UPDATE SET settings = excluded.settings, state = coalesce(?3, state), version = version + 1,
            changed_at_ms = excluded.changed_at_ms
-         WHERE settings != excluded.settings OR state != excluded.state";
+         WHERE settings != excluded.settings OR state != coalesce(?3, state)";
     let values = vec![id.into(), serde_json::to_string(account)?.into(), state.into(), now_ms.into()];
     Ok(Db::of(env)?.run(sql, values).await? > 0)
 }
@@ -131,10 +138,10 @@ pub(crate) async fn token(env: &Env, id: &str, token_sha256: &str) -> Result<Opt
     Ok(found.filter(|row| row.account == id))
 }
 
-/// Makes a token good for an account, or changes its name and its end. `false` if it has ended, or is another account's: what has ended stays so.
-pub(crate) async fn put_token(env: &Env, row: &TokenRow) -> Result<bool> {
+/// Makes a token good for an account, or changes its name and, if it `sets_end`, its end. `false` if it has ended, or is another account's: what has ended stays so.
+pub(crate) async fn put_token(env: &Env, row: &TokenRow, sets_end: bool) -> Result<bool> {
     let sql = "INSERT INTO account_tokens (token_sha256, account, name, created_at_ms, ends_at_ms) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (token_sha256) DO UPDATE SET name = excluded.name, ends_at_ms = excluded.ends_at_ms
+         ON CONFLICT (token_sha256) DO UPDATE SET name = excluded.name, ends_at_ms = iif(?6, excluded.ends_at_ms, ends_at_ms)
          WHERE account = excluded.account AND (ends_at_ms IS NULL OR ends_at_ms > ?4)";
     let values = vec![
         row.token_sha256.as_str().into(),
@@ -142,6 +149,7 @@ pub(crate) async fn put_token(env: &Env, row: &TokenRow) -> Result<bool> {
         row.name.as_str().into(),
         row.created_at_ms.into(),
         row.ends_at_ms.into(),
+        u64::from(sets_end).into(),
     ];
     Ok(Db::of(env)?.run(sql, values).await? > 0)
 }

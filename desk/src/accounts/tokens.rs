@@ -103,7 +103,7 @@ pub(super) async fn make(desk: &Desk<'_>, id: &str) -> Result<Made, Problem> {
             ends_at_ms: None,
         };
         if found.is_none() {
-            store::put_token(env, &row).await.map_err(unreadable)?;
+            store::put_token(env, &row, false).await.map_err(unreadable)?;
         }
         let mut outcome = "made".to_owned();
         if replaces {

@@ -54,7 +54,8 @@ pub(in crate::edge) fn put_account() -> Operation {
         "Service",
         "putAccount",
         "Make or change an account",
-        "It is to be just this, whatever it was. Sent again it changes nothing. Each part of the world goes by it within a \
+        "Its settings are to be just these, whatever they were. Without a `state` it stays as it is: an account that was closed \
+         at the desk stays closed, and a new one is active. Sent again it changes nothing. Each part of the world goes by it within a \
          minute.",
     )
     .body(
@@ -63,7 +64,13 @@ pub(in crate::edge) fn put_account() -> Operation {
             "application/json",
             object()
                 .has("settings", reference("AccountSettings"))
-                .may_have("state", state().with("default", "active"))
+                .may_have(
+                    "state",
+                    state().about(
+                        "A closed account's tokens are refused, and its links cannot be paid. Left out, it stays as it is; a new \
+                         one is `active`.",
+                    ),
+                )
                 .closed(),
         )],
     )
@@ -79,7 +86,7 @@ pub(in crate::edge) fn put_account_token() -> Operation {
         "Make a token good",
         "Make the token yourself, such as with `openssl rand -base64 32`, and send its SHA-256 alone: it is stored nowhere. \
          Several are good at the same time, so one can replace another without a gap: put the new one, give the old one an \
-         `ends_at`. What has ended stays so. Sent again it changes nothing.",
+         `ends_at`. Without an `ends_at` the end stays as it is. What has ended stays so. Sent again it changes nothing.",
     )
     .body(
         true,
@@ -87,7 +94,12 @@ pub(in crate::edge) fn put_account_token() -> Operation {
             "application/json",
             object()
                 .has("name", text().about("Where it is used.").at_most(60))
-                .may_have("ends_at", reference("Time").about("When it ends by itself."))
+                .may_have(
+                    "ends_at",
+                    reference("Time")
+                        .or_null()
+                        .about("When it ends by itself; `null`: never. Left out, that stays as it is."),
+                )
                 .closed(),
         )],
     )
