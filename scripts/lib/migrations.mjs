@@ -1,0 +1,31 @@
+// Whether a deployment's D1 has the tables of what is to be deployed: whether all migrations are applied there.
+import { inRoot } from './paths.mjs';
+import { run } from './run.mjs';
+import { Stop, step } from './say.mjs';
+
+const FILE = /\b\d{4}_\w+\.sql\b/g;
+
+/** Stops where one is not, and where wrangler does not say so. `options` are wrangler's, such as --env. */
+export async function needMigrations(options = []) {
+  const of = ['d1', 'migrations', 'DB', '--remote', '--config', 'wrangler.toml', ...options];
+  const command = (verb) => ['wrangler', ...of.toSpliced(2, 0, verb)];
+  const shown = step('looking whether all migrations of D1 are applied');
+  const [wrangler, ...args] = command('list');
+  const { ok, lines } = await run(wrangler, args, { cwd: inRoot(), timeoutMs: 120_000 });
+  const open = lines.flatMap((line) => line.match(FILE) ?? []);
+  if (ok && open.length === 0 && lines.some((line) => line.includes('No migrations to apply')))
+    return shown.done();
+  shown.fail();
+  throw new Stop(
+    ok && open.length > 0
+      ? [
+          `Not applied to the database: ${open.join(', ')}. What is deployed would fail on it. Nothing was deployed. First run`,
+          `  npx ${command('apply').join(' ')}`,
+        ].join('\n')
+      : [
+          ...lines,
+          '',
+          `Nothing was deployed: this does not say which migrations are open: ${command('list').join(' ')}`,
+        ].join('\n'),
+  );
+}

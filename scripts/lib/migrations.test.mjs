@@ -1,0 +1,50 @@
+// Nothing is deployed on a database without its migrations: what comes of what wrangler says.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { after, test } from 'node:test';
+
+import { needMigrations } from './migrations.mjs';
+
+const folder = mkdtempSync(join(tmpdir(), 'migrations-'));
+after(() => rmSync(folder, { recursive: true }));
+process.env.PATH = `${folder}${delimiter}${process.env.PATH}`;
+
+/** A wrangler that says this, and notes what it was asked. */
+const wrangler = (said, code = 0) =>
+  writeFileSync(
+    join(folder, 'wrangler'),
+    `#!/bin/sh\nprintf '%s ' "$@" > '${join(folder, 'asked')}'\ncat <<'END'\n${said}\nEND\nexit ${code}\n`,
+    { mode: 0o755 },
+  );
+const asked = () => readFileSync(join(folder, 'asked'), 'utf8').trim();
+
+test('one that is not applied stops a deploy, which says it and what to run', async () => {
+  wrangler(
+    'Migrations to be applied:\n┌──────────────────────────┐\n│ Name                     │\n├──────────────────────────┤\n│ 0042_what_is_missing.sql │\n└──────────────────────────┘',
+  );
+  await assert.rejects(needMigrations(['--env', 'staging']), (error) => {
+    assert.match(error.message, /Not applied to the database: 0042_what_is_missing\.sql/);
+    assert.match(
+      error.message,
+      /npx wrangler d1 migrations apply DB --remote --config wrangler\.toml --env staging$/,
+    );
+    return true;
+  });
+  assert.equal(asked(), 'd1 migrations list DB --remote --config wrangler.toml --env staging');
+});
+
+test('where all are applied it goes on', async () => {
+  wrangler('✅ No migrations to apply!');
+  await needMigrations();
+});
+
+test('a question that fails, or has another answer, stops it, too', async () => {
+  wrangler('In a non-interactive environment, it is necessary to set a CLOUDFLARE_API_TOKEN', 1);
+  await assert.rejects(needMigrations(), /CLOUDFLARE_API_TOKEN[^]*Nothing was deployed/);
+  wrangler('✅ No migrations to apply!', 1);
+  await assert.rejects(needMigrations(), /Nothing was deployed/);
+  wrangler('');
+  await assert.rejects(needMigrations(), /Nothing was deployed/);
+});
