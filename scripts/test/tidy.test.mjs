@@ -62,6 +62,13 @@ test('a crate that is not listed is found', () => {
   assertOnly(complaints(crate), /^more is a crate that .* does not list: add it$/);
 });
 
+test('limiters of two Workers that would count together are found', () => {
+  const limiter = (id) => `[[ratelimits]]\nname = "A"\nnamespace_id = "${id}"\n`;
+  assert.deepEqual(complaints({ 'wrangler.toml': limiter(1), 'desk/wrangler.toml': limiter(2) }), []);
+  const found = complaints({ 'wrangler.toml': limiter(1), 'desk/wrangler.toml': limiter(2) + limiter(1) });
+  assertOnly(found, /limiter has the namespace_id "1" of another one$/);
+});
+
 test('modules in a circle are found, however they name each other', () => {
   const b = 'pub struct B;\n';
   for (const [a, back] of [

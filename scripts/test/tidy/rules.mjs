@@ -38,6 +38,7 @@ export function check(root, config) {
     ...excused('long files', longFiles(tree, config), config),
     ...excused('old names', oldNames(tree, config), config),
     ...machinePaths(tree),
+    ...sharedLimiters(tree),
     ...documented(tree, config),
   ];
 }
@@ -125,6 +126,17 @@ function machinePaths({ files, read }) {
     const path = comments.map((comment) => comment.match(MACHINE_PATH)?.[0]).find(Boolean);
     return path ? [`${file}: a comment names a path of one machine: ${path}`] : [];
   });
+}
+
+/** Limiters with the same id count together in an account at Cloudflare, whichever Workers they are of. */
+function sharedLimiters({ files, read }) {
+  const configs = files.filter((file) => /(^|\/)wrangler\.toml$/.test(file));
+  const ids = configs.flatMap((file) =>
+    [...read(file).matchAll(/^namespace_id = "(\w+)"$/gm)].map(([, id]) => ({ file, id })),
+  );
+  return ids
+    .filter(({ id }, at) => ids.findIndex((other) => other.id === id) < at)
+    .map(({ file, id }) => `${file}: a limiter has the namespace_id "${id}" of another one`);
 }
 
 function documented({ root, files, read }, { documents: wanted, claims: claimed, scripts, suites }) {
