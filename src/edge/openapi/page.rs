@@ -163,13 +163,19 @@ impl<'a> Document<'a> {
         let body = members(at(operation, "/requestBody/content"))
             .next()
             .map(|(media, content)| Body { media: media.clone(), shape: self.shape(get(content, "schema")) });
-        let (credentials, token) = match items(get(operation, "security")).flat_map(members).next() {
-            Some((scheme, _)) if scheme == "account" => ("the token of an account", self.token),
-            Some(_) => ("the operator’s token, at the desk’s host", "$ADMIN_TOKEN"),
-            None => ("", ""),
+        let (credentials, header) = match items(get(operation, "security")).flat_map(members).next() {
+            Some((scheme, _)) if scheme == "account" => {
+                ("the token of an account", format!("\"Authorization: Bearer {}\"", self.token))
+            }
+            // So the secret stands in no list of processes.
+            Some(_) => (
+                "the operator’s token, at the desk’s host",
+                "@<(printf 'Authorization: Bearer %s' \"$ADMIN_TOKEN\")".to_owned(),
+            ),
+            None => ("", String::new()),
         };
         let curl =
-            (!credentials.is_empty()).then(|| self.curl((path, method), token, &parameters, body.as_ref()));
+            (!credentials.is_empty()).then(|| self.curl((path, method), &header, &parameters, body.as_ref()));
         Operation {
             id: text(operation, "operationId").to_owned(),
             method: method.to_uppercase(),
@@ -230,7 +236,7 @@ impl<'a> Document<'a> {
     fn curl(
         &self,
         (path, method): (&str, &str),
-        token: &str,
+        credentials: &str,
         parameters: &[&Value],
         body: Option<&Body>,
     ) -> String {
@@ -249,7 +255,7 @@ impl<'a> Document<'a> {
         if matches!(method, "put" | "delete") {
             lines.push(format!("-X {}", method.to_uppercase()));
         }
-        lines.push(format!("-H \"Authorization: Bearer {token}\""));
+        lines.push(format!("-H {credentials}"));
         if is_keyed {
             lines.push("-H \"Idempotency-Key: $KEY\"".to_owned());
         }
