@@ -18,7 +18,8 @@ import {
   temporaryDirectory,
 } from '../../crates/once-testing/kill/kill.mjs';
 import { build } from '../../scripts/build.mjs';
-import { inRoot } from '../../scripts/lib/paths.mjs';
+import { root } from '../../scripts/lib/paths.mjs';
+import { until } from '../worker/support/until.mjs';
 
 const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 const TRANSFERS = Number(process.env.CRASH_TRANSFERS ?? 60);
@@ -28,6 +29,7 @@ const CONTROL_KILLS = 60;
 const IBAN = 'DE02 1203 0000 0000 2020 51';
 const BALANCE = 10_000;
 const CENTS = 700;
+const EXAMPLE = 'crates/once-object/examples/transfers';
 
 before(() => build({ names: ['transfers'], profile: 'dev' }));
 
@@ -69,6 +71,25 @@ test('the alarm ends what nobody asks for any more', async (t) => {
   assert.equal(bank.executed.length, 1);
 });
 
+test('an alarm that cannot be set is told in the log, at each commit that is to set it', async (t) => {
+  const { bank, worker } = await start(t, 'no-alarm', { entry: 'tests/crash/no-alarm.mjs' });
+  const told = [];
+  worker.onLog = (line) => line.event === 'alarm_not_set' && told.push(line);
+  await worker.start();
+  for (const key of ['k1', 'k2']) {
+    const before = told.length;
+    const asked = transfer('shop', key);
+    assert.equal((await send(worker.origin, asked.path, asked)).status, 200);
+    await until('alarm_not_set in the log', () => told.length > before);
+  }
+  await bank.told(2);
+  for (const { level, object, error } of told) {
+    assert.equal(level, 'error');
+    assert.match(object, /^[0-9a-f]{64}$/);
+    assert.match(error, /alarm\(\) handler/);
+  }
+});
+
 test('every transfer is made once, whenever the process is killed', async (t) => {
   const load = await start(t, 'kills');
   const struck = await load.kill({ kills: KILLS, transfers: TRANSFERS });
@@ -99,20 +120,20 @@ const transfer = (name, key, { cents = CENTS, to = IBAN } = {}) => ({
 const account = async (worker, name) => JSON.parse((await send(worker.origin, `/accounts/${name}`)).text);
 
 /** The bank, and the Worker in a process that is not started yet. */
-async function start(t, name, { looksAtKeys = true } = {}) {
+async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mjs` } = {}) {
   const random = dice(SEED);
   const between = (from, to) => from + Math.floor(random() * (to - from + 1));
   const bank = new Bank({ between, looksAtKeys });
   await bank.start();
   const worker = new Runtime({
-    root: inRoot('crates', 'once-object'),
+    root,
     directory: temporaryDirectory(`transfers-${name}`),
-    config: 'examples/transfers/wrangler.toml',
+    config: `${EXAMPLE}/wrangler.toml`,
     modules: [
-      'examples/transfers/entry.mjs',
-      'guard.mjs',
-      'examples/transfers/build/index.js',
-      'examples/transfers/build/index_bg.wasm',
+      ...new Set([entry, `${EXAMPLE}/entry.mjs`]),
+      'crates/once-object/guard.mjs',
+      `${EXAMPLE}/build/index.js`,
+      `${EXAMPLE}/build/index_bg.wasm`,
     ],
     vars: { BANK: bank.origin },
   });

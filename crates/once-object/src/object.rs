@@ -182,7 +182,7 @@ impl<H: Host> Object<H> {
     /// Where there is no randomness.
     pub fn new(store: Store<H::Flow, Runtime>, host: H) -> Result<Rc<Self>, Bug> {
         let me = InstanceId(random_uuid()?);
-        Ok(Rc::new(Self {
+        let object = Rc::new(Self {
             me,
             store,
             host,
@@ -190,7 +190,20 @@ impl<H: Host> Object<H> {
             handed: RefCell::default(),
             running: RefCell::default(),
             admission: Mutex::default(),
-        }))
+        });
+        let weak = Rc::downgrade(&object);
+        object.store.storage().on_alarm_failed(move |error| {
+            if let Some(object) = weak.upgrade() {
+                object.alarm_failed(error);
+            }
+        });
+        Ok(object)
+    }
+
+    /// The commit stands without the alarm that went with it: until the next one sets it nobody completes what is abandoned.
+    fn alarm_failed(&self, error: String) {
+        self.store.alarm_failed();
+        self.log("error", "alarm_not_set", &[("error", error.into())]);
     }
 
     /// The incarnation.

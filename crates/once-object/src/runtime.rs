@@ -3,6 +3,8 @@
 //! The runtime's implicit transactions are not enough: an error or a panic does not roll them back.
 //! `transactionSync` does, and it takes the alarm with it.
 
+use std::cell::{OnceCell, RefCell};
+
 use once::context::Bug;
 use once::id::ObjectId;
 use serde::de::DeserializeOwned;
@@ -21,9 +23,6 @@ extern "C" {
         this: &RawStorage,
         closure: &mut dyn FnMut() -> Result<JsValue, JsValue>,
     ) -> Result<JsValue, JsValue>;
-
-    #[wasm_bindgen(method, catch, js_name = setAlarm)]
-    fn set_alarm(this: &RawStorage, at_ms: f64) -> Result<js_sys::Promise, JsValue>;
 
     #[wasm_bindgen(method, getter)]
     fn sql(this: &RawStorage) -> RawSql;
@@ -56,16 +55,26 @@ extern "C" {
     fn make_uuid() -> Result<String, JsValue>;
 }
 
-// JSON has no bytes: a blob is an array of numbers.
+// JSON has no bytes: a blob is an array of numbers. What the runtime does not take as an alarm it says by the promise, never by an exception.
 #[wasm_bindgen(inline_js = r#"export const rows_as_json = (rows) => JSON.stringify(rows, (_, value) => {
         if (value instanceof ArrayBuffer) return [...new Uint8Array(value)];
         if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new RangeError("not exact");
         return value;
-    });"#)]
+    });
+    export const set_alarm = (storage, at_ms, failed) => {
+        storage.setAlarm(at_ms).catch((error) => failed(String(error)));
+    };"#)]
 extern "C" {
     #[wasm_bindgen(catch)]
     fn rows_as_json(rows: &js_sys::Array) -> Result<String, JsValue>;
+
+    #[wasm_bindgen(catch)]
+    fn set_alarm(storage: &RawStorage, at_ms: f64, failed: &JsValue) -> Result<(), JsValue>;
 }
+
+/// The latest time that the runtime takes for an alarm, and some years less: it keeps it in nanoseconds. One that rings too early finds nothing
+/// due and is set anew.
+const ALARM_MAX_MS: u64 = 9_000_000_000_000;
 
 /// A UUID of version 4: the name of a new incarnation, or the id of a request.
 ///
@@ -91,6 +100,18 @@ pub struct Runtime {
     raw_sql: RawSql,
     sql: SqlStorage,
     counted: fn(usize),
+    alarm_failed: AlarmFailed,
+}
+
+/// What is called with the reason for which an alarm could not be set.
+type Tells = Box<dyn Fn(String)>;
+
+/// Who is told that an alarm could not be set.
+#[derive(Default)]
+struct AlarmFailed {
+    tells: RefCell<Option<Tells>>,
+    /// The same as a function of JavaScript's: made once, and only where an alarm is set.
+    function: OnceCell<JsValue>,
 }
 
 impl Runtime {
@@ -98,7 +119,22 @@ impl Runtime {
     pub fn open(state: &State, counted: fn(usize)) -> Self {
         let storage = state.storage();
         let raw: RawStorage = JsValue::from(storage.as_raw()).unchecked_into();
-        Self { raw_sql: raw.sql(), raw, sql: storage.sql(), counted }
+        Self { raw_sql: raw.sql(), raw, sql: storage.sql(), counted, alarm_failed: AlarmFailed::default() }
+    }
+
+    /// `tells` is called with the reason when an alarm could not be set, which is known only after its commit.
+    pub(crate) fn on_alarm_failed(&self, tells: impl Fn(String) + 'static) {
+        self.alarm_failed.tells.replace(Some(Box::new(tells)));
+    }
+}
+
+impl AlarmFailed {
+    fn function(&self) -> &JsValue {
+        self.function.get_or_init(|| {
+            let nobody: fn() -> Tells = || Box::new(|error| worker::console_error!("setAlarm: {error}"));
+            let tells = self.tells.take().unwrap_or_else(nobody);
+            Closure::<dyn Fn(String)>::new(tells).into_js_value()
+        })
     }
 }
 
@@ -139,9 +175,9 @@ impl Storage for Runtime {
     }
 
     fn set_alarm(&self, at_ms: u64) -> Result<(), Bug> {
-        // The promise says nothing that the transaction does not: an output gate holds all answers back until it is kept.
-        let _kept: js_sys::Promise =
-            self.raw.set_alarm(at_ms as f64).map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
+        // Nobody waits for it: an output gate holds all answers back until it is kept.
+        set_alarm(&self.raw, at_ms.min(ALARM_MAX_MS) as f64, self.alarm_failed.function())
+            .map_err(|error| Bug(format!("setAlarm: {error:?}")))?;
         // It is billed as one.
         (self.counted)(1);
         Ok(())

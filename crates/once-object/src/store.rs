@@ -239,6 +239,11 @@ impl<F: Flow, S: Storage> Store<F, S> {
         self.alarm.set(KnownAlarm::Gone);
     }
 
+    /// The alarm could not be set, whatever was committed with it: whoever comes next sets it.
+    pub fn alarm_failed(&self) {
+        self.alarm.set(KnownAlarm::Gone);
+    }
+
     /// The state.
     fn load(&self) -> Result<Option<Rc<Remembered<F>>>, Bug> {
         if !self.is_ready()? {

@@ -48,7 +48,7 @@ fn key_wakes_at<F: Flow>(key: &KeyRecord<F>, ctx: &Context<F::Settings>) -> Opti
 pub enum KnownAlarm {
     /// Nothing: this incarnation is new.
     Unknown,
-    /// It has just fired: none is set.
+    /// It has just fired, or could not be set: none is.
     Gone,
     /// It is set for this time, in ms since the epoch.
     At(u64),
