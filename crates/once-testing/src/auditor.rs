@@ -80,7 +80,7 @@ impl<S: Scenario> World<'_, S> {
             return Ok(());
         }
         let is_in_time = match self.known {
-            KnownAlarm::At(at_ms) => at_ms <= due_ms,
+            KnownAlarm::At(at_ms) => at_ms <= due_ms.max(ctx.now_ms + 1) && self.rings_at_ms.is_some(),
             // By the clock of an incarnation before.
             KnownAlarm::Unknown | KnownAlarm::Gone => self
                 .rings_at_ms

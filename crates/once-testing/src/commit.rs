@@ -109,8 +109,14 @@ impl<S: Scenario> World<'_, S> {
 
     /// The alarm.
     pub(crate) fn ring(&mut self) -> Result<(), String> {
+        self.ringing_ms = self.rings_at_ms.take();
+        let rung = self.rings();
+        self.ringing_ms = None;
+        rung
+    }
+
+    fn rings(&mut self) -> Result<(), String> {
         self.known = KnownAlarm::Gone;
-        self.rings_at_ms = None;
         let (me, now_ms) = (self.me(), self.clock_ms());
         let is_worked_on = |key: &&KeyRecord<_>| key.is_worked_on(&me, now_ms);
         let living: Vec<u32> =
@@ -128,11 +134,16 @@ impl<S: Scenario> World<'_, S> {
         self.drain()
     }
 
-    /// Sets the alarm, by the clock of the incarnation.
+    /// Sets the alarm, by the clock of the incarnation. The platform takes the time that is ringing for no change, and forgets it with this alarm.
     fn set_alarm(&mut self, at_ms: u64) {
+        let delay_ms = self.until(at_ms);
+        let rings_at_ms = Some(self.now_ms.saturating_add(delay_ms));
+        if self.ringing_ms == rings_at_ms {
+            return;
+        }
+        self.rings_at_ms = rings_at_ms;
         self.alarms_set += 1;
-        let (set, delay_ms) = (self.alarms_set, self.until(at_ms));
-        self.rings_at_ms = Some(self.now_ms.saturating_add(delay_ms));
+        let set = self.alarms_set;
         self.after(delay_ms, Event::Alarm { set });
     }
 

@@ -101,6 +101,8 @@ pub(crate) struct World<'a, S: Scenario> {
     pub(crate) alarms_set: u64,
     /// When the alarm rings, if it is set.
     pub(crate) rings_at_ms: Option<u64>,
+    /// The time of the one that is ringing.
+    pub(crate) ringing_ms: Option<u64>,
     /// The incarnation that lives, and what it knows about the alarm.
     pub(crate) instance: u32,
     pub(crate) known: KnownAlarm,
@@ -143,6 +145,7 @@ impl<'a, S: Scenario> World<'a, S> {
             object_state: ObjectState::empty(object),
             alarms_set: 0,
             rings_at_ms: None,
+            ringing_ms: None,
             instance: 0,
             known: KnownAlarm::Unknown,
             handed: Handed::default(),

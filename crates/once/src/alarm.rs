@@ -56,8 +56,9 @@ pub enum KnownAlarm {
 
 /// When to set the alarm, in ms since the epoch, in the transaction that makes `after` from `before`. `None` leaves it.
 ///
-/// It stands at or before the time at which something is due. While a run renews its lease at every step an alarm that
-/// comes too early is cheaper than moving it each time: it finds nothing due and is set anew.
+/// It stands at or before the time at which something is due, or at the next millisecond where that is over: set for the very time that is ringing
+/// an alarm is none. While a run renews its lease at every step an alarm that comes too early is cheaper than moving it each time: it finds nothing
+/// due and is set anew.
 pub fn alarm_to_set<F: Flow>(
     before: &ObjectState<F>,
     after: &ObjectState<F>,
@@ -65,14 +66,15 @@ pub fn alarm_to_set<F: Flow>(
     ctx: &Context<F::Settings>,
 ) -> Option<u64> {
     let due_at_ms = wake_at(after, ctx)?;
+    let set_at_ms = due_at_ms.max(ctx.now_ms.saturating_add(1));
     let lives = |key: &KeyRecord<F>| matches!(key.lifecycle, Lifecycle::Open(_));
     let runs = |key: &KeyRecord<F>| matches!(&key.lifecycle, Lifecycle::Open(open) if open.lease.is_some());
     match known {
-        KnownAlarm::At(at_ms) if at_ms == due_at_ms => None,
+        KnownAlarm::At(at_ms) if (due_at_ms..=set_at_ms).contains(&at_ms) => None,
         KnownAlarm::At(at_ms) if at_ms < due_at_ms && after.keys.iter().any(runs) => None,
         // Nothing is due that was not before: whoever finished the key set the alarm with it.
         KnownAlarm::Unknown if after == before && !after.keys.iter().any(lives) && !is_awaited(after) => None,
-        _ => Some(due_at_ms),
+        _ => Some(set_at_ms),
     }
 }
 

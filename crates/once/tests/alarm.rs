@@ -72,6 +72,18 @@ fn a_new_incarnation_sets_the_alarm_of_what_is_open() {
     assert_eq!(set(KnownAlarm::At(BEGIN_MS + COMPLETER_MS - 1)), None, "a run goes on");
 }
 
+/// What is due now may be what the alarm rings for. The runtime forgets that one when it has rung, also if it was set anew for the same time.
+#[test]
+fn what_is_due_already_rings_at_the_next_millisecond() {
+    let (state, due_ms) = (begun(), BEGIN_MS + LEASE_MS);
+    let set = |known, now_ms| alarm_to_set(&state, &state, known, &at(now_ms));
+    for now_ms in [due_ms, due_ms + 5] {
+        assert_eq!(set(KnownAlarm::Gone, now_ms), Some(now_ms + 1));
+        assert_eq!(set(KnownAlarm::At(now_ms + 1), now_ms), None, "it is set for that");
+        assert_eq!(set(KnownAlarm::At(now_ms + 1), now_ms + 1), None, "it rings by itself");
+    }
+}
+
 /// One that the queue has is looked at, given its time, and given again; none is forgotten before its word has come.
 #[test]
 fn a_job_leaves_again_until_it_is_confirmed() {

@@ -30,6 +30,9 @@ pub struct Shop {
     pub left: u32,
     pub orders: BTreeMap<u32, String>,
     pub version: u32,
+    /// How often the customer is yet to be asked how it was, and when next, in ms.
+    pub questions: u32,
+    pub asks_at_ms: u64,
     /// Not written: see [`Mistake::LosesAField`].
     #[serde(skip)]
     pub lost: u32,
@@ -37,9 +40,13 @@ pub struct Shop {
 
 impl Default for Shop {
     fn default() -> Self {
-        Self { left: 5, orders: BTreeMap::new(), version: 0, lost: 0 }
+        Self { left: 5, orders: BTreeMap::new(), version: 0, questions: 0, asks_at_ms: 0, lost: 0 }
     }
 }
+
+/// How often a customer is asked, and how long after they have the order, in ms.
+const QUESTIONS: u32 = 2;
+const ASKS_AFTER_MS: u64 = 3_600_000;
 
 /// What somebody who writes a flow may do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,6 +186,9 @@ impl Flow for Orders {
                 };
                 let has_letter = settlement != Settlement::NeedsReview && is_done(&settlement)?;
                 stands(phase, if has_letter { "confirmed" } else { "perhaps confirmed" });
+                let shop = &mut phase.object_state.resource;
+                shop.questions += QUESTIONS;
+                shop.asks_at_ms = phase.ctx.now_ms + ASKS_AFTER_MS;
                 Ok(response(200))
             }
             RecoveryPoint::Finished => Err(Bug("an order that is finished".to_owned())),
@@ -187,6 +197,17 @@ impl Flow for Orders {
 
     fn limit_reached(_: ObjectLimit) -> &'static str {
         "too many orders"
+    }
+
+    fn due_at_ms(state: &ObjectState<Self>, _: &Context<Limits>) -> Option<u64> {
+        (state.resource.questions > 0).then_some(state.resource.asks_at_ms)
+    }
+
+    /// One question at a time: the next one is due already.
+    fn on_alarm(state: &mut ObjectState<Self>, ctx: &Context<Limits>) {
+        if Self::due_at_ms(state, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
+            state.resource.questions -= 1;
+        }
     }
 
     /// Whoever shows the orders is told how each stands now: the newest job takes the place of the one before.

@@ -80,6 +80,9 @@ impl Scenario for Sale {
         let Some(stage) = shop.orders.get(&1).filter(|_| shop.orders.len() == 1) else {
             return Err(format!("there are {:?}", shop.orders));
         };
+        if shop.questions > 0 {
+            return Err(format!("{} questions were never asked", shop.questions));
+        }
         if stage == "not paid" && end.responses.values().any(|response| response.status == 200) {
             return Err("an order that was refused is answered 200".to_owned());
         }
