@@ -90,6 +90,18 @@ test('an alarm that cannot be set is told in the log, at each commit that is to 
   }
 });
 
+test('an object whose times do not fit together begins nothing, and says why', async (t) => {
+  const { bank, worker } = await start(t, 'times', { vars: { LEASE_MS: '2000' } });
+  const told = [];
+  worker.onLog = (line) => told.push(line);
+  await worker.start();
+  const asked = transfer('shop', 'k1');
+  assert.equal((await send(worker.origin, asked.path, asked)).status, 500);
+  const why = /the times do not fit together: PROVIDER_TIMEOUT_MS must be below LEASE_MS/;
+  await until('the reason in the log', () => told.some((line) => why.test(line)));
+  assert.equal(bank.requests, 0);
+});
+
 test('every transfer is made once, whenever the process is killed', async (t) => {
   const load = await start(t, 'kills');
   const struck = await load.kill({ kills: KILLS, transfers: TRANSFERS });
@@ -120,7 +132,7 @@ const transfer = (name, key, { cents = CENTS, to = IBAN } = {}) => ({
 const account = async (worker, name) => JSON.parse((await send(worker.origin, `/accounts/${name}`)).text);
 
 /** The bank, and the Worker in a process that is not started yet. */
-async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mjs` } = {}) {
+async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mjs`, vars = {} } = {}) {
   const random = dice(SEED);
   const between = (from, to) => from + Math.floor(random() * (to - from + 1));
   const bank = new Bank({ between, looksAtKeys });
@@ -135,7 +147,7 @@ async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mj
       `${EXAMPLE}/build/index.js`,
       `${EXAMPLE}/build/index_bg.wasm`,
     ],
-    vars: { BANK: bank.origin },
+    vars: { BANK: bank.origin, ...vars },
   });
   const callers = new Callers(worker, { isEnd: ({ status }) => status < 500 });
   t.after(async () => {

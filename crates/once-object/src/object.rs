@@ -45,7 +45,7 @@ pub trait Host: Sized + 'static {
     /// What the operations do.
     type Flow: Flow;
 
-    /// The configured times.
+    /// The configured times. They must [fit together](Times::validate): with a window that is too long a key is executed again.
     fn times(&self) -> Times;
 
     /// What is configured for the flow.
@@ -170,7 +170,7 @@ impl<H: Host> Object<H> {
     /// The object that runs here. Nothing is read or written yet.
     ///
     /// # Errors
-    /// Where the runtime gives it no id, or no randomness.
+    /// Where the runtime gives it no id, or no randomness, or the host's times do not fit together.
     pub fn open(state: &State, host: H) -> Result<Rc<Self>, Bug> {
         let runtime = Runtime::open(state, |_| {});
         Self::new(Store::new(object_id(state)?, runtime, Hooks::default()), host)
@@ -179,8 +179,9 @@ impl<H: Host> Object<H> {
     /// The same with a store of the caller's making: one with [`Hooks`].
     ///
     /// # Errors
-    /// Where there is no randomness.
+    /// Where there is no randomness, or the host's times do not fit together.
     pub fn new(store: Store<H::Flow, Runtime>, host: H) -> Result<Rc<Self>, Bug> {
+        host.times().validate().map_err(|error| Bug(format!("the times do not fit together: {error}")))?;
         let me = InstanceId(random_uuid()?);
         let object = Rc::new(Self {
             me,

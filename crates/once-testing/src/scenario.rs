@@ -5,7 +5,7 @@ use std::fmt;
 
 use once::begin::Command;
 use once::call::ProviderCall;
-use once::domain::Domain;
+use once::domain::{Domain, Provider};
 use once::flow::Flow;
 use once::id::ObjectId;
 use once::object_state::{ObjectState, StagedJob};
@@ -73,12 +73,19 @@ pub trait Scenario {
         Settings::<Self>::default()
     }
 
+    /// How long the provider keeps the key of a call, in ms, whatever the flow believes ([`Provider::window_ms`]): then it executes the same one anew. 0
+    /// is one that keeps none. By default it is no longer than the window needs, whatever is late.
+    fn keeps_ms(&self, call: &ProviderCall<Self::Flow>) -> u64 {
+        let times = self.times();
+        call.provider.window_ms(&times).saturating_add(times.quiet_ms)
+    }
+
     /// How many keys the object takes.
     fn keys_max(&self) -> u32 {
         KEYS_MAX
     }
 
-    /// The configured times. Those of a provider are hours unless the scenario says otherwise, not days: it takes its time to play them.
+    /// The configured times, which must [fit together](Times::validate). Those of a provider are hours unless the scenario says otherwise, not days: it takes its time to play them.
     fn times(&self) -> Times {
         Times { provider_window_ms: 7_200_000, quarantine_ms: 21_600_000, ..Times::default() }
     }

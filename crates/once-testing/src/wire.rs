@@ -1,7 +1,6 @@
 //! The way of a call to the provider and back.
 
 use once::call::{CallState, LookUp, Outcome, ProviderCall, RefusalScope, RetryPolicy};
-use once::domain::Provider as _;
 use once::run::Event as Input;
 
 use crate::fault::{Fault, Meets, Outage, Site};
@@ -34,11 +33,6 @@ impl<S: Scenario> World<'_, S> {
         most_ms.max(self.times.provider_timeout_ms + WAY_MS)
     }
 
-    /// How long the provider keeps a key, in ms: no longer than the window needs, whatever is late.
-    fn keeps_ms(&self, call: &ProviderCall<Flow<S>>) -> u64 {
-        call.provider.window_ms(&self.times).saturating_add(self.times.quiet_ms)
-    }
-
     /// How the provider is away, if it is.
     pub(crate) fn outage(&self) -> Option<Fault> {
         self.outage.filter(|outage| self.now_ms < outage.until_ms).map(|outage| outage.how)
@@ -52,7 +46,7 @@ impl<S: Scenario> World<'_, S> {
         let is_refusable = self.scenario.refuse(call).is_some();
         let fault = self.site(if is_refusable { Site::RefusableSend } else { Site::Send })?;
         if fault.is_outage() {
-            let until_ms = self.now_ms + self.keeps_ms(call) + AWAY_MS;
+            let until_ms = self.now_ms + self.scenario.keeps_ms(call) + AWAY_MS;
             self.outage = Some(Outage { how: fault, until_ms, places_left: PLACES_AWAY });
         }
         match (fault, call.retry_policy) {
@@ -135,7 +129,7 @@ impl<S: Scenario> World<'_, S> {
             self.provider.complete(key);
         }
         let name = call.name.clone();
-        let outcome = match self.provider.known(key, &call, (self.now_ms, self.keeps_ms(&call)))? {
+        let outcome = match self.provider.known(key, &call, (self.now_ms, self.scenario.keeps_ms(&call)))? {
             Some(known) => known,
             None => self.meet(key, &call, meets)?,
         };

@@ -47,6 +47,10 @@ pub(crate) fn play<S: Scenario>(
     plan: Plan,
     object: ObjectId,
 ) -> Result<History, Box<Violation>> {
+    if let Err(error) = scenario.times().validate() {
+        let what = format!("the scenario's times do not fit together: {error}");
+        return Err(Box::new(Violation { what, plan, history: Vec::new() }));
+    }
     let mut world = World::new(scenario, saboteur, plan.clone(), object, None);
     let Err(first) = world.play_out() else {
         let keys = world.provider.executions.iter().map(|execution| execution.call.provider_key.clone());

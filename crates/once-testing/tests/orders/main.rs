@@ -15,8 +15,9 @@ mod flow;
 use flow::{Limits, Mistake, Orders, Reply, request};
 use once::begin::Command;
 use once::call::ProviderCall;
+use once::domain::Provider as _;
 use once::times::Times;
-use once_testing::{End, Harness, Job, Saboteur, Scenario};
+use once_testing::{End, Harness, Job, Plan, Saboteur, Scenario};
 
 /// One order that comes twice, one that is too dear, and one more than an object takes.
 struct Sale {
@@ -26,9 +27,14 @@ struct Sale {
     is_newest_enough: bool,
     /// What the flow does wrong.
     mistake: Option<Mistake>,
+    /// How long the partners keep a key, in ms, unless that is as long as the window needs.
+    keeps_ms: Option<u64>,
+    /// How long a call is sent again, in ms.
+    window_ms: u64,
 }
 
-const SALE: Sale = Sale { refused: "", is_newest_enough: true, mistake: None };
+const SALE: Sale =
+    Sale { refused: "", is_newest_enough: true, mistake: None, keeps_ms: None, window_ms: 1_200_000 };
 
 impl Scenario for Sale {
     type Flow = Orders;
@@ -60,12 +66,17 @@ impl Scenario for Sale {
 
     fn times(&self) -> Times {
         Times {
-            provider_window_ms: 1_200_000,
+            provider_window_ms: self.window_ms,
             quarantine_ms: 3_600_000,
             retention_ms: 7_200_000,
             confirm_ms: 3_600_000,
             ..Times::default()
         }
+    }
+
+    fn keeps_ms(&self, call: &ProviderCall<Orders>) -> u64 {
+        let as_needed_ms = call.provider.window_ms(&self.times()).saturating_add(self.times().quiet_ms);
+        self.keeps_ms.unwrap_or(as_needed_ms)
     }
 
     fn keys_max(&self) -> u32 {
@@ -139,6 +150,25 @@ fn each_job_is_missed_unless_a_newer_one_stands_for_it() {
         .every_single_fault()
         .expect_err("no job is missed");
     assert!(violation.what.starts_with("the job "), "{violation}");
+}
+
+/// A flow that believes of a provider that it keeps keys longer than it does, or at all.
+#[test]
+fn a_provider_that_forgets_keys_early_executes_one_twice() {
+    for keeps_ms in [0, SALE.window_ms / 2] {
+        let sale = Sale { keeps_ms: Some(keeps_ms), ..SALE };
+        let violation = Harness::new(&sale).every_single_fault().expect_err("nothing is executed twice");
+        assert!(violation.what.ends_with("was executed twice"), "{violation}");
+    }
+}
+
+#[test]
+fn times_that_do_not_fit_together_are_not_played() {
+    let sale = Sale { window_ms: 86_400_000, ..SALE };
+    for played in [Harness::new(&sale).replay(Plan::quiet()), Harness::new(&sale).random(1, 1)] {
+        let violation = played.expect_err("they are played");
+        assert!(violation.what.contains("PROVIDER_WINDOW_MS must be at most"), "{violation}");
+    }
 }
 
 /// The control of what is judged whatever the flow: what somebody may do wrong who writes one.

@@ -28,8 +28,11 @@ use flow::{Receipt, Transfer, Transfers};
 #[path = "../../../../once/examples/transfer/flow.rs"]
 mod flow;
 
-/// The way to the bank: its address.
-struct Way(String);
+/// The way to the bank: its address, and how long a run may take.
+struct Way {
+    bank: String,
+    lease_ms: u64,
+}
 
 impl Way {
     async fn ask(&self, method: Method, path: &str, key: &str, body: Option<&str>) -> Result<(u16, String)> {
@@ -37,7 +40,7 @@ impl Way {
         headers.set("idempotency-key", key)?;
         let mut init = RequestInit::new();
         init.with_method(method).with_headers(headers).with_body(body.map(Into::into));
-        let request = Fetch::Request(Request::new_with_init(&format!("{}{path}", self.0), &init)?);
+        let request = Fetch::Request(Request::new_with_init(&format!("{}{path}", self.bank), &init)?);
         let answer = async {
             let mut response = request.send().await?;
             Ok((response.status_code(), response.text().await?))
@@ -52,8 +55,8 @@ impl Host for Way {
 
     /// Short, so that one can watch it. `Times::default()` is for production.
     fn times(&self) -> Times {
-        let short = Times { lease_ms: 5_000, wait_ms: 3_000, completer_ms: 1_500, ..Times::default() };
-        Times { provider_timeout_ms: 2_000, quiet_ms: 3_000, ..short }
+        let short = Times { wait_ms: 3_000, completer_ms: 1_500, ..Times::default() };
+        Times { lease_ms: self.lease_ms, provider_timeout_ms: 2_000, quiet_ms: 3_000, ..short }
     }
 
     fn settings(&self) {}
@@ -112,8 +115,13 @@ pub struct Accounts(std::result::Result<Rc<Object<Way>>, Bug>);
 
 impl DurableObject for Accounts {
     fn new(state: State, env: Env) -> Self {
-        let bank = env.var("BANK").map_err(|error| Bug(error.to_string()));
-        Self(bank.and_then(|bank| Object::open(&state, Way(bank.to_string()))))
+        let way = || -> Result<Way> {
+            let lease_ms = env.var("LEASE_MS")?.to_string();
+            let lease_ms = lease_ms.parse().map_err(|_| "LEASE_MS is no number")?;
+            Ok(Way { bank: env.var("BANK")?.to_string(), lease_ms })
+        };
+        let way = way().map_err(|error| Bug(error.to_string()));
+        Self(way.and_then(|way| Object::open(&state, way)))
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
