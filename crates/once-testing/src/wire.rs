@@ -52,7 +52,6 @@ impl<S: Scenario> World<'_, S> {
         match (fault, call.retry_policy) {
             // What nothing protects from copies has none.
             (Fault::RequestTwice, RetryPolicy::AtMostOnce) => None,
-            (Fault::LimitedOnce, RetryPolicy::AtMostOnce) => Some(Fault::Limited),
             _ => Some(fault),
         }
     }

@@ -37,7 +37,12 @@ pub enum RetryPolicy {
     /// it afterwards, if it can be asked.
     IdempotentByKey,
     /// Nothing protects a second send: it is tried once. An outcome that is not known settles it at once as [`Settlement::NeedsReview`], also where the
-    /// provider could be asked: the flow goes on, and to tell somebody is the flow's part, by a job for example.
+    /// provider could be asked: the flow goes on, and to tell somebody is the flow's part, by a job for example. So does a refusal of one copy, such as a
+    /// rate limit's: another copy may have come through. What was refused with all of its copies, or never left ([`RefusalScope::Send`],
+    /// [`RefusalScope::NoClient`]), is sent again for as long as that goes on; what was left open is canceled first.
+    ///
+    /// A provider that keeps no keys and can be asked is none for this: it is [`IdempotentByKey`](Self::IdempotentByKey) with a
+    /// [window](super::domain::Provider::window_ms) of 0 ms. A call is sent once, looked up, and settled as not executed where it is nowhere.
     AtMostOnce,
 }
 

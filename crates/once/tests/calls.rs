@@ -13,7 +13,8 @@ mod flow;
 use flow::{Receipt, Transfer, Transfers, request};
 use once::begin::{Begin, begin};
 use once::call::{
-    ByHand, CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, Settlement, Unconfirmed,
+    ByHand, CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy, Settlement,
+    Unconfirmed,
 };
 use once::context::{Bug, Context};
 use once::id::{InstanceId, ObjectId};
@@ -327,6 +328,45 @@ fn what_was_refused_with_all_its_copies_ends_when_it_is_quiet() {
     assert!(matches!(action, Action::SleepUntil(until_ms) if until_ms == last_ms + QUIET_MS), "{action:?}");
     assert!(matches!(bench.go(last_ms + QUIET_MS), Action::End(RunEnd::Finished(_))));
     assert_eq!(bench.call().state, CallState::Settled(Settlement::NotExecuted));
+}
+
+/// A call that nothing protects from copies, whose first send has ended like this: what is done next.
+fn sent_once(outcome: Outcome<Receipt>) -> (Bench, Action<Transfers>) {
+    let mut bench = Bench::new();
+    assert!(matches!(bench.go(BEGIN_MS), Action::Send(_)));
+    bench.state.calls[0].retry_policy = RetryPolicy::AtMostOnce;
+    bench.record(outcome, BEGIN_MS + SENT_MS);
+    let action = bench.step(Event::Go, BEGIN_MS + SENT_MS);
+    (bench, action)
+}
+
+/// Another copy may have come through, or comes later.
+#[test]
+fn what_is_sent_once_is_sent_again_only_if_no_copy_of_it_can_be_executed() {
+    for scope in [RefusalScope::Copy, RefusalScope::Key] {
+        let (bench, _) = sent_once(refused(scope));
+        assert_eq!(bench.call().state, CallState::Settled(Settlement::NeedsReview), "{scope:?}");
+    }
+    for scope in [RefusalScope::Send, RefusalScope::NoClient] {
+        let (mut bench, _) = sent_once(refused(scope));
+        assert!(matches!(bench.go(BEGIN_MS + QUIET_MS), Action::Send(_)), "{scope:?}");
+    }
+}
+
+/// Else it stays open at the provider, and nobody cancels it.
+#[test]
+fn what_is_sent_once_and_left_open_is_canceled_before_it_ends() {
+    let booked = Receipt::Booked { reference: "tr_1".into() };
+    let open = || ProviderReply { status: 200, result: booked.clone(), request_id: None };
+    let (mut bench, action) = sent_once(Outcome::LeftOpen(open()));
+    let Action::LookUp(call) = action else { panic!("{action:?}") };
+    assert!(call.evidence.closing.is_some());
+    let canceled = Event::LookedUp(call.call_id, LookUp::Found(open()));
+    assert_eq!(bench.step(canceled, BEGIN_MS + SENT_MS), Action::Again);
+    assert_eq!(bench.call().state, CallState::Settled(Settlement::Answered(open())));
+    assert_eq!(bench.call().sends, 1);
+    let (bench, _) = sent_once(no_answer(false));
+    assert_eq!(bench.call().state, CallState::Settled(Settlement::NeedsReview), "control: nothing to cancel");
 }
 
 /// A run that has died has been heard of as little as one that got no answer.

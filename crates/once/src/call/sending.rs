@@ -35,7 +35,9 @@ impl<F: Domain> ProviderCall<F> {
                 Plan::Send
             };
         };
-        if self.retry_policy == RetryPolicy::AtMostOnce && self.in_doubt() {
+        // What was left open is canceled first, however it is sent.
+        let is_sent_once = self.retry_policy == RetryPolicy::AtMostOnce && self.evidence.closing.is_none();
+        if is_sent_once && self.in_doubt() {
             return Plan::Settle(Settlement::NeedsReview);
         }
         if !may_be_away && self.must_learn_account(ctx) {
@@ -47,7 +49,7 @@ impl<F: Domain> ProviderCall<F> {
         if may_be_away {
             return Plan::Identify;
         }
-        if self.retry_policy == RetryPolicy::AtMostOnce {
+        if is_sent_once {
             return Plan::Send;
         }
         // A clock that went back must not open the window again: a time before the first send is outside it too.
@@ -162,6 +164,9 @@ impl<F: Domain> ProviderCall<F> {
             Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
             Outcome::NotExecuted { retry_after_ms, scope, .. } => {
                 self.is_refused(scope, ctx);
+                // Nothing protects from a copy that has come through, or comes later.
+                self.maybe_executed |= self.retry_policy == RetryPolicy::AtMostOnce
+                    && matches!(scope, RefusalScope::Copy | RefusalScope::Key);
                 // Only this send is known to have done nothing: an earlier doubt stays.
                 self.state = if self.maybe_executed { CallState::Unknown } else { CallState::Frozen };
                 if needs_client {
