@@ -46,6 +46,17 @@ impl<S: Scenario> World<'_, S> {
         }
     }
 
+    /// Whoever does a job knows it by its id: another one of the same id is never done.
+    pub(crate) fn are_new(&self, jobs: &[Job<S>]) -> Result<(), String> {
+        let is_known = |job: &&Job<S>| {
+            self.staged.iter().any(|before| before.job_id == job.job_id && before.payload != job.payload)
+        };
+        match jobs.iter().find(is_known) {
+            None => Ok(()),
+            Some(job) => Err(format!("the job {} is staged again, with another payload", job.job_id)),
+        }
+    }
+
     /// A response is kept for as long as is configured.
     fn is_kept(
         &self,

@@ -82,6 +82,7 @@ impl<S: Scenario> World<'_, S> {
         Flow::<S>::on_commit(&self.object_state, &mut object_state, &ctx);
         let alarm_ms = alarm_to_set(&self.object_state, &object_state, self.known, &ctx);
         let appended = std::mem::take(&mut object_state.appended);
+        self.are_new(&appended.jobs)?;
         self.staged.extend(appended.jobs.iter().cloned());
         object_state.jobs.extend(appended.jobs);
         for line in appended.timeline {

@@ -63,6 +63,7 @@ impl<S: Scenario> World<'_, S> {
         stall_ms: u64,
     ) -> Result<(), String> {
         let instance = self.instance;
+        self.keys_sent.insert(call.provider_key.clone());
         let key = match self.saboteur {
             Some(Saboteur::ProviderKey) => format!("{}_{}", call.provider_key, self.events_made),
             _ => call.provider_key.clone(),

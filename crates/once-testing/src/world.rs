@@ -53,8 +53,8 @@ pub(crate) fn play<S: Scenario>(
     }
     let mut world = World::new(scenario, saboteur, plan.clone(), object, None);
     let Err(first) = world.play_out() else {
-        let keys = world.provider.executions.iter().map(|execution| execution.call.provider_key.clone());
-        let names = keys.chain(world.jobs).collect();
+        let jobs = world.staged.into_iter().map(|job| job.job_id);
+        let names = world.keys_sent.into_iter().chain(jobs).collect();
         return Ok(History { sites: world.sites, faults: world.faults, names });
     };
     // Once more, and every line of it is kept.
@@ -117,6 +117,8 @@ pub(crate) struct World<'a, S: Scenario> {
     pub(crate) requests: Vec<Command<Flow<S>>>,
     pub(crate) provider: Provider<Flow<S>>,
     pub(crate) outage: Option<Outage>,
+    /// The keys under which calls went out.
+    pub(crate) keys_sent: BTreeSet<String>,
     pub(crate) responses: BTreeMap<String, StoredResponse>,
     /// All jobs that were ever staged, in order.
     pub(crate) staged: Vec<Job<S>>,
@@ -159,6 +161,7 @@ impl<'a, S: Scenario> World<'a, S> {
             requests: Vec::new(),
             provider: Provider::new(),
             outage: None,
+            keys_sent: BTreeSet::new(),
             responses: BTreeMap::new(),
             staged: Vec::new(),
             jobs: Vec::new(),

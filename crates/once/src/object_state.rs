@@ -130,6 +130,12 @@ impl<F: Domain> ObjectState<F> {
                 return bug("a call of no key");
             }
         }
+        for (at, job) in self.jobs.iter().enumerate() {
+            let mut others = self.jobs.iter().skip(at.saturating_add(1));
+            if others.any(|other| other.job_id == job.job_id) {
+                return bug("two jobs of one id");
+            }
+        }
         Ok(())
     }
 

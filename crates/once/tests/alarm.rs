@@ -111,3 +111,14 @@ fn a_job_leaves_again_until_it_is_confirmed() {
     outbox::confirm(&mut state, "1");
     assert!(state.jobs.is_empty());
 }
+
+/// Whoever does them would do one, and both would be forgotten.
+#[test]
+fn two_jobs_of_one_id_are_never_staged() {
+    let mut state = begun();
+    let job = |id: &str| outbox::job((), id.to_owned(), serde_json::json!({}), &at(BEGIN_MS));
+    state.jobs = vec![job("1"), job("2")];
+    assert!(state.verify().is_ok());
+    state.jobs.push(job("1"));
+    assert!(state.verify().unwrap_err().0.contains("two jobs of one id"));
+}

@@ -53,6 +53,10 @@ const ASKS_AFTER_MS: u64 = 3_600_000;
 pub enum Mistake {
     /// The key for the provider is another object's, too.
     KeyWithoutObject,
+    /// The id of a job that only a refusal brings is another object's, too.
+    RefusalWithoutObject,
+    /// Each job about an order has the same id.
+    RepeatsAJob,
     /// A member of the resource is not written.
     LosesAField,
     /// It panics where money is given back.
@@ -218,7 +222,12 @@ impl Flow for Orders {
             after.jobs.retain(|job| job.payload["order"] != key_id);
             after.resource.version += 1;
             let payload = serde_json::json!({ "order": key_id, "stage": stage });
-            let job_id = format!("{}_{key_id}_{}", after.object.to_hex(), after.resource.version);
+            let (object, version) = (after.object.to_hex(), after.resource.version);
+            let job_id = match ctx.settings.mistake {
+                Some(Mistake::RefusalWithoutObject) if stage == "not paid" => format!("{key_id}_refused"),
+                Some(Mistake::RepeatsAJob) => format!("{object}_{key_id}"),
+                _ => format!("{object}_{key_id}_{version}"),
+            };
             let job = outbox::job((), job_id, payload, ctx);
             after.appended.jobs.push(job);
         }

@@ -174,16 +174,21 @@ fn times_that_do_not_fit_together_are_not_played() {
 /// The control of what is judged whatever the flow: what somebody may do wrong who writes one.
 #[test]
 fn what_a_flow_does_wrong_is_found() {
-    for (mistake, told) in [
-        (Mistake::KeyWithoutObject, "two objects use the same key"),
-        (Mistake::LosesAField, "is read as something else"),
-        (Mistake::Panics, "it panicked: it is not given back"),
-        (Mistake::WrongResponse, "an order that was refused is answered 200"),
+    for (mistake, refused, told) in [
+        (Mistake::KeyWithoutObject, "pay", "two objects use the same key"),
+        // The bank refuses nothing unless a fault has it refuse.
+        (Mistake::RefusalWithoutObject, "", "the same id of a job: 1_refused"),
+        (Mistake::RepeatsAJob, "pay", "is staged again, with another payload"),
+        (Mistake::LosesAField, "pay", "is read as something else"),
+        (Mistake::Panics, "pay", "it panicked: it is not given back"),
+        (Mistake::WrongResponse, "pay", "an order that was refused is answered 200"),
     ] {
-        let sale = Sale { refused: "pay", mistake: Some(mistake), ..SALE };
+        let sale = Sale { refused, mistake: Some(mistake), ..SALE };
         let violation =
             Harness::new(&sale).every_single_fault().expect_err(&format!("{mistake:?} is not found"));
         assert!(violation.what.contains(told), "{mistake:?}: {}", violation.what);
+        let again = Harness::new(&sale).replay(violation.plan.clone()).expect_err("the plan is the history");
+        assert_eq!(*violation, *again);
         assert!(violation.to_string().contains("with Plan::quiet()"), "{violation}");
     }
 }
