@@ -4,8 +4,9 @@ use messages::gate::GateWord;
 use messages::inspection::{CallView, Inspection};
 use messages::message::ByHandAnswer;
 use messages::snapshot::{KeyRow, Snapshot};
+use once::by_hand::{Refusal, Word};
 use once::call::{ByHand, CallState, ProviderCall, ProviderReply, Settlement};
-use once::context::{Bug, Context};
+use once::context::Context;
 use once::id::InstanceId;
 use once::object_state::{ObjectState, TimelineEntry};
 use once::record::Lifecycle;
@@ -15,31 +16,28 @@ use crate::meaning::Ended;
 use crate::told;
 
 /// Takes an operator's word, or says why not: then nothing is changed. What follows from it is due now.
-///
-/// # Errors
-/// Where the rows cannot be.
 pub fn settle(
     object_state: &mut ObjectState<PassOn>,
     said: &GateWord,
     me: &InstanceId,
     ctx: &Context<()>,
-) -> Result<ByHandAnswer, Bug> {
-    let refused = |detail: String| Ok(ByHandAnswer::Refused { detail });
-    let Some(call) = object_state.call(said.number, SEND) else {
-        return refused("it was never sent: there is nothing to say".to_owned());
-    };
+) -> ByHandAnswer {
+    let refused = |detail: &str| ByHandAnswer::Refused { detail: detail.to_owned() };
+    let never_sent = "it was never sent: there is nothing to say";
+    let Some(call) = object_state.call(said.number, SEND) else { return refused(never_sent) };
     let ended = if said.is_done { Ended::Done } else { Ended::NotDone };
     let settled = ByHandAnswer::Settled { how: word(ended).replace('_', " ") };
     if call.evidence.by_hand.as_ref().is_some_and(|before| before.button == said.button) {
-        return Ok(settled);
+        return settled;
     }
-    if let Some(why) = is_closed(object_state, call, me, ctx) {
-        return refused(why);
+    let known = object_state.resource.ended.get(&call.key_id).copied();
+    if let Some(known) = known.filter(|ended| *ended != Ended::Unknown) {
+        return refused(&format!("it is known meanwhile: {}", word(known).replace('_', " ")));
     }
     let quiet_ms = quiet_for_ms(call, ctx.times.quiet_ms, ctx.now_ms);
     if !said.is_done && quiet_ms > 0 {
         let seconds = quiet_ms.div_ceil(1000);
-        return refused(format!("the origin may still work on it: say so in {seconds} s"));
+        return refused(&format!("the origin may still work on it: say so in {seconds} s"));
     }
     let by_hand = ByHand {
         by: said.operator.clone(),
@@ -50,41 +48,34 @@ pub fn settle(
     };
     let status = if said.is_done { 200 } else { 502 };
     let result = without_answer(ended);
-    let call_id = call.call_id;
-    let reply = ProviderReply { status, result, request_id: None };
-    object_state.settle_by_hand(call_id, Settlement::Answered(reply), by_hand, ctx.now_ms)?;
+    let settlement = Settlement::Answered(ProviderReply { status, result, request_id: None });
+    let is_in_doubt = call.in_doubt();
+    let said_of = Word { call_id: call.call_id, sends: call.sends, settlement, by_hand };
+    let taken = match known {
+        // Its call has ended as one that nobody knows the end of.
+        Some(_) => object_state.overrule_by_hand(said_of, ctx),
+        None if is_in_doubt => object_state.settle_by_hand(said_of, me, ctx),
+        None => Err(Refusal::NeverSent),
+    };
+    match taken {
+        Ok(()) => {}
+        Err(Refusal::UnderWay) => {
+            return refused("it is being sent, or asked about, right now: load the page again in a minute");
+        }
+        Err(_) => return refused(never_sent),
+    }
     // What is still open ends by its own run.
     if let Some(known) = object_state.resource.ended.get_mut(&said.number) {
         *known = ended;
     }
     let detail = format!("{}, by hand: {}", word(ended).replace('_', " "), said.reason);
     object_state.append_timeline(said.number, ctx.now_ms, "call_settled_by_hand", detail);
-    Ok(settled)
+    settled
 }
 
 /// How long the origin may still be at work on what it was sent last, in ms.
 pub fn quiet_for_ms(call: &ProviderCall<PassOn>, quiet_ms: u64, now_ms: u64) -> u64 {
     call.last_sent_at_ms.unwrap_or(0).saturating_add(quiet_ms).saturating_sub(now_ms)
-}
-
-/// Why nothing can be said of an operation now.
-fn is_closed(
-    object_state: &ObjectState<PassOn>,
-    call: &ProviderCall<PassOn>,
-    me: &InstanceId,
-    ctx: &Context<()>,
-) -> Option<String> {
-    match object_state.resource.ended.get(&call.key_id) {
-        Some(Ended::Unknown) => return None,
-        Some(ended) => return Some(format!("it is known meanwhile: {}", word(*ended).replace('_', " "))),
-        None => {}
-    }
-    if object_state.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
-        return Some(
-            "it is being sent, or asked about, right now: load the page again in a minute".to_owned(),
-        );
-    }
-    (!call.in_doubt()).then(|| "it was never sent: there is nothing to say".to_owned())
 }
 
 /// All that an operator may see: never what was sent or answered. `None` where nothing is.

@@ -114,9 +114,9 @@ async fn answer_operator(object: &Rc<Object<GateHost>>, question: &str) -> Resul
         GateAsk::Settle(word) => {
             let ctx = object.context();
             let settle = |object_state: &mut ObjectState<PassOn>| {
-                by_hand::settle(object_state, &word, object.me(), &ctx)
+                Ok(by_hand::settle(object_state, &word, object.me(), &ctx))
             };
-            let answer = object.store().transaction(&ctx, settle).map_err(|bug| failed(&bug))?;
+            let answer = object.store().transaction(&ctx, settle).map_err(|bug: Bug| failed(&bug))?;
             object.wake_within(PATIENCE).await;
             serde_json::to_value(answer)?
         }

@@ -65,21 +65,19 @@ fn what_is_unknown_ends_as_they_say() {
     for (is_done, ended) in [(true, Ended::Done), (false, Ended::NotDone)] {
         let mut state = lost(Again::Never, |_| {});
         assert_eq!(state.resource.ended.get(&1), Some(&Ended::Unknown));
-        let answer = settle(&mut state, &word(is_done), &me(), &at(200_000)).unwrap();
+        let answer = settle(&mut state, &word(is_done), &me(), &at(200_000));
         assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
         assert_eq!(state.resource.ended.get(&1), Some(&ended));
         // Pressed twice it is said once.
         let lines = state.appended.timeline.len();
         assert!(matches!(
-            settle(&mut state, &word(is_done), &me(), &at(200_001)).unwrap(),
+            settle(&mut state, &word(is_done), &me(), &at(200_001)),
             ByHandAnswer::Settled { .. }
         ));
         assert_eq!(state.appended.timeline.len(), lines);
         // Another button says what is known.
         let other = GateWord { button: 8, ..word(!is_done) };
-        assert!(
-            refusal(&settle(&mut state, &other, &me(), &at(200_002)).unwrap()).contains("known meanwhile")
-        );
+        assert!(refusal(&settle(&mut state, &other, &me(), &at(200_002))).contains("known meanwhile"));
         assert_eq!(state.resource.ended.get(&1), Some(&ended));
     }
 }
@@ -89,7 +87,7 @@ fn what_waits_for_its_visitor_goes_on_from_their_word() {
     for again in [Again::Ask, Again::Send] {
         let mut state = lost(again, |_| {});
         assert_eq!(state.resource.ended.get(&1), None, "{again:?}");
-        let answer = settle(&mut state, &word(true), &me(), &at(200_000)).unwrap();
+        let answer = settle(&mut state, &word(true), &me(), &at(200_000));
         assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
         let Lifecycle::Open(open) = &state.key(1).unwrap().lifecycle else { panic!("a run has to end it") };
         assert_eq!((open.lease.is_none(), open.resume_at_ms), (true, 200_000));
@@ -108,10 +106,10 @@ fn what_waits_for_its_visitor_goes_on_from_their_word() {
 fn while_the_site_may_work_on_it_nobody_can_know_that_it_was_not_done() {
     let mut state = lost(Again::Never, |_| {});
     let before = state.clone();
-    let answer = settle(&mut state, &word(false), &me(), &at(60_000)).unwrap();
+    let answer = settle(&mut state, &word(false), &me(), &at(60_000));
     assert!(refusal(&answer).contains("may still work on it"), "{answer:?}");
     assert_eq!(state, before);
-    let answer = settle(&mut state, &word(false), &me(), &at(1 + WAITS.quiet_ms)).unwrap();
+    let answer = settle(&mut state, &word(false), &me(), &at(1 + WAITS.quiet_ms));
     assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
 }
 
@@ -119,17 +117,16 @@ fn while_the_site_may_work_on_it_nobody_can_know_that_it_was_not_done() {
 fn nothing_is_said_of_what_is_being_sent_or_of_nothing() {
     lost(Again::Never, |state| {
         let before = state.clone();
-        let answer = settle(state, &word(true), &me(), &at(30_000)).unwrap();
+        let answer = settle(state, &word(true), &me(), &at(30_000));
         assert!(refusal(&answer).contains("right now"), "{answer:?}");
         assert_eq!(*state, before);
         // Whoever has sent it is gone.
-        let answer =
-            settle(&mut state.clone(), &word(true), &InstanceId("next".into()), &at(30_000)).unwrap();
+        let answer = settle(&mut state.clone(), &word(true), &InstanceId("next".into()), &at(30_000));
         assert!(matches!(answer, ByHandAnswer::Settled { .. }), "{answer:?}");
     });
     let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     assert!(matches!(begin(&mut state, &command(Again::Never), &me(), &at(1)), Ok(Begin::Run(_))));
-    let answer = settle(&mut state, &word(true), &me(), &at(2)).unwrap();
+    let answer = settle(&mut state, &word(true), &me(), &at(2));
     assert!(refusal(&answer).contains("never sent"), "{answer:?}");
 }
 

@@ -23,6 +23,7 @@ const PROVIDER_WITHIN: Duration = Duration::from_secs(6);
 const PAGES_MAX: u32 = 5;
 /// How many lines of what came of the call are shown.
 const LINES_SHOWN: usize = 8;
+const NO_CALL: Refusal = Refusal::Call(once::by_hand::Refusal::NoCall);
 
 impl Drive {
     /// A call and what its provider shows now. `None` where there is no such call.
@@ -49,7 +50,7 @@ impl Drive {
             reference: call.provider.reference(call),
             is_executed: call.evidence.is_executed,
             quarantined_until_ms: call.quarantined_until_ms(&ctx).filter(|until_ms| ctx.now_ms < *until_ms),
-            may_arrive_until_ms: Some(by_hand::may_arrive_until_ms(call, &ctx))
+            may_arrive_until_ms: Some(call.may_arrive_until_ms(&ctx))
                 .filter(|until_ms| ctx.now_ms < *until_ms),
             ended,
             is_given_up: given_up.is_some(),
@@ -61,7 +62,7 @@ impl Drive {
 
     /// Takes an operator's word, or says why not. Unless it is final nothing is written.
     pub(super) async fn settle_by_hand(&self, ask: ByHandAsk) -> Result<ByHandAnswer, Bug> {
-        let Some(state) = self.store().read()? else { return Ok(refused(&Refusal::NoCall)) };
+        let Some(state) = self.store().read()? else { return Ok(refused(&NO_CALL)) };
         let pressed = |call: &&ProviderCall| {
             let by_hand = call.evidence.by_hand.as_ref();
             call.call_id == ask.call_id && by_hand.is_some_and(|by_hand| by_hand.button == ask.button)
@@ -98,7 +99,7 @@ impl Drive {
             let mut state: ObjectState = ObjectState::clone(&state);
             return Ok(match by_hand::settle(&mut state, &word, self.me(), &ctx)? {
                 Ok(()) => state.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
-                    || refused(&Refusal::NoCall),
+                    || refused(&NO_CALL),
                     |call| ByHandAnswer::Would { how: by_hand::ended(call).unwrap_or_default() },
                 ),
                 Err(refusal) => refused(&refusal),
@@ -112,7 +113,7 @@ impl Drive {
         self.wake_within(PATIENCE).await;
         let state = self.store().read()?;
         let call = state.iter().flat_map(|state| &state.calls).find(|call| call.call_id == ask.call_id);
-        Ok(call.map_or_else(|| refused(&Refusal::NoCall), done))
+        Ok(call.map_or_else(|| refused(&NO_CALL), done))
     }
 
     /// Sends nothing more of a call for a while.

@@ -1,7 +1,7 @@
 //! A person: looks at what the engine asks a person to look at, long after everything else, and says what became of it.
 
+use once::by_hand::Word;
 use once::call::{ByHand, ProviderCall, ProviderReply, Settlement};
-use once::object_state::ObjectState;
 use once::record::Lifecycle;
 use once::times::Times;
 
@@ -46,11 +46,16 @@ impl<S: Scenario> World<'_, S> {
                 button: 1,
                 is_contradicted: false,
             };
-            let settle = |state: &mut ObjectState<Flow<S>>, now_ms| {
-                state.settle_by_hand(call.call_id, settlement, by_hand(now_ms), now_ms)
-            };
-            if let Committed::Died = self.transaction(|state, ctx| Ok(settle(state, ctx.now_ms)?))? {
-                return self.look();
+            let (call_id, sends, me) = (call.call_id, call.sends, self.me());
+            let said = self.transaction(|state, ctx| {
+                let word = Word { call_id, sends, settlement, by_hand: by_hand(ctx.now_ms) };
+                Ok(state.settle_by_hand(word, &me, ctx))
+            })?;
+            match said {
+                // It is looked at again.
+                Committed::Done { value: Err(why), .. } => self.tell(format_args!("not now: {why:?}")),
+                Committed::Died => return self.look(),
+                _ => {}
             }
         }
         Ok(())

@@ -17,6 +17,7 @@
 pub mod account;
 pub mod alarm;
 pub mod begin;
+pub mod by_hand;
 pub mod call;
 pub mod context;
 pub mod domain;

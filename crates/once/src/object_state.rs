@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::account::SentTo;
-use super::call::{ByHand, CallSpec, CallState, Evidence, ProviderCall, Settlement};
+use super::call::{CallSpec, CallState, Evidence, ProviderCall, Settlement};
 use super::context::Bug;
 use super::domain::{Answer, Domain, Provider};
 use super::id::ObjectId;
@@ -162,33 +162,6 @@ impl<F: Domain> ObjectState<F> {
     /// A call, to be changed.
     pub fn call_mut(&mut self, call_id: u32) -> Option<&mut ProviderCall<F>> {
         self.calls.iter_mut().find(|call| call.call_id == call_id)
-    }
-
-    /// An operator has said how a call ended: it is settled so, and its operation goes on from there at once. A run whose lease has run out,
-    /// or that is gone, does not write over it.
-    ///
-    /// # Errors
-    /// Where there is no such call.
-    pub fn settle_by_hand(
-        &mut self,
-        call_id: u32,
-        settlement: Settlement<F::Answer>,
-        by_hand: ByHand,
-        now_ms: u64,
-    ) -> Result<(), Bug> {
-        let call = self.call_mut(call_id).ok_or_else(|| Bug(format!("no call {call_id}")))?;
-        call.state = CallState::Settled(settlement);
-        call.look_up = None;
-        call.evidence.needs_review = None;
-        call.evidence.closing = None;
-        call.evidence.by_hand = Some(by_hand);
-        let key_id = call.key_id;
-        let key = self.key_mut(key_id).ok_or_else(|| Bug(format!("no key {key_id}")))?;
-        if let Lifecycle::Open(open) = &mut key.lifecycle {
-            open.lease = None;
-            open.resume_at_ms = now_ms;
-        }
-        Ok(())
     }
 
     /// The call that a key's operation waits for: there is one at most.

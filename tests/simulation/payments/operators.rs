@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use once::by_hand::Refusal::TooEarly;
 use once::call::ByHand;
 use payments::engine::{CallState, ObjectState, ProviderCall, ProviderReply, Settlement};
 use payments::payment::result::CallKind;
@@ -114,7 +115,7 @@ impl World {
             };
             let word = Word { call_id, sends: call.sends, settlement: settlement.clone(), by_hand };
             let settled = saboteur.settle(state, &word, me, ctx)?;
-            if matches!(settled, Err(Refusal::TooEarly { .. })) {
+            if matches!(settled, Err(Refusal::Call(TooEarly { .. }))) {
                 let _ = by_hand::hold(state, call_id, me, ctx);
             }
             Ok(settled)
@@ -130,7 +131,7 @@ impl World {
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms);
                 self.after(0, Event::Stir { instance });
             }
-            Transacted::Done(Err(Refusal::TooEarly { .. }), _) => {
+            Transacted::Done(Err(Refusal::Call(TooEarly { .. })), _) => {
                 self.counters.count("by hand: too early, held");
                 let wait_ms = self.times.quiet_ms + 15 * MINUTE;
                 self.calm_from_ms = self.calm_from_ms.max(self.now_ms + wait_ms + HOLD_MS);

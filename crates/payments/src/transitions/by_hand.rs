@@ -7,7 +7,7 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ObjectState, ProviderCall, ProviderReply, Settlement};
+use crate::engine::{CallState, Context, ObjectState, Payments, ProviderCall, ProviderReply, Settlement};
 use crate::payment::id::CustomerId;
 use crate::payment::money::Currency;
 use crate::payment::provider::Provider;
@@ -18,7 +18,7 @@ use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{InFlight, PaymentState};
 use crate::transitions::audit::record;
 use crate::transitions::give_back;
-use once::call::ByHand;
+use once::by_hand;
 use once::context::Bug;
 use once::id::InstanceId;
 
@@ -31,38 +31,17 @@ pub const HOLD_MS: u64 = 1_800_000;
 pub const RECAPTURES_END_MS: u64 = 12 * 86_400_000;
 
 /// What an operator says of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// Which call.
-    pub call_id: u32,
-    /// How often it had been sent when the operator looked.
-    pub sends: u32,
-    /// How it ended.
-    pub settlement: Settlement,
-    /// Who says so, and why.
-    pub by_hand: ByHand,
-}
+pub type Word = by_hand::Word<Payments>;
 
 /// Why an operator's word is not taken. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such call.
-    NoCall,
+    /// The engine does not take it.
+    Call(by_hand::Refusal),
     /// It was settled meanwhile, or before.
     Settled {
         /// How: `charged`, `not executed` …
         how: String,
-    },
-    /// It was never sent: there is nothing to settle.
-    NeverSent,
-    /// A run works on it: a send or a look-up is on its way.
-    UnderWay,
-    /// It was sent again since the operator looked.
-    SentAgain,
-    /// The last send may still arrive.
-    TooEarly {
-        /// Until then, in ms since the epoch.
-        until_ms: u64,
     },
     /// Money was given back, so it was taken.
     GivenBack,
@@ -74,20 +53,25 @@ impl Refusal {
     /// For the operator.
     pub fn message(&self) -> String {
         match self {
-            Self::NoCall => "there is no such call".to_owned(),
             Self::Settled { how } => format!("the call was settled meanwhile: {how}"),
-            Self::NeverSent => "the call was never sent: it goes on by itself".to_owned(),
-            Self::UnderWay => {
-                "the call is being sent or looked up right now: wait a minute and load the page again"
-                    .to_owned()
-            }
-            Self::SentAgain => {
-                "the call was sent again since you looked: load the page, and look again".to_owned()
-            }
-            Self::TooEarly { until_ms } => format!(
-                "the last send may still arrive until {} UTC. Stop sending, and come back then",
-                crate::timestamp(*until_ms).get(11..19).unwrap_or_default()
-            ),
+            Self::Call(refusal) => match refusal {
+                by_hand::Refusal::NoCall => "there is no such call".to_owned(),
+                by_hand::Refusal::Settled => "the call was settled meanwhile".to_owned(),
+                by_hand::Refusal::NeverSent | by_hand::Refusal::Open => {
+                    "the call was never sent: it goes on by itself".to_owned()
+                }
+                by_hand::Refusal::UnderWay => {
+                    "the call is being sent or looked up right now: wait a minute and load the page again"
+                        .to_owned()
+                }
+                by_hand::Refusal::SentAgain => {
+                    "the call was sent again since you looked: load the page, and look again".to_owned()
+                }
+                by_hand::Refusal::TooEarly { until_ms } => format!(
+                    "the last send may still arrive until {} UTC. Stop sending, and come back then",
+                    crate::timestamp(*until_ms).get(11..19).unwrap_or_default()
+                ),
+            },
             Self::GivenBack => {
                 "a refund of it has succeeded, which is possible only where the money was taken: look at the \
                                 provider how both stand"
@@ -100,11 +84,6 @@ impl Refusal {
     }
 }
 
-/// Until when a send may still arrive, in ms since the epoch; by then nobody can have seen that it was not executed.
-pub fn may_arrive_until_ms(call: &ProviderCall, ctx: &Context) -> u64 {
-    call.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms)
-}
-
 /// How a settled call ended, in a word or two.
 pub fn ended(call: &ProviderCall) -> Option<String> {
     let CallState::Settled(settlement) = &call.state else { return None };
@@ -115,25 +94,20 @@ pub fn ended(call: &ProviderCall) -> Option<String> {
     })
 }
 
-/// Whether a call can be settled by hand now. `me` is this incarnation: a lease of another one is dead.
+/// The call, if it can be settled by hand now. `me` is this incarnation: a lease of another one is dead.
 pub fn check(
     state: &ObjectState,
     call_id: u32,
     me: &InstanceId,
     ctx: &Context,
 ) -> Result<ProviderCall, Refusal> {
-    let call = state.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
-    if let Some(how) = ended(call) {
-        let is_given_up = given_up(state, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
-        return if is_given_up { Ok(call.clone()) } else { Err(Refusal::Settled { how }) };
+    let call = state.calls.iter().find(|call| call.call_id == call_id);
+    let is_given_up = given_up(state, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
+    match (call, call.and_then(ended)) {
+        (Some(call), Some(_)) if is_given_up => Ok(call.clone()),
+        (_, Some(how)) => Err(Refusal::Settled { how }),
+        _ => state.open_to_hand(call_id, me, ctx).cloned().map_err(Refusal::Call),
     }
-    if call.first_sent_at_ms.is_none() {
-        return Err(Refusal::NeverSent);
-    }
-    if state.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
-        return Err(Refusal::UnderWay);
-    }
-    Ok(call.clone())
 }
 
 /// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
@@ -167,14 +141,7 @@ pub fn settle(
         Ok(call) => call,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    if call.sends != word.sends {
-        return Ok(Err(Refusal::SentAgain));
-    }
-    let until_ms = may_arrive_until_ms(&call, ctx);
     let is_absent = word.settlement == Settlement::NotExecuted;
-    if is_absent && ctx.now_ms < until_ms {
-        return Ok(Err(Refusal::TooEarly { until_ms }));
-    }
     let given_up = given_up(state, ctx.now_ms).filter(|(given_up, _)| *given_up == word.call_id);
     if given_up.is_some() && is_absent {
         let is_any = |wanted| state.resource.refunds.iter().any(|refund| refund.state == wanted);
@@ -186,7 +153,13 @@ pub fn settle(
         }
     }
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
-    state.settle_by_hand(word.call_id, word.settlement.clone(), word.by_hand.clone(), ctx.now_ms)?;
+    let settled = match ended(&call) {
+        Some(_) => state.overrule_by_hand(word.clone(), ctx),
+        None => state.settle_by_hand(word.clone(), me, ctx),
+    };
+    if let Err(refusal) = settled {
+        return Ok(Err(Refusal::Call(refusal)));
+    }
     let how =
         state.calls.iter().find(|call| call.call_id == word.call_id).and_then(ended).unwrap_or_default();
     let key = state.key(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
@@ -210,7 +183,7 @@ pub fn settle(
 /// Sends nothing more of a call for a while, so that an operator can find out what became of it.
 pub fn hold(state: &mut ObjectState, call_id: u32, me: &InstanceId, ctx: &Context) -> Result<u64, Refusal> {
     let call = check(state, call_id, me, ctx)?;
-    let until_ms = may_arrive_until_ms(&call, ctx).max(ctx.now_ms).saturating_add(HOLD_MS);
+    let until_ms = call.may_arrive_until_ms(ctx).max(ctx.now_ms).saturating_add(HOLD_MS);
     if let Some(call) = state.call_mut(call_id) {
         call.next_try_at_ms = call.next_try_at_ms.max(until_ms);
         call.evidence.needs_client = false;
