@@ -12,9 +12,8 @@ mod flow;
 
 use flow::{Receipt, Transfer, Transfers, request};
 use once::begin::{Begin, begin};
-use once::by_hand::{Refusal, Word};
 use once::call::{
-    ByHand, CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy, Settlement,
+    CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy, Settlement,
     Unconfirmed,
 };
 use once::context::{Bug, Context};
@@ -428,62 +427,6 @@ fn what_was_settled_meanwhile_stays_settled() {
     by_hand(&mut bench);
     assert_eq!(bench.step(Event::LookedUp(1, LookUp::Absent), BEGIN_MS + 1_001), Action::Again);
     assert!(bench.is_settled(), "it is not looked up");
-}
-
-/// What a person says of a call that was sent once.
-fn word(settlement: Settlement<Receipt>) -> Word<Transfers> {
-    let by_hand = ByHand {
-        by: "operator".into(),
-        reason: "it is on the statement".into(),
-        at_ms: BEGIN_MS,
-        button: 1,
-        is_contradicted: false,
-    };
-    Word { call_id: 1, sends: 1, settlement, by_hand }
-}
-
-fn booked() -> Settlement<Receipt> {
-    let result = Receipt::Booked { reference: "tr_1".into() };
-    Settlement::Answered(ProviderReply { status: 200, result, request_id: None })
-}
-
-/// A person has said how it ended: its run writes nothing over that, and the alarm goes on at once.
-#[test]
-fn what_a_person_settles_is_taken_up_at_once() {
-    let mut bench = Bench::sent(no_answer(false));
-    let (next, now_ms) = (InstanceId("next".into()), BEGIN_MS + QUIET_MS);
-    bench.state.settle_by_hand(word(Settlement::NotExecuted), &next, &at(now_ms)).unwrap();
-    assert_eq!(bench.run.step(&mut bench.state, Event::Go, &at(now_ms)), Err(StepError::Fenced));
-    assert_eq!(once::alarm::wake(&mut bench.state, &next, &at(now_ms)).len(), 1);
-}
-
-#[test]
-fn nobody_settles_what_may_be_under_way() {
-    let (me, next) = (InstanceId("me".into()), InstanceId("next".into()));
-    let mut bench = Bench::new();
-    let says = |bench: &mut Bench, word: Word<Transfers>, who: &InstanceId, now_ms: u64| {
-        let before = bench.state.clone();
-        let said = bench.state.settle_by_hand(word, who, &at(now_ms));
-        assert_eq!(bench.state == before, said.is_err(), "{said:?}");
-        said
-    };
-    assert_eq!(says(&mut bench, word(booked()), &next, BEGIN_MS), Err(Refusal::NoCall));
-    assert_eq!(bench.step(Event::Go, BEGIN_MS), Action::Again);
-    assert_eq!(says(&mut bench, word(booked()), &next, BEGIN_MS), Err(Refusal::NeverSent));
-    assert!(matches!(bench.go(BEGIN_MS), Action::Send(_)));
-    let quiet_ms = BEGIN_MS + QUIET_MS;
-    assert_eq!(says(&mut bench, word(booked()), &me, BEGIN_MS + 1), Err(Refusal::UnderWay));
-    let seen_before = Word { sends: 0, ..word(booked()) };
-    assert_eq!(says(&mut bench, seen_before, &next, BEGIN_MS + 1), Err(Refusal::SentAgain));
-    let early = says(&mut bench, word(Settlement::NotExecuted), &next, quiet_ms - 1);
-    assert_eq!(early, Err(Refusal::TooEarly { until_ms: quiet_ms }));
-    assert_eq!(bench.state.overrule_by_hand(word(booked()), &at(quiet_ms)), Err(Refusal::Open));
-    assert_eq!(says(&mut bench, word(booked()), &next, BEGIN_MS + 1), Ok(()), "what was made can be seen");
-    assert_eq!(says(&mut bench, word(booked()), &next, quiet_ms), Err(Refusal::Settled));
-    let early = bench.state.overrule_by_hand(word(Settlement::NotExecuted), &at(quiet_ms - 1));
-    assert_eq!(early, Err(Refusal::TooEarly { until_ms: quiet_ms }));
-    assert_eq!(bench.state.overrule_by_hand(word(Settlement::NotExecuted), &at(quiet_ms)), Ok(()));
-    assert_eq!(bench.call().state, CallState::Settled(Settlement::NotExecuted));
 }
 
 #[test]

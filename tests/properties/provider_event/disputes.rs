@@ -44,8 +44,8 @@ impl Harness {
     /// Whether so much is given back where the API is asked to.
     fn gives_back(&self, amount: u32) -> bool {
         let mut state = self.object_state.clone();
-        let request =
-            RefundRequest { amount: AmountMinor::new(amount), reason: RefundReason::RequestedByCustomer };
+        let reason = RefundReason::RequestedByCustomer;
+        let request = RefundRequest { amount: AmountMinor::new(amount), reason, seen: None };
         let begun = begin(
             &mut state,
             &command("r", Operation::Refund(request)),

@@ -1,0 +1,122 @@
+//! When a person may say how a call ended, and what follows from their word.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
+
+#[path = "../examples/transfer/flow.rs"]
+mod flow;
+
+use flow::{Receipt, Transfer, Transfers, request};
+use once::begin::{Begin, begin};
+use once::by_hand::{Refusal, Word};
+use once::call::{ByHand, CallState, ProviderReply, Settlement};
+use once::context::Context;
+use once::id::{InstanceId, ObjectId};
+use once::object_state::ObjectState;
+use once::run::{Action, Event, Run};
+use once::step::StepError;
+use once::times::Times;
+
+/// When a transfer is asked for, and sent, in ms.
+const BEGIN_MS: u64 = 1_000_000_000;
+/// By when the send has arrived, or never will.
+const QUIET_MS: u64 = BEGIN_MS + 1_200_000;
+
+fn at(now_ms: u64) -> Context<()> {
+    Context { now_ms, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () }
+}
+
+fn incarnation(name: &str) -> InstanceId {
+    InstanceId(name.to_owned())
+}
+
+/// A transfer that the incarnation "me" has begun.
+fn begun() -> (ObjectState<Transfers>, Run<Transfers>) {
+    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
+    let begun = begin(&mut state, &command, &incarnation("me"), &at(BEGIN_MS));
+    let Ok(Begin::Run(token)) = begun else { panic!("{begun:?}") };
+    (state, Run::new(token, 0, &[]))
+}
+
+/// The same, and its only send is under way.
+fn sent() -> (ObjectState<Transfers>, Run<Transfers>) {
+    let (mut state, mut run) = begun();
+    let action = run.turn(&mut state, Event::Go, &at(BEGIN_MS));
+    assert!(matches!(action, Ok(Action::Send(_))), "{action:?}");
+    (state, run)
+}
+
+fn word(settlement: Settlement<Receipt>) -> Word<Transfers> {
+    let by_hand = ByHand {
+        by: "operator".into(),
+        reason: "it is on the statement".into(),
+        at_ms: BEGIN_MS,
+        button: 1,
+        is_contradicted: false,
+    };
+    Word { call_id: 1, sends: 1, settlement, by_hand }
+}
+
+fn booked() -> Settlement<Receipt> {
+    let result = Receipt::Booked { reference: "tr_1".into() };
+    Settlement::Answered(ProviderReply { status: 200, result, request_id: None })
+}
+
+/// What comes of a word. Where it is not taken nothing is changed.
+fn says(
+    state: &mut ObjectState<Transfers>,
+    word: Word<Transfers>,
+    who: &str,
+    now_ms: u64,
+) -> Result<(), Refusal> {
+    let before = state.clone();
+    let said = state.settle_by_hand(word, &incarnation(who), &at(now_ms));
+    assert_eq!(*state == before, said.is_err(), "{said:?}");
+    said
+}
+
+/// Its run writes nothing over that, and the alarm goes on at once.
+#[test]
+fn what_a_person_settles_is_taken_up_at_once() {
+    let (mut state, mut run) = sent();
+    assert_eq!(says(&mut state, word(Settlement::NotExecuted), "next", QUIET_MS), Ok(()));
+    assert_eq!(run.step(&mut state, Event::Go, &at(QUIET_MS)), Err(StepError::Fenced));
+    assert_eq!(once::alarm::wake(&mut state, &incarnation("next"), &at(QUIET_MS)).len(), 1);
+}
+
+#[test]
+fn nobody_settles_what_was_never_sent_or_is_under_way() {
+    let (mut state, mut run) = begun();
+    assert_eq!(says(&mut state, word(booked()), "next", QUIET_MS), Err(Refusal::NoCall));
+    assert_eq!(run.step(&mut state, Event::Go, &at(BEGIN_MS)), Ok(Action::Again));
+    assert_eq!(says(&mut state, word(booked()), "next", QUIET_MS), Err(Refusal::NeverSent));
+    let (mut state, _) = sent();
+    assert_eq!(says(&mut state, word(booked()), "me", BEGIN_MS + 1), Err(Refusal::UnderWay));
+    let seen_before = Word { sends: 0, ..word(booked()) };
+    assert_eq!(says(&mut state, seen_before, "next", QUIET_MS), Err(Refusal::SentAgain));
+}
+
+#[test]
+fn nobody_has_seen_that_it_was_not_executed_while_it_may_arrive() {
+    let (mut state, _) = sent();
+    let early = Err(Refusal::TooEarly { until_ms: QUIET_MS });
+    assert_eq!(says(&mut state, word(Settlement::NotExecuted), "next", QUIET_MS - 1), early);
+    assert_eq!(says(&mut state, word(booked()), "next", BEGIN_MS + 1), Ok(()), "what was made can be seen");
+}
+
+#[test]
+fn what_has_ended_is_overruled_on_purpose_alone() {
+    let (mut state, _) = sent();
+    assert_eq!(state.overrule_by_hand(word(booked()), &at(QUIET_MS)), Err(Refusal::Open));
+    assert_eq!(says(&mut state, word(booked()), "next", QUIET_MS), Ok(()));
+    assert_eq!(says(&mut state, word(Settlement::NotExecuted), "next", QUIET_MS), Err(Refusal::Settled));
+    let early = state.overrule_by_hand(word(Settlement::NotExecuted), &at(QUIET_MS - 1));
+    assert_eq!(early, Err(Refusal::TooEarly { until_ms: QUIET_MS }));
+    assert_eq!(state.overrule_by_hand(word(Settlement::NotExecuted), &at(QUIET_MS)), Ok(()));
+    assert_eq!(state.calls[0].state, CallState::Settled(Settlement::NotExecuted));
+}
