@@ -3,6 +3,7 @@
 //!
 //! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
 
+use super::button::SHARD;
 use super::confirm;
 use super::context::Desk;
 use super::format;
@@ -24,6 +25,7 @@ use payments::payment::RefundReason;
 use payments::payment::id::object_of;
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{CaptureRequest, Operation, RefundRequest, VoidRequest};
+use runtime::db::Db;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -215,13 +217,8 @@ impl Press<'_> {
             (OperatorAction::Remove, Target::Credential(id, kind)) => {
                 accounts::credentials::remove(self.desk, id, *kind).await
             }
-            (OperatorAction::Requeue, Target::Job(job_id)) => {
-                self.requeue(Some(("job_id = ?", job_id))).await
-            }
-            (OperatorAction::RequeueAll, Target::Jobs(Some(kind))) => {
-                self.requeue(Some(("kind = ?", kind.as_str()))).await
-            }
-            (OperatorAction::RequeueAll, Target::Jobs(None)) => self.requeue(None).await,
+            (OperatorAction::Requeue, Target::Job(job_id)) => self.requeue(job_id).await,
+            (OperatorAction::RequeueAll, Target::Jobs(kind)) => self.requeue_all(*kind).await,
             (OperatorAction::Purge, Target::Job(job_id)) => self.purge(job_id).await,
             (OperatorAction::Repair, Target::Break(id)) => self.repair(id).await,
             (OperatorAction::Accept, Target::Break(id)) => self.accept(id).await,
@@ -288,9 +285,19 @@ impl Press<'_> {
         }
     }
 
+    /// The shard in which the page had found it; empty if that was D1.
+    pub(super) fn shard(&self) -> String {
+        self.entries.text(SHARD).or_empty()
+    }
+
+    /// D1, and the shards in which rows were found: while they are moved they may be in both.
+    pub(super) async fn places(&self, shards: impl Iterator<Item = Option<&str>>) -> worker::Result<Vec<Db>> {
+        self.desk.app.model.d1_and(shards.flatten()).await
+    }
+
     /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
     async fn repair(&self, id: &str) -> worker::Result<String> {
-        let Some(row) = queries::find_break(&self.desk.app.model, id).await? else {
+        let Some(row) = queries::find_break(&self.desk.app.model, id, &self.shard()).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         let object = row.object.as_deref().and_then(ObjectId::from_hex);
@@ -303,14 +310,15 @@ impl Press<'_> {
         let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
         let note = format!("asked again by {}", self.desk.operator.name);
         let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];
-        self.desk.app.model.run(sql, values).await?;
+        let places = self.places([row.shard.as_deref()].into_iter()).await?;
+        self.desk.app.model.run_in(places, sql, values).await?;
         Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
     }
 
     async fn accept(&self, id: &str) -> worker::Result<String> {
         let note = self.note().unwrap_or_default();
         let model = &self.desk.app.model;
-        let Some(row) = queries::find_break(model, id).await? else {
+        let Some(row) = queries::find_break(model, id, &self.shard()).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         // The same button, pressed at once or before, may have done it.
@@ -324,11 +332,12 @@ impl Press<'_> {
         }
         let sql = "UPDATE breaks SET state = 'accepted', note = ?2
              WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4";
+        let places = self.places([row.shard.as_deref()].into_iter()).await?;
         let values = vec![id.into(), note.as_str().into(), row.ours.into(), row.theirs.into()];
-        if model.run(sql, values).await? > 0 {
+        if model.run_in(places, sql, values).await? > 0 {
             return Ok("accepted".to_owned());
         }
-        match queries::find_break(model, id).await? {
+        match queries::find_break(model, id, &self.shard()).await? {
             Some(row) if is_done(&row) => Ok("accepted".to_owned()),
             Some(row) if row.state == "open" => changed(),
             _ => Ok("refused: it is not open any more".to_owned()),

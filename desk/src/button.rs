@@ -23,8 +23,16 @@ pub struct Button {
     pub reasons: Vec<&'static str>,
     /// What the note is called that it takes; empty if it takes none.
     pub note: &'static str,
-    /// What the page showed when the button was made; empty if that does not matter.
-    pub seen: String,
+    /// What is sent along, by its name: what the page showed when the button was made, and where it has found it.
+    pub entries: Vec<(&'static str, String)>,
+}
+
+/// In the address of something, and beside its buttons: the shard in which it was found.
+pub(super) const SHARD: &str = "shard";
+
+/// What is sent along with a button of something that was found in this shard; `None` is D1.
+pub(super) fn of_shard(shard: Option<&str>) -> Option<(&'static str, String)> {
+    shard.map(|shard| (SHARD, shard.to_owned()))
 }
 
 impl Button {
@@ -36,6 +44,13 @@ impl Button {
     /// The same of what cannot be taken back, or stops something.
     pub fn dangerous(act: OperatorAction, subject: &Target, label: &str) -> Self {
         Self { tone: "danger", ..Self::asking(act, subject, label) }
+    }
+
+    /// It is about something that the page has found in this shard; `None` is D1.
+    #[must_use]
+    pub fn found_in(mut self, shard: Option<&str>) -> Self {
+        self.entries.extend(of_shard(shard));
+        self
     }
 
     /// The address of a button.

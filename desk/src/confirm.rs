@@ -1,5 +1,6 @@
 //! The question before money moves, or something is lost: what is about to be done, with the sum. The page changes nothing; its button does it.
 
+use super::button::{SHARD, of_shard};
 use super::context::Desk;
 use super::detail::{self, Mistake};
 use super::detail_tables::{fact, optional};
@@ -149,7 +150,8 @@ pub(crate) async fn purge(
     action: &Parameter<'_, PurgeAction>,
 ) -> Result<Answer, Problem> {
     let (PurgeAction(act), Decoded(job_id)) = (action.read()?, &job.read()?);
-    let found = queries::dead_letter(&desk.app.model, job_id).await.map_err(unreadable)?;
+    let found =
+        queries::dead_letter(&desk.app.model, job_id, &desk.query(SHARD)).await.map_err(unreadable)?;
     let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let subject = Target::Job(job_id.clone());
     if row.state != "dead" {
@@ -176,7 +178,10 @@ pub(crate) async fn purge(
             fact("Last tried", Cell::moment(row.updated_at_ms)),
         ],
         label: "Purge".to_owned(),
-        entries: vec![("seen", row.updated_at_ms.to_string())],
+        entries: of_shard(row.shard.as_deref())
+            .into_iter()
+            .chain([("seen", row.updated_at_ms.to_string())])
+            .collect(),
         here: "/admin/dead-letters",
     };
     question.page(desk).await

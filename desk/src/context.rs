@@ -26,7 +26,7 @@ pub(crate) struct Desk<'a> {
     waiting: OnceCell<Waiting>,
 }
 
-/// In the address of a list: before when what it shows was made, in ms since the epoch. It goes on behind what was looked through.
+/// In the address of a list, and beside its buttons: before when what it shows was made, in ms since the epoch. It goes on behind what was looked through.
 pub(super) const LOOK_ON: &str = "made_before";
 /// How many pages back a list can be read.
 const PAGES_MAX: usize = 1000;
@@ -55,10 +55,6 @@ impl<'a> Desk<'a> {
     pub(super) async fn chrome(&self, here: &'static str) -> Result<PageChrome, Problem> {
         // What the page itself has comes before the numbers of the menu.
         let of_page = self.app.model.missing();
-        let looked_to = || {
-            let since = payments::timestamp(self.app.model.looked_to_ms()?);
-            Some(format!("Only what belongs to payments since {since} was looked through: go on with Older."))
-        };
         let waiting = self.waiting(Scope::Menu).await?;
         Ok(PageChrome {
             style: DESK_STYLE.address,
@@ -72,10 +68,16 @@ impl<'a> Desk<'a> {
             has_history: self.app.env.bucket(BUCKET).is_ok(),
             notice: self.notice().await?,
             missing: of_page
-                .or_else(looked_to)
+                .or_else(|| self.looked_to())
                 .or_else(|| self.app.model.missing())
                 .or_else(|| waiting.missing()),
         })
+    }
+
+    /// Since when the newest list has looked, for a person; `None` if that was all.
+    pub(super) fn looked_to(&self) -> Option<String> {
+        let since = payments::timestamp(self.app.model.looked_to_ms()?);
+        Some(format!("Only what belongs to payments since {since} was looked through: go on with Older."))
     }
 
     /// What waits in all places: read once. Who needs more than the menu asks before that.

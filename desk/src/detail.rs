@@ -2,7 +2,7 @@
 
 use futures_util::try_join;
 
-use super::button::Button;
+use super::button::{Button, SHARD};
 use super::context::Desk;
 use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
 use super::format;
@@ -290,13 +290,15 @@ pub(super) async fn show(
 /// `GET /admin/dead-letters/{job}`
 pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -> Result<Answer, Problem> {
     let Decoded(job_id) = &job.read()?;
-    let found = queries::dead_letter(&desk.app.model, job_id).await.map_err(unreadable)?;
+    let found =
+        queries::dead_letter(&desk.app.model, job_id, &desk.query(SHARD)).await.map_err(unreadable)?;
     let row = found.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let subject = Target::Job(row.job_id.clone());
     let mut buttons = Vec::new();
     if row.state == "dead" {
-        buttons.push(desk.button(OperatorAction::Requeue, &subject, "Requeue")?);
-        buttons.push(Button::dangerous(OperatorAction::Purge, &subject, "Purge"));
+        let shard = row.shard.as_deref();
+        buttons.push(desk.button(OperatorAction::Requeue, &subject, "Requeue")?.found_in(shard));
+        buttons.push(Button::dangerous(OperatorAction::Purge, &subject, "Purge").found_in(shard));
     }
     let history: Vec<serde_json::Value> = serde_json::from_str(&row.history).unwrap_or_default();
     let entries = history.iter().filter_map(|line| {

@@ -2,7 +2,7 @@
 
 use super::accounts;
 use super::button::Button;
-use super::context::Desk;
+use super::context::{Desk, LOOK_ON};
 use super::dead_letters::REQUEUE_MAX;
 use super::format;
 use super::gate;
@@ -220,15 +220,19 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let is_all = desk.page_number() == 0 && dead.len() <= PAGE;
     let (newer, older) = desk.around(&mut dead);
     let mut buttons = Vec::new();
-    // Who looks on behind some shards does not see what it would take first.
-    if !dead.is_empty() && desk.app.model.until_ms() == u64::MAX {
-        let label = requeue_label(kind, is_all.then_some(dead.len()));
-        buttons.push(desk.button(OperatorAction::RequeueAll, &Target::Jobs(kind), &label)?);
+    if !dead.is_empty() {
+        let until_ms = desk.query(LOOK_ON);
+        let is_part = !until_ms.is_empty() || desk.app.model.looked_to_ms().is_some();
+        let label = requeue_label(kind, is_all.then_some(dead.len()), is_part);
+        let mut all = desk.button(OperatorAction::RequeueAll, &Target::Jobs(kind), &label)?;
+        all.entries.extend((!until_ms.is_empty()).then_some((LOOK_ON, until_ms)));
+        buttons.push(all);
     }
     let mut rows = Vec::new();
     for row in dead {
         let subject = Target::Job(row.job_id.clone());
-        let purge = Button::dangerous(OperatorAction::Purge, &subject, "Purge");
+        let shard = row.shard.as_deref();
+        let purge = Button::dangerous(OperatorAction::Purge, &subject, "Purge").found_in(shard);
         rows.push(Row {
             cells: vec![
                 Cell::link(row.kind.replace('_', " "), row.path()).with(format::short(&row.job_id)),
@@ -241,7 +245,7 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 Cell::moment(row.updated_at_ms)
                     .with(format::from_now(row.updated_at_ms, desk.request.now_ms)),
             ],
-            buttons: vec![desk.button(OperatorAction::Requeue, &subject, "Requeue")?, purge],
+            buttons: vec![desk.button(OperatorAction::Requeue, &subject, "Requeue")?.found_in(shard), purge],
         });
     }
     let page = List {
@@ -270,13 +274,16 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-/// What the button is called that requeues dead letters: of so many, or of more than it takes.
-fn requeue_label(kind: Option<DeadKind>, number: Option<usize>) -> String {
+/// What the button is called that requeues dead letters: of so many, or of more than it takes; of all, or of those of some shards.
+fn requeue_label(kind: Option<DeadKind>, number: Option<usize>, is_part: bool) -> String {
     let (one, several) = kind.map_or(("dead letter", "dead letters"), DeadKind::words);
-    match number {
-        Some(1) => format!("Requeue the one {one}"),
-        Some(number) => format!("Requeue all {number} {several}"),
-        None => format!("Requeue the oldest {REQUEUE_MAX} {several}"),
+    match (number, is_part) {
+        (Some(1), false) => format!("Requeue the one {one}"),
+        (Some(number), false) => format!("Requeue all {number} {several}"),
+        (None, false) => format!("Requeue the oldest {REQUEUE_MAX} {several}"),
+        (Some(1), true) => format!("Requeue this {one}"),
+        (Some(number), true) => format!("Requeue these {number} {several}"),
+        (None, true) => format!("Requeue the oldest {REQUEUE_MAX} of these {several}"),
     }
 }
 
@@ -293,14 +300,15 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let mut rows = Vec::new();
     for row in found {
         let subject = Target::Break(row.break_id.clone());
+        let shard = row.shard.as_deref();
         let mut buttons = Vec::new();
         if row.state == "open" {
             if row.object.is_some() || row.resource.is_some() {
-                buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?);
+                buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?.found_in(shard));
             }
-            let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?;
+            let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?.found_in(shard);
             accept.note = "Note";
-            accept.seen = row.seen();
+            accept.entries.push(("seen", row.seen()));
             buttons.push(accept);
         }
         let resource = match (&row.resource, &row.object) {

@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
-use super::button::Button;
+use super::button::{Button, SHARD};
 use super::route::{OperatorAction, Target};
 use super::timeline::JobRow;
 use crate::tasks::names::{FAILING, FAILING_PLACES, TASKS};
@@ -132,6 +132,9 @@ pub(super) struct DeadRow {
     pub(super) history: String,
     pub(super) staged_at_ms: u64,
     pub(super) updated_at_ms: u64,
+    /// Where it was found; `None` is D1.
+    #[serde(skip)]
+    pub(super) shard: Option<String>,
 }
 
 impl DeadRow {
@@ -162,7 +165,8 @@ impl DeadRow {
     pub(super) fn path(&self) -> String {
         let subject = Target::Job(self.job_id.clone());
         let path = Button::path_of(OperatorAction::Requeue, &subject);
-        path.strip_suffix("/requeue").unwrap_or(&path).to_owned()
+        let of_shard = self.shard.as_ref().map(|shard| format!("?{SHARD}={shard}")).unwrap_or_default();
+        format!("{}{of_shard}", path.strip_suffix("/requeue").unwrap_or(&path))
     }
 
     /// Where its object is shown, if it has one.
@@ -202,29 +206,30 @@ pub(super) async fn oldest_dead_letters(
     Ok(rows.into_iter().map(|OldestFirst(row)| row).collect())
 }
 
-pub(super) async fn dead_letter(model: &ReadModel, id: &str) -> Result<Option<DeadRow>> {
+/// `shard` is where it was seen; empty if that is D1, or not known.
+pub(super) async fn dead_letter(model: &ReadModel, id: &str, shard: &str) -> Result<Option<DeadRow>> {
     match id.strip_prefix(EVENT) {
         Some(key) => {
             model.d1()?.first(&format!("{DEAD_EVENTS} WHERE event_key = ?1"), vec![key.into()]).await
         }
-        None => found(model, &format!("{DEAD_JOBS} WHERE job_id = ?1"), id).await,
+        None => found(model, &format!("{DEAD_JOBS} WHERE job_id = ?1"), id, shard).await,
     }
 }
 
-/// What has this id, in whichever place. What is missing because a shard did not answer is not said to be nothing.
+/// What has this id, in D1 or in this shard, or else in whichever place. What is missing because a shard did not answer is not said to be nothing.
 async fn found<T: serde::de::DeserializeOwned + Listed>(
     model: &ReadModel,
     sql: &str,
     id: &str,
+    shard: &str,
 ) -> Result<Option<T>> {
-    // While it is moved it may be in D1 as it was: there are few of those.
-    if model.is_moving().await? {
-        let rows: Vec<T> = model.rows(sql, vec![id.into()]).await?;
-        if let Some(newest) = rows.into_iter().max_by_key(Listed::version) {
-            return Ok(Some(newest));
-        }
-    }
-    model.first(sql, vec![id.into()]).await
+    let places = match shard {
+        // While it is moved it may be in D1 as it was: there are few of those.
+        "" if model.is_moving().await? => model.places().await?,
+        "" => Vec::new(),
+        shard => model.d1_and([shard].into_iter()).await?,
+    };
+    model.found(places, sql, vec![id.into()]).await
 }
 
 /// A dead letter in the list that begins with what has waited longest.
@@ -245,6 +250,10 @@ impl Listed for OldestFirst {
     fn version(&self) -> u64 {
         self.0.version()
     }
+
+    fn found_in(self, shard: Option<&str>) -> Self {
+        Self(self.0.found_in(shard))
+    }
 }
 
 impl Listed for DeadRow {
@@ -260,6 +269,10 @@ impl Listed for DeadRow {
 
     fn version(&self) -> u64 {
         self.updated_at_ms
+    }
+
+    fn found_in(self, shard: Option<&str>) -> Self {
+        Self { shard: shard.map(str::to_owned), ..self }
     }
 }
 
@@ -304,6 +317,9 @@ pub(super) struct BreakRow {
     pub(super) note: Option<String>,
     pub(super) first_seen_at_ms: u64,
     pub(super) last_seen_at_ms: u64,
+    /// Where it was found; `None` is D1.
+    #[serde(skip)]
+    pub(super) shard: Option<String>,
 }
 
 impl BreakRow {
@@ -322,8 +338,9 @@ pub(super) async fn breaks(model: &ReadModel, conditions: Where, number: usize) 
     page_of_all(model, BREAKS, conditions, "last_seen_at_ms DESC, break_id", number).await
 }
 
-pub(super) async fn find_break(model: &ReadModel, break_id: &str) -> Result<Option<BreakRow>> {
-    found(model, &format!("{BREAKS} WHERE break_id = ?1"), break_id).await
+/// `shard` is where it was seen; empty if that is D1, or not known.
+pub(super) async fn find_break(model: &ReadModel, break_id: &str, shard: &str) -> Result<Option<BreakRow>> {
+    found(model, &format!("{BREAKS} WHERE break_id = ?1"), break_id, shard).await
 }
 
 impl Listed for BreakRow {
@@ -339,6 +356,10 @@ impl Listed for BreakRow {
 
     fn version(&self) -> u64 {
         self.last_seen_at_ms
+    }
+
+    fn found_in(self, shard: Option<&str>) -> Self {
+        Self { shard: shard.map(str::to_owned), ..self }
     }
 }
 

@@ -63,7 +63,7 @@ const inTurn = {
     'webhooks-shards',
   ],
   desk: ['desk', 'desk-access', 'analytics', 'metrics', 'plots', 'traces'],
-  shards: ['shards', 'reconcile-rounds', 'history-shards'],
+  shards: ['shards', 'desk-shards', 'reconcile-rounds', 'history-shards'],
   'payments that end later': [
     'payments-stripe-later',
     'payments-adyen-later',

@@ -61,7 +61,7 @@ pub async fn page(env: &Env, owner: &Owner, query: &ListQuery) -> Result<Page> {
         if found.is_none() {
             found = model.first_of(&Wanted { owner: Some(&owner), ..Wanted::ALL }, sql, values).await?;
         }
-        let Some(place) = found else { return Ok(Page::AfterUnknown) };
+        let Some((_, place)) = found else { return Ok(Page::AfterUnknown) };
         wanted.until_ms = wanted.until_ms.min(place.created_at_ms.saturating_add(1));
         add("created_at_ms <= ?", place.created_at_ms.into());
         let at = format!("(created_at_ms < {} OR payment_id < ?)", place.created_at_ms);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use worker::Result;
+use worker::{Error, Result};
 
 use crate::db::{Db, Value};
 use crate::directory::{Shards, Wanted};
@@ -26,9 +26,37 @@ pub trait Listed {
     fn id(&self) -> String;
     /// Of two rows that are one, the greater counts.
     fn version(&self) -> u64;
+    /// Notes in which shard it was found; `None` is D1.
+    fn found_in(self, _shard: Option<&str>) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+}
+
+/// With what each notes of where it was found.
+fn placed<T: Listed>(found: impl IntoIterator<Item = (Db, T)>) -> impl Iterator<Item = T> {
+    found.into_iter().map(|(db, row)| row.found_in(db.name()))
 }
 
 impl ReadModel {
+    /// The newest of the rows that a statement has in these places, or the first that it has in any. An error if it may be where nobody has looked, or
+    /// in one of these that does not answer.
+    pub async fn found<T: DeserializeOwned + Listed>(
+        &self,
+        places: Vec<Db>,
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<T>> {
+        let newest = placed(self.rows_in(places, sql, &values).await?).max_by_key(T::version);
+        match (newest, self.missing()) {
+            (None, Some(missing)) if self.is_silent() => Err(Error::RustError(missing)),
+            (None, _) => Ok(placed(self.first_of(&Wanted::ALL, sql, values).await?).next()),
+            (newest, _) => Ok(newest),
+        }
+    }
+
     /// A part of a list. `sql` gives the statement for so many rows after so many: where there is D1 alone it is asked as it is.
     pub async fn page<T: DeserializeOwned + Listed>(
         &self,
@@ -58,10 +86,11 @@ impl ReadModel {
         (limit, offset): (usize, usize),
     ) -> Result<Vec<T>> {
         if let [place] = places.as_slice() {
-            return place.rows(&sql(limit, offset), values).await;
+            let rows: Vec<T> = place.rows(&sql(limit, offset), values).await?;
+            return Ok(rows.into_iter().map(|row| row.found_in(place.name())).collect());
         }
         let rows = self.rows_in(places, &sql(limit.saturating_add(offset), 0), &values).await?;
-        Ok(merged(rows).into_iter().skip(offset).take(limit).collect())
+        Ok(merged(placed(rows).collect()).into_iter().skip(offset).take(limit).collect())
     }
 
     /// The newest payments that are wanted. `sql` gives the statement for so many. Where many shards are asked for one page each is asked for no more
@@ -133,8 +162,8 @@ impl ReadModel {
         let ids: Vec<&String> = payments.keys().collect();
         let values = [serde_json::to_string(&ids)?.into()];
         let places = self.of_periods(&sorted::set(payments.into_values().flatten())).await?;
-        let rows: Vec<Version> = self.rows_in(places, sql, &values).await?;
-        Ok(sorted::map(rows.into_iter().map(|row| (row.payment_id, row.version))))
+        let rows = self.rows_in::<Version>(places, sql, &values).await?.into_iter();
+        Ok(sorted::map(rows.map(|(_, row)| (row.payment_id, row.version))))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::now_ms;
 use crate::shard::Outcome;
 use messages::job::JobPayment;
 use messages::placement::{self, Layout, ShardName};
+use once::sorted;
 
 /// How many places are asked at once: a Worker has six connections that wait for an answer.
 const AT_ONCE: usize = 6;
@@ -392,42 +393,40 @@ impl ReadModel {
 
     /// The rows that a statement has in all places.
     pub async fn rows<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
-        self.rows_in(self.places().await?, sql, &values).await
+        let found = self.rows_in(self.places().await?, sql, &values).await?;
+        Ok(found.into_iter().map(|(_, row)| row).collect())
     }
 
-    pub(crate) async fn rows_in<T: DeserializeOwned>(
+    /// The rows that a statement has in these places, each with its place.
+    pub async fn rows_in<T: DeserializeOwned>(
         &self,
         places: Vec<Db>,
         sql: &str,
         values: &[Value],
-    ) -> Result<Vec<T>> {
+    ) -> Result<Vec<(Db, T)>> {
         let mut all = Vec::new();
-        for rows in self.ask(places, sql, values).await? {
-            all.extend(rows.rows()?);
+        for (db, rows) in self.ask(places, sql, values).await? {
+            all.extend(rows.rows()?.into_iter().map(|row| (db.clone(), row)));
         }
         Ok(all)
     }
 
     /// Before the rows are read: see [`Db::ask`].
-    async fn ask(&self, places: Vec<Db>, sql: &str, values: &[Value]) -> Result<Vec<Outcome>> {
-        let found = self.each(places, async |db: Db| db.ask(sql, values.to_vec()).await).await?;
-        Ok(found.into_iter().map(|(_, rows)| rows).collect())
+    async fn ask(&self, places: Vec<Db>, sql: &str, values: &[Value]) -> Result<Vec<(Db, Outcome)>> {
+        self.each(places, async |db: Db| db.ask(sql, values.to_vec()).await).await
     }
 
-    /// The first row that a statement has in any place, where there is one.
-    pub async fn first<T: DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Option<T>> {
-        self.first_of(&Wanted::ALL, sql, values).await
-    }
-
-    /// The same in D1 and in the shards that may have such payments, the newest first, until it is found. An error if it may be where nobody has looked.
+    /// The first row that a statement has in D1 or in the shards that may have such payments, the newest first, until it is found; with its place. An
+    /// error if it may be where nobody has looked.
     pub async fn first_of<T: DeserializeOwned>(
         &self,
         wanted: &Wanted<'_>,
         sql: &str,
         values: Vec<Value>,
-    ) -> Result<Option<T>> {
-        if let Some(row) = self.d1()?.first(sql, values.clone()).await? {
-            return Ok(Some(row));
+    ) -> Result<Option<(Db, T)>> {
+        let d1 = self.d1()?;
+        if let Some(row) = d1.first(sql, values.clone()).await? {
+            return Ok(Some((d1, row)));
         }
         let (shards, _) = self.shards_of(wanted).await?;
         let (mut asked, most) = (0, self.list_shards_max()?);
@@ -445,15 +444,26 @@ impl ReadModel {
         }
     }
 
-    /// Runs a statement in all places: it changes only rows that it names. Gives how many it has changed; an error if it has changed none
+    /// D1, and those of these shards that there are. One at rest has no rows.
+    pub async fn d1_and(&self, names: impl Iterator<Item = &str>) -> Result<Vec<Db>> {
+        let shards = self.shards_named(&sorted::set(names.filter_map(ShardName::parse))).await?;
+        Ok(std::iter::once(self.d1()?).chain(shards.iter().map(|name| shard(&self.env, name))).collect())
+    }
+
+    /// Runs a statement in these places: it changes only rows that it names. Gives how many it has changed; an error if it has changed none
     /// and a shard did not answer.
-    pub async fn run(&self, sql: &str, values: Vec<Value>) -> Result<usize> {
-        let found = self.each(self.places().await?, async |db: Db| db.run(sql, values.clone()).await).await?;
+    pub async fn run_in(&self, places: Vec<Db>, sql: &str, values: Vec<Value>) -> Result<usize> {
+        let found = self.each(places, async |db: Db| db.run(sql, values.clone()).await).await?;
         let changed = found.into_iter().map(|(_, changed)| changed).sum();
         match (changed, self.missing()) {
             (0, Some(missing)) => Err(Error::RustError(missing)),
             _ => Ok(changed),
         }
+    }
+
+    /// Whether a shard did not answer.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.silent.borrow().is_empty()
     }
 
     /// What a person is told of what is missing here.

@@ -14,7 +14,10 @@ export function operator(site, token) {
     bearer,
     look,
     /** The form of the page that asks once more, to which a button on this page leads. */
-    asked: async (page, ending) => formOf(await look(formOf(page, ending).path), ending),
+    asked: async (page, ending) => {
+      const { path, entries } = formOf(page, ending);
+      return formOf(await look(`${path}?${new URLSearchParams(entries)}`), ending);
+    },
     /** What the log of operators has of a subject. */
     logOf: (subject) =>
       site.rows(
