@@ -101,10 +101,10 @@ impl Press<'_> {
         }
         let Target::Payment(id) = self.subject else {
             let note = self.note()?;
-            let what = if note.is_empty() {
-                self.act.as_str().to_owned()
-            } else {
-                format!("{}: {note}", self.act.as_str())
+            // How somebody knows what the gate has passed on stays there, for as long as the gate keeps it: this log is kept for good.
+            let what = match self.act {
+                OperatorAction::Accept => format!("{}: {note}", self.act.as_str()),
+                act => act.as_str().to_owned(),
             };
             return Ok(Named { what, operation: None });
         };

@@ -56,7 +56,7 @@ impl Entered {
         Ok(Self { said, reason, sends })
     }
 
-    /// As the audit log has it.
+    /// As the audit log has it, which is kept for good: without the reason.
     pub(super) fn what(&self, number: u32) -> String {
         let call = format!("call {number}");
         let said = match &self.said {
@@ -64,7 +64,7 @@ impl Entered {
             Said::Executed { id, is_done: true } => format!("executed as {id}"),
             Said::Executed { id, is_done: false } => format!("executed as {id} and refused"),
         };
-        format!("settle-by-hand: {call} was {said}. {}", self.reason)
+        format!("settle-by-hand: {call} was {said}")
     }
 
     /// For the object.

@@ -59,7 +59,10 @@ pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32
             (None, _) if call.in_doubt => "may have been executed".to_owned(),
             (None, _) => "none yet".to_owned(),
         };
-        let settled_by = call.by_hand.as_ref().map(|(by, reason)| format!("by hand, {by}: {reason}"));
+        let settled_by = call.by_hand.as_ref().map(|(by, reason)| match reason.as_str() {
+            "" => format!("by hand, {by}"),
+            reason => format!("by hand, {by}: {reason}"),
+        });
         let review = call.needs_review.as_deref().map(|why| match &call.provider_id {
             Some(id) => format!("{why} ({id})"),
             None => why.to_owned(),

@@ -221,7 +221,7 @@ fn story(key: &KeyRow, call: &CallView) -> Vec<String> {
         next.to_owned(),
         "Look for it in the site itself: it got the Idempotency-Key that stands below.".to_owned(),
         "Then say here how it ended. If it was done, its visitor is told so. If it was not, they can send it once more: where that is \
-         wrong it is done twice."
+         wrong it is done twice. What you enter is kept as long as the gate keeps the answer."
             .to_owned(),
     ]
 }

@@ -338,7 +338,7 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
     }
     let page = List {
         title: "Breaks",
-        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note.",
+        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note, which is kept for good: name no person in it.",
         search: None,
         day: None,
         hint: "",

@@ -5,6 +5,7 @@ import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
+import { jobsOver } from './support/jobs.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import {
   AT_ONCE,
@@ -30,7 +31,7 @@ afterEach(() => site.simulator.calm());
 
 const HOUR = 3_600_000;
 const DASHBOARD = 'the dashboard says so';
-const { look, press } = operator(site, ADMIN_TOKEN);
+const { bearer, look, press } = operator(site, ADMIN_TOKEN);
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The number of the object's newest call, and its page. */
@@ -106,18 +107,46 @@ describe('a payment at Stripe', () => {
     const [record] = await auditOf(id);
     assert.deepEqual(
       [record.operator, record.settled_as, record.provider_id, record.reason],
-      ['operator', 'charged', intent, DASHBOARD],
+      ['operator', 'charged', intent, undefined],
     );
-    assert.match((await look(`/admin/payments/${id}`)).text, /settled by hand/);
+    const { text } = await look(`/admin/payments/${id}`);
+    assert.match(text, /settled by hand/);
+    assert.ok(text.includes(`by hand, operator: ${DASHBOARD}`));
     const log = await site.rows('SELECT action, outcome FROM operator_actions WHERE subject = ?', id);
     assert.deepEqual(
       log.map(({ outcome }) => outcome),
       ['done: the call is settled as charged'],
     );
-    assert.match(
-      log[0].action,
-      new RegExp(`^settle-by-hand: call 1 was executed as ${intent}\\. ${DASHBOARD}$`),
+    assert.equal(log[0].action, `settle-by-hand: call 1 was executed as ${intent}`);
+  });
+
+  test('keeps why it was settled until it is erased, and then in no table and no object', async () => {
+    const { id, again } = await unknown('/payments', PAYMENT);
+    const { done } = await settle(id, {
+      said: 'executed',
+      id: await intentOf(id),
+      reason: 'Grace Hopper has phoned',
+    });
+    assert.equal(done.status, 303);
+    assert.equal((await again()).status, 201);
+    await jobsOver(site, id);
+    const dump = async () => JSON.stringify(await site.objects.dump(id));
+    assert.ok((await dump()).includes('Grace Hopper'), 'control: the object has it');
+    const erased = await site.fetch(`/admin/payments/${id}/erase`, { method: 'POST', headers: bearer });
+    assert.equal(erased.status, 200, await erased.text());
+    await until('the read model follows', async () => {
+      const erasures = "SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'";
+      return (await site.rows(erasures, id)).length > 0;
+    });
+    assert.ok(!(await dump()).includes('Grace Hopper'));
+    const tables = await site.rows(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
     );
+    for (const { name } of tables) {
+      const rows = JSON.stringify(await site.rows(`SELECT * FROM "${name}"`));
+      assert.ok(!rows.includes('Grace Hopper'), name);
+    }
+    assert.match((await look(`/admin/payments/${id}`)).text, /by hand, operator</);
   });
 
   test('is not settled as another payment, as what is not there, or as what cannot be asked for', async () => {

@@ -319,7 +319,7 @@ impl<A> Default for Evidence<A> {
 pub struct ByHand {
     /// The operator.
     pub by: String,
-    /// Why, in their words.
+    /// Why, in their words. Empty once it was erased.
     pub reason: String,
     /// In ms since the epoch.
     pub at_ms: u64,

@@ -4,6 +4,8 @@
 //! Outcomes: the call is settled as said, and its operation goes on from there, or it is [refused](Refusal) and nothing
 //! changes. What is settled so is inferred, by a person who can err. Whatever the provider tells against it later is a break
 //! that a person must see ([`contradiction`]), and its money counts.
+//!
+//! Why, in the operator's words, stands with the call alone, where it goes with what is [personal](super::pii): records and timelines are kept for good.
 
 use serde_json::json;
 
@@ -164,12 +166,11 @@ pub fn settle(
         state.calls.iter().find(|call| call.call_id == word.call_id).and_then(ended).unwrap_or_default();
     let key = state.key(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
     let actor = key.owner.clone();
-    let detail = format!("{}: {how}, by hand: {}", call.name, word.by_hand.reason);
+    let detail = format!("{}: {how}, by hand", call.name);
     state.append_timeline(call.key_id, ctx.now_ms, "call_settled_by_hand", detail);
     let data = json!({
         OPERATOR: word.by_hand.by, "call": call.name, "provider": call.provider, "settled_as": how,
-        "provider_id": provider_id(&word.settlement), "reason": word.by_hand.reason,
-        "released_quarantine": was_quarantined,
+        "provider_id": provider_id(&word.settlement), "released_quarantine": was_quarantined,
     });
     let subject = subject(state);
     let action = "call.settled_by_hand";

@@ -1,6 +1,7 @@
 //! Personal data of a payment or a customer: which it is, and how it goes.
 //!
 //! Of a payment: description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent, what the provider answered in its own words, and emails that have not left.
+//! Of both: why an operator has settled a call, in their words.
 //! Of a customer: name and description, and as long what was sent and answered, where alone its address stands. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
 
@@ -71,6 +72,8 @@ pub fn erase(state: &mut ObjectState, ctx: &Context) -> Erased {
 
 fn drop_it(state: &mut ObjectState, ctx: &Context) {
     let mut subject = String::new();
+    let by_hand = state.calls.iter_mut().filter_map(|call| call.evidence.by_hand.as_mut());
+    by_hand.for_each(|by_hand| by_hand.reason.clear());
     if let Some(payment) = &mut state.resource.payment {
         payment.description = None;
         payment.customer = None;
@@ -121,8 +124,12 @@ fn is_held(state: &ObjectState) -> bool {
         state.resource.customer.as_ref().is_some_and(|customer| {
             customer.content.name.is_some() || customer.content.description.is_some()
         });
+    let is_explained = |call: &ProviderCall| {
+        call.evidence.by_hand.as_ref().is_some_and(|by_hand| !by_hand.reason.is_empty())
+    };
     of_payment
         || of_customer
+        || state.calls.iter().any(is_explained)
         || state.resource.retired.is_some()
         || open(state).any(|operation| matches!(operation, Operation::Retired(left) if !left.is_empty()))
 }
