@@ -15,7 +15,7 @@ use serde_json::json;
 use super::app::App;
 use super::route::AccountId;
 use crate::own_keys::OwnKeys;
-use crate::webhooks::announcements::{Announcement, announce};
+use crate::webhooks::announcements::{Announcement, announce, leave_to_a_person};
 use crate::webhooks::{Event, Ingested, adyen, stripe, work};
 use messages::account::is_id;
 use messages::inbox::Entry;
@@ -94,13 +94,14 @@ async fn from_stripe_signed(app: &App, read: &stripe::Read, is_ours: bool) -> Re
     Ok(Answer::new(200, "application/json", json!({ "received": true }).to_string(), outcome))
 }
 
-/// `POST /webhooks/adyen`
+/// `POST /webhooks/adyen`. That a report is there comes without a signature in some cases: then it is believed where the webhook has a password, and
+/// else left to a person. It is acknowledged all the same: what is not holds up all that Adyen has to tell.
 pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, Problem> {
     let config = app.config.adyen.as_ref().ok_or_else(|| closed("ADYEN_HMAC_KEY"))?;
     let keys = &app.config.adyen_hmac_keys;
     let items = adyen::items(&request.body)
         .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not a notification of Adyen's."))?;
-    if items.iter().any(|item| !item.is_signed(keys)) {
+    if !items.iter().all(|item| item.is_signed(keys) || item.is_unsigned_report()) {
         return Err(Problem::because(
             Kind::WebhookSignature,
             "It was not signed with a key of ADYEN_HMAC_KEY.",
@@ -108,13 +109,23 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     }
     let is_for_us = |item: &adyen::Item| item.merchant_account() == config.merchant_account;
     let items: Vec<adyen::Item> = items.into_iter().filter(is_for_us).collect();
-    let reports: Vec<Announcement> =
-        items.iter().filter_map(|item| Announcement::of(item, request.now_ms)).collect();
+    // What is not signed is Adyen's by the webhook's password alone.
+    let is_proven =
+        |item: &&adyen::Item| app.config.adyen_webhook_auth.is_some() || !item.is_unsigned_report();
+    let (proven, unproven): (Vec<_>, Vec<_>) =
+        items.iter().filter(|item| item.tells_of_reports()).partition(is_proven);
+    let of = |items: Vec<&adyen::Item>| -> Vec<Announcement> {
+        items.into_iter().filter_map(|item| Announcement::of(item, request.now_ms)).collect()
+    };
+    let (reports, unproven) = (of(proven), of(unproven));
     if !reports.is_empty() {
         announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
     }
+    if let Some(report) = unproven.first() {
+        leave_to_a_person(&app.env, report, request.now_ms).await.map_err(again)?;
+    }
     // A report tells of no payment: nothing else follows from it.
-    let events = items.into_iter().filter(|item| item.report().is_none());
+    let events = items.into_iter().filter(|item| !item.tells_of_reports());
     let entries = events.filter_map(|item| Entry::of(item, None, request.now_ms)).collect();
     let is_stored = store(app, entries, request).await?;
     Ok(taken_in(is_stored, !reports.is_empty()))
@@ -131,7 +142,8 @@ pub(super) async fn from_own_adyen(
     let own = admit_own_adyen(app, request, account).await?;
     let keys = own.hmac_keys().await;
     let items = adyen::items(&request.body).unwrap_or_default();
-    if items.is_empty() || items.iter().any(|item| !item.is_signed(&keys)) {
+    // That it is Adyen has been shown by the password.
+    if items.is_empty() || !items.iter().all(|item| item.is_signed(&keys) || item.is_unsigned_report()) {
         return Err(Problem::because(
             Kind::WebhookSignature,
             "It was not signed with an HMAC key of this account.",
@@ -150,7 +162,7 @@ pub(super) async fn from_own_adyen(
         announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
     }
     let keys_name = name_of(&own.account);
-    let events = items.into_iter().filter(|item| item.report().is_none());
+    let events = items.into_iter().filter(|item| !item.tells_of_reports());
     let entries = events.filter_map(|item| {
         let merchant = Merchant { account: item.merchant_account(), live_prefix: None };
         let told_in = merchant.name(&keys_name);

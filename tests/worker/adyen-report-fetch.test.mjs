@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
+import { ADYEN_KEY, notifyAt } from './support/adyen.mjs';
 import { startSite } from './support/harness.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
@@ -11,6 +12,7 @@ import { until } from './support/until.mjs';
 
 const HOUR_MS = 3_600_000;
 const ADYEN = { provider: 'adyen' };
+const MERCHANT = 'PaidOnceDemo';
 
 /** A site to which Adyen tells what it has to tell when the test says so. */
 async function shop(options) {
@@ -189,6 +191,57 @@ describe('a report of which Adyen tells', async () => {
     }
     assert.equal(await asked(), before);
   });
+
+  test('is left to a person where it is told without a signature, and the webhook has no password', async () => {
+    const names = [];
+    for (const _ of [1, 2]) {
+      names.push((await site.simulator.report({ unsigned: true })).name);
+      await told();
+    }
+    const announced = 'SELECT * FROM report_announcements WHERE name IN (?, ?)';
+    assert.deepEqual(await model.all(announced, ...names), []);
+    const seen = await model.all(
+      "SELECT theirs, state, note FROM breaks WHERE break_id = 'report:adyen:unsigned'",
+    );
+    assert.deepEqual(
+      seen.map(({ theirs, state }) => [theirs, state]),
+      [[names[1], 'open']],
+    );
+    assert.match(seen[0].note, /set ADYEN_WEBHOOK_AUTH/);
+  });
+});
+
+test('a report that is told without a signature is fetched where the webhook has a password', async () => {
+  const auth = 'adyen:a-password-of-the-tests';
+  const adyen = await shop({ secrets: { ADMIN_TOKEN, ADYEN_WEBHOOK_AUTH: auth } });
+  try {
+    await adyen.site.simulator.adyenWebhook({
+      merchant_account: MERCHANT,
+      path: '/webhooks/adyen',
+      hmac_key: ADYEN_KEY,
+      basic: Buffer.from(auth).toString('base64'),
+    });
+    await adyen.takes();
+    const over = await adyen.reports({ unsigned: true });
+    assert.equal(over.state, 'fetched', over.error);
+    assert.deepEqual(await adyen.breaks(), []);
+    const item = {
+      amount: { currency: 'EUR', value: 0 },
+      eventCode: 'REPORT_AVAILABLE',
+      merchantAccountCode: MERCHANT,
+      pspReference: 'settlement_detail_report_batch_9.csv',
+      reason: 'https://ca-test.adyen.com/x',
+      success: 'true',
+    };
+    const told = async (more) =>
+      (await notifyAt(adyen.site, '/webhooks/adyen', auth, { ...item, ...more })).status;
+    assert.equal(await told({ additionalData: { hmacSignature: 'AAAA' } }), 400, 'signed by another');
+    assert.equal(await told({ eventCode: 'CAPTURE' }), 400, 'of money nothing is believed');
+    assert.equal(await told({ success: 'false', merchantReference: 'x' }), 200);
+    assert.equal((await adyen.model.all('SELECT * FROM report_announcements')).length, 1);
+  } finally {
+    await adyen.site.close();
+  }
 });
 
 describe('without a key for reports', () => {

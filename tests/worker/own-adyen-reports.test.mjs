@@ -409,6 +409,14 @@ describe('a report of which Adyen tells a shop', () => {
     assert.equal(await isMarked(payments[1]), true);
   });
 
+  test('is fetched also where it is told without a signature: the password shows whose it is', async () => {
+    const own = await listeningShop();
+    assert.equal((await own.set('adyen_report_key', reportKey(own.merchant))).status, 200);
+    await takes(own);
+    const { state, error } = await reported(own, { unsigned: true });
+    assert.equal(state, 'fetched', error);
+  });
+
   test('without a key for it is for a person, until it is sent or a key is set', async () => {
     const own = await listeningShop();
     const payment = await takes(own);

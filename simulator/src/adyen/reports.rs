@@ -36,11 +36,14 @@ struct Options {
     address: Option<String>,
     /// The payouts of this merchant account alone.
     merchant_account: Option<String>,
+    /// It is told without a signature, as Adyen does in some cases.
+    #[serde(default)]
+    unsigned: bool,
 }
 
 /// Closes a payout and tells of its report.
 pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
-    let Options { address, merchant_account: named } = serde_json::from_value(body.clone())
+    let Options { address, merchant_account: named, unsigned } = serde_json::from_value(body.clone())
         .map_err(|error| Failure { status: 400, message: format!("the body is not understood: {error}") })?;
     let newest = call.store.list(&Query { limit: 1, ..Query::all(Kind::Notification) })?;
     let named = named.as_deref();
@@ -51,8 +54,7 @@ pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
     let name = format!("settlement_detail_report_batch_{batch}.csv");
     let path = path(named, &name);
     let address = address.unwrap_or_else(|| format!("{REPORTS_AT}/{path}"));
-    let item = json!({
-        "additionalData": {},
+    let mut item = json!({
         "amount": { "currency": "EUR", "value": 0 },
         "eventCode": "REPORT_AVAILABLE",
         "eventDate": clock::date(call.now_s()),
@@ -62,6 +64,10 @@ pub fn close(call: &mut Call, body: &Value) -> Outcome<Value> {
         "reason": address,
         "success": "true",
     });
+    // Where the signature stands.
+    if !unsigned && let Some(fields) = item.as_object_mut() {
+        fields.insert("additionalData".into(), json!({}));
+    }
     call.insert(Kind::Notification, &format!("{path}:REPORT_AVAILABLE"), &item, Links::default())?;
     Ok(json!({ "batch": batch, "name": name, "address": address }))
 }

@@ -124,6 +124,11 @@ impl Item {
         })
     }
 
+    /// Whether it tells of a report and is not signed, as Adyen sends some. What has a wrong signature is signed.
+    pub fn is_unsigned_report(&self) -> bool {
+        self.tells_of_reports() && self.additional_data.as_ref().is_none_or(|data| data.signature.is_empty())
+    }
+
     /// Under which its duplicates meet, and nothing else that is signed.
     pub fn key(&self) -> String {
         format!("adyen:{}:{}:{}", self.event_code, self.psp_reference, self.success)
@@ -146,9 +151,14 @@ impl Item {
         &self.merchant_account_code
     }
 
-    /// The name and the address of a report that is there, if it tells of one. The address is not signed.
+    /// Whether it is about reports, and so of no payment.
+    pub fn tells_of_reports(&self) -> bool {
+        self.event_code == "REPORT_AVAILABLE"
+    }
+
+    /// The name and the address of a report that is there, if it tells of one. The address is never signed.
     pub fn report(&self) -> Option<(&str, &str)> {
-        let is_there = self.event_code == "REPORT_AVAILABLE" && self.success == "true";
+        let is_there = self.tells_of_reports() && self.success == "true";
         is_there.then_some((&self.psp_reference, &self.reason))
     }
 
