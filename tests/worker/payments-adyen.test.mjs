@@ -280,15 +280,11 @@ describe('asked for by the request', async () => {
     assertProblem(answer, 402, 'payment-failed', { code: 'adyen_14_030' });
   });
 
-  test('an error of the configuration stays unknown, and a person sees its kind', async () => {
+  test('a payment for which Adyen has no acquirer is refused', async () => {
     await site.simulator.fault('configuration_error', { path: '/adyen/' });
-    const answer = await user.pay({ ...PAYMENT, ...PROVIDER }, freshKey(), AT_ONCE);
-    assertProblem(answer, 503, 'outcome-unknown');
-    const lines = await site.objects.timeline(answer.payment);
-    assert.ok(
-      lines.some(({ detail }) => detail.includes('configuration')),
-      JSON.stringify(lines),
-    );
+    const answer = await user.pay({ ...PAYMENT, ...PROVIDER }, freshKey());
+    assertProblem(answer, 402, 'payment-failed', { code: 'adyen_905_1' });
+    assert.equal((await site.simulator.ledger(answer.payment)).charges.length, 0);
   });
 
   for (const fault of [

@@ -370,6 +370,7 @@ describe('errors', () => {
     ['an unknown model', payment({ recurringProcessingModel: 'Sometimes' }), 400, '702'],
     ['no account', payment({ merchantAccount: undefined }), 403, '901'],
     ['no payment method', payment({ paymentMethod: undefined }), 422, '14_004'],
+    ['no card', payment({ paymentMethod: { type: 'ideal' } }), 500, '905_1'],
     ['an unknown stored payment method', payment({ card: 'adyen_card_nowhere' }), 422, '803'],
     ['too long metadata', payment({ metadata: { k: 'v'.repeat(81) } }), 422, '177'],
     ['an unknown field', payment({ amonut: 1 }), 400, '702'],

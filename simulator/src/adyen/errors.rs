@@ -143,7 +143,8 @@ pub fn too_many_requests() -> Problem {
 
 /// 500 for what is set up wrongly at Adyen: the request never gets to an acquirer.
 pub fn misconfigured() -> Problem {
-    Problem::new(500, "905", "configuration", "Payment details are not supported")
+    let message = "Could not find an acquirer account for the provided txvariant, currency, and action";
+    Problem::new(500, "905_1", "configuration", message)
 }
 
 /// 422 `14_030`.

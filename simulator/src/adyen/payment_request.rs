@@ -177,10 +177,8 @@ fn card_of(payment_method: Option<&Value>) -> Fallible<&'static Card> {
     match text("type") {
         Some("scheme") => {}
         None => return Err(Problem::validation("14_004", "Missing payment method details").into()),
-        Some(_) => {
-            let message = "Could not find an acquirer account for the provided txvariant: the simulator knows only scheme";
-            return Err(Problem::validation("905_1", message).into());
-        }
+        // No acquirer takes anything but cards here.
+        Some(_) => return Err(errors::misconfigured().into()),
     }
     // No card number is ever looked at, encrypted or not.
     let Some(id) = text("storedPaymentMethodId") else {

@@ -170,14 +170,31 @@ fn each_answer_means_what_the_documentation_says_of_it() {
 
 #[test]
 fn the_kind_of_a_servers_error_is_shown_to_a_person() {
-    for kind in ["configuration", "validation", "internal"] {
-        let mut body = error("905", "Payment details are not supported");
+    for (code, kind) in [("905", "validation"), ("905_1", "internal"), ("000", "configuration")] {
+        let mut body = error(code, "Payment details are not supported");
         body["errorType"] = json!(kind);
         let Outcome::Unknown { answer_is_stored: true, reason } = classify(Sent::Charge, &answer(500, body))
         else {
             panic!("it may have reached the issuer")
         };
         assert!(reason.contains(kind), "{reason}");
+    }
+}
+
+/// No acquirer was chosen, so nothing was sent to one. Where Adyen says that the key is unused, or that it is busy, that counts.
+#[test]
+fn a_payment_for_which_there_is_no_acquirer_is_refused() {
+    let message = "Could not find an acquirer account for the provided txvariant, currency, and action";
+    for (code, message, transient, expected) in [
+        ("905", "Payment details are not supported", None, Meaning::Rejected),
+        ("905_1", message, Some(false), Meaning::Rejected),
+        ("905_1", message, Some(true), Meaning::NotExecuted),
+        ("905", "Too many requests", None, Meaning::NotExecuted),
+    ] {
+        let mut body = error(code, message);
+        body["errorType"] = json!("configuration");
+        let answer = HttpAnswer { should_retry: transient, ..answer(500, body) };
+        assert_eq!(meaning(Sent::Charge, &answer), expected, "{code} {message} {transient:?}");
     }
 }
 

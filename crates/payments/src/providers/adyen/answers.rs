@@ -92,7 +92,8 @@ impl ErrorAnswer {
 /// What an answer means.
 ///
 /// An error that says `transient-error: true` has reached no issuer and left its key unused; any other one is what the key goes on
-/// to say. That makes a refusal (4xx) definitive, and a 5xx an outcome that no retry clears up: it may have reached the issuer.
+/// to say. That makes a refusal (4xx) definitive, and a 5xx an outcome that no retry clears up: it may have reached the issuer, unless
+/// it says that there was no acquirer to send it to.
 pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     match answer.status {
         200..=299 => classify_success(call, answer),
@@ -129,6 +130,10 @@ fn classify_error(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
         }
         (400 | 404 | 422, _) => rejected(answer, error),
         (409, _) => unknown(answer, false, "the provider is still working on it"),
+        // "Could not find an acquirer account": none was chosen, so nothing was sent to one.
+        (500..=599, "905" | "905_1") if error.error_type.as_deref() == Some("configuration") => {
+            rejected(answer, error)
+        }
         (500..=599, _) => {
             // A faulty request gets a 500 too: the kind of error is what a person goes by.
             let kind = error.error_type.as_deref().and_then(word).unwrap_or_else(|| "unknown".to_owned());
