@@ -243,6 +243,24 @@ describe('a bank', () => {
     assertProblem(answer, 422, 'amount-too-large');
   });
 
+  test('goes on to pre-arbitration: what comes of that decides', async () => {
+    for (const [end, status, withdrawn] of [
+      ['prearbitration-issuer-withdrawn', 'won', false],
+      ['prearbitration-accepted', 'lost', true],
+      ['prearbitration-declined', 'open', false],
+      ['scheme-arbitration', 'open', false],
+    ]) {
+      const { id } = await takes();
+      await befalls(id, 'chargeback');
+      await befalls(id, 'chargeback-reversed');
+      await befalls(id, 'prearbitration-open');
+      assert.equal((await at(id)).dispute.status, 'open');
+      await befalls(id, end);
+      const { dispute } = await at(id);
+      assert.deepEqual([dispute.status, dispute.funds_withdrawn], [status, withdrawn], end);
+    }
+  });
+
   test('holds the money after an Error that was told as a no: it is given back', async () => {
     const card = { payment_method: 'adyen_card_error' };
     const first = await user.pay({ ...AUTHORISATION, ...ADYEN, ...card }, freshKey(), { prefer: 'wait=0' });

@@ -54,8 +54,24 @@ struct Options {
 }
 
 /// Every action, for the message to who asks for another one.
-const KNOWN: &str = "capture, cancel, refund, capture-failed, recaptured, refund-failed, refund-reversed, expire, authorised, \
-                     notification-of-chargeback, chargeback, chargeback-reversed and second-chargeback";
+const KNOWN: &str = "capture, cancel, refund, capture-failed, recaptured, refund-failed, refund-reversed, expire, authorised, and of a \
+                     dispute: ";
+
+/// What befalls a dispute: the action, its `eventCode`, and whether the money is the bank's after it, where that changes.
+/// <https://docs.adyen.com/risk-management/disputes-api/dispute-notifications>
+const OF_DISPUTES: &[(&str, &str, Option<bool>)] = &[
+    ("notification-of-chargeback", "NOTIFICATION_OF_CHARGEBACK", None),
+    ("chargeback", "CHARGEBACK", Some(true)),
+    ("chargeback-reversed", "CHARGEBACK_REVERSED", Some(false)),
+    ("second-chargeback", "SECOND_CHARGEBACK", Some(true)),
+    ("prearbitration-open", "PREARBITRATION_OPEN", None),
+    ("prearbitration-issuer-withdrawn", "PREARBITRATION_ISSUER_WITHDRAWN", Some(false)),
+    ("prearbitration-accepted", "PREARBITRATION_ACCEPTED", Some(true)),
+    ("prearbitration-declined", "PREARBITRATION_DECLINED", None),
+    ("scheme-arbitration", "SCHEME_ARBITRATION", None),
+    ("prearbitration-won", "PREARBITRATION_WON", Some(false)),
+    ("prearbitration-lost", "PREARBITRATION_LOST", Some(true)),
+];
 
 /// Plays an action; gives what is known of the payment after it.
 fn play(call: &mut Call, psp_reference: &str, action: &str, body: &Value) -> Outcome<Value> {
@@ -74,11 +90,14 @@ fn play(call: &mut Call, psp_reference: &str, action: &str, body: &Value) -> Out
         "refund-reversed" => refund_undone(call, payment, "REFUNDED_REVERSED")?,
         "expire" => expire(call, payment)?,
         "authorised" => authorised(call, payment)?,
-        "notification-of-chargeback" => disputed(call, payment, "NOTIFICATION_OF_CHARGEBACK", amount)?,
-        "chargeback" => disputed(call, payment, "CHARGEBACK", amount)?,
-        "chargeback-reversed" => disputed(call, payment, "CHARGEBACK_REVERSED", amount)?,
-        "second-chargeback" => disputed(call, payment, "SECOND_CHARGEBACK", amount)?,
-        _ => return Err(refuse(404, format!("Nothing like that happens here. There are {KNOWN}."))),
+        _ => {
+            let Some((_, code, is_taken)) = OF_DISPUTES.iter().find(|(name, ..)| *name == action) else {
+                let of_disputes: Vec<&str> = OF_DISPUTES.iter().map(|(name, ..)| *name).collect();
+                let known = format!("{KNOWN}{}", of_disputes.join(", "));
+                return Err(refuse(404, format!("Nothing like that happens here. There are {known}.")));
+            };
+            disputed(call, payment, code, *is_taken, amount)?;
+        }
     }
     let payment = payment::find(call, psp_reference)?;
     Ok(json!({ "payment": payment }))
@@ -156,7 +175,13 @@ fn authorised(call: &mut Call, payment: Payment) -> Outcome<()> {
 }
 
 /// A card holder's bank disputes a payment. All events of one dispute have one `pspReference`.
-fn disputed(call: &mut Call, mut payment: Payment, code: &'static str, amount: Option<i64>) -> Outcome<()> {
+fn disputed(
+    call: &mut Call,
+    mut payment: Payment,
+    code: &'static str,
+    is_taken: Option<bool>,
+    amount: Option<i64>,
+) -> Outcome<()> {
     let left = payment.amount_captured - payment.amount_refunded;
     let value = amount.unwrap_or(payment.dispute.as_ref().map_or(left, |(_, value)| *value));
     if value < 1 || value > payment.amount_captured {
@@ -168,10 +193,8 @@ fn disputed(call: &mut Call, mut payment: Payment, code: &'static str, amount: O
     };
     payment.dispute = Some((id.clone(), value));
     let amount = payment.amount.of(value);
-    match code {
-        "CHARGEBACK" | "SECOND_CHARGEBACK" => payment.amount_charged_back = value,
-        "CHARGEBACK_REVERSED" => payment.amount_charged_back = 0,
-        _ => {}
+    if let Some(is_taken) = is_taken {
+        payment.amount_charged_back = if is_taken { value } else { 0 };
     }
     payment::save(call, &payment)?;
     let event = Event {

@@ -89,6 +89,13 @@ fn a_dispute_at_adyen_comes_to_its_end() {
         ("won", false, true)
     );
     assert_eq!(after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "PREARBITRATION_OPEN"]), ("open", false, false));
+    let open = ["CHARGEBACK", "CHARGEBACK_REVERSED", "PREARBITRATION_OPEN"];
+    let then = |codes: &[&'static str]| after(&[&open[..], codes].concat());
+    assert_eq!(then(&["PREARBITRATION_ISSUER_WITHDRAWN"]), ("won", false, true));
+    assert_eq!(then(&["PREARBITRATION_ACCEPTED"]), ("lost", true, false));
+    assert_eq!(then(&["PREARBITRATION_DECLINED"]), ("open", false, false));
+    assert_eq!(then(&["PREARBITRATION_DECLINED", "SCHEME_ARBITRATION"]), ("open", false, false));
+    assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION"]), ("open", true, false));
     assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION_WON"]), ("won", false, true));
     assert_eq!(after(&["CHARGEBACK", "SCHEME_ARBITRATION_LOST"]), ("lost", true, false));
 }

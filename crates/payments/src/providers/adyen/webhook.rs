@@ -219,17 +219,26 @@ impl Item {
                 dispute(told, DisputeStatus::Open, Some(false))
             }
             "CHARGEBACK" if told.success => dispute(told, DisputeStatus::Open, Some(true)),
-            "PREARBITRATION_OPEN" if told.success => dispute(told, DisputeStatus::Open, None),
+            // Further stages: what was withdrawn stays so.
+            "PREARBITRATION_OPEN" | "PREARBITRATION_DECLINED" | "SCHEME_ARBITRATION" if told.success => {
+                dispute(told, DisputeStatus::Open, None)
+            }
             // Not final: a second chargeback can follow.
             "CHARGEBACK_REVERSED"
             | "PREARBITRATION_WON"
+            | "PREARBITRATION_ISSUER_WITHDRAWN"
             | "ISSUER_RESPONSE_TIMEFRAME_EXPIRED"
             | "SCHEME_ARBITRATION_WON"
                 if told.success =>
             {
                 dispute(told, DisputeStatus::Won, Some(false))
             }
-            "SECOND_CHARGEBACK" | "PREARBITRATION_LOST" | "SCHEME_ARBITRATION_LOST" if told.success => {
+            "SECOND_CHARGEBACK"
+            | "PREARBITRATION_LOST"
+            | "PREARBITRATION_ACCEPTED"
+            | "SCHEME_ARBITRATION_LOST"
+                if told.success =>
+            {
                 dispute(told, DisputeStatus::Lost, Some(true))
             }
             // Nobody has defended it: what was taken stays so.
