@@ -298,11 +298,24 @@ fn the_answers_to_modifications_mean_received_and_no_more() {
 #[test]
 fn an_answer_that_wants_the_person_is_a_no() {
     for result in ["RedirectShopper", "ChallengeShopper", "IdentifyShopper", "PresentToShopper"] {
-        let Outcome::Definitive(reply) = classify(Sent::Authorize, &answer(200, paid(result))) else {
-            panic!("{result}")
-        };
-        let ProviderResult::Declined { payment, code, .. } = reply.result else { panic!("{result}") };
-        assert_eq!((payment.as_deref(), code.as_str()), (Some(PSP), "authentication_required"));
+        for id in [Some(PSP), None] {
+            let mut body = paid(result);
+            body["pspReference"] = json!(id);
+            let Outcome::Definitive(reply) = classify(Sent::Authorize, &answer(200, body)) else {
+                panic!("{result}")
+            };
+            let ProviderResult::Declined { payment, code, .. } = reply.result else { panic!("{result}") };
+            assert_eq!((payment.as_deref(), code.as_str()), (id, "authentication_required"));
+        }
+    }
+}
+
+#[test]
+fn an_answer_without_an_id_is_nothing_that_has_one() {
+    for result in RESULTS.into_iter().filter(|result| !result.ends_with("Shopper")) {
+        let mut nameless = paid(result);
+        nameless.as_object_mut().unwrap().remove("pspReference");
+        assert_eq!(meaning(Sent::Charge, &answer(200, nameless)), Meaning::Unknown, "{result}");
     }
 }
 

@@ -132,6 +132,7 @@ describe('asked for by the request', async () => {
     ['adyen_card_refused', 'declined', 'card_declined', 'generic_decline'],
     ['adyen_card_not_enough_balance', 'declined', 'card_declined', 'insufficient_funds'],
     ['adyen_card_expired', 'declined', 'card_declined', 'expired_card'],
+    ['adyen_card_identify', 'declined', 'authentication_required', undefined],
     ['adyen_card_present', 'declined', 'authentication_required', undefined],
     ['adyen_card_that_is_unknown', 'failed', undefined, null],
   ])

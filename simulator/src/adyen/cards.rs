@@ -84,6 +84,7 @@ pub const CARDS: &[Card] = &[
     visa("adyen_card_error_but_held", Behaviour::ErrorButHeld),
     visa("adyen_card_half", Behaviour::Half),
     visa("adyen_card_authentication_finished", Behaviour::Says("AuthenticationFinished")),
+    visa("adyen_card_identify", Behaviour::Says("IdentifyShopper")),
     visa("adyen_card_present", Behaviour::Says("PresentToShopper")),
 ];
 

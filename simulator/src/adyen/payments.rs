@@ -198,6 +198,10 @@ fn shown(call: &Call, payment: &Payment) -> Value {
         "paymentMethod": { "brand": payment.brand, "type": "scheme" },
     });
     if let Some(fields) = answer.as_object_mut() {
+        // An action comes without it in Adyen's examples.
+        if matches!(result_code, "RedirectShopper" | "IdentifyShopper") {
+            fields.remove("pspReference");
+        }
         if let Some(digits) = payment.card_summary() {
             let data = json!({ "cardSummary": digits, "paymentMethod": payment.brand });
             fields.insert("additionalData".into(), data);

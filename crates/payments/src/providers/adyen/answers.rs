@@ -31,7 +31,9 @@ pub(super) struct Asked {
 #[serde(rename_all = "camelCase")]
 struct PaymentAnswer {
     result_code: String,
-    psp_reference: String,
+    /// What asks for an action has none yet.
+    #[serde(default)]
+    psp_reference: Option<String>,
     #[serde(default)]
     amount: Option<AmountBody>,
     #[serde(default)]
@@ -46,6 +48,12 @@ struct PaymentAnswer {
 }
 
 impl PaymentAnswer {
+    /// Whether it wants something of a shopper: then no issuer was asked.
+    fn asks_for_action(&self) -> bool {
+        let actions = ["RedirectShopper", "ChallengeShopper", "IdentifyShopper", "PresentToShopper"];
+        actions.contains(&self.result_code.as_str())
+    }
+
     /// The card that paid: the digits where the merchant has switched on "Card summary", the brand always.
     fn card(&self) -> Option<Card> {
         let brand = self.payment_method.get("brand").or_else(|| self.additional_data.get("paymentMethod"));
@@ -145,19 +153,24 @@ fn classify_error(answer: &HttpAnswer, error: ErrorAnswer) -> Outcome {
 
 fn classify_success(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let read = match call.kind {
-        CallKind::Authorize => parse::<PaymentAnswer>(answer)
-            .map(|payment| (payment.psp_reference.clone(), read_payment(call, payment))),
+        CallKind::Authorize => {
+            parse::<PaymentAnswer>(answer).and_then(|payment| match payment.psp_reference.clone() {
+                id if payment.asks_for_action() => Some((id.clone(), Ok(nobody_is_there(id)))),
+                id => id.map(|id| (Some(id.clone()), read_payment(call, id, payment))),
+            })
+        }
         _ => parse::<ModificationAnswer>(answer)
-            .map(|received| (received.psp_reference.clone(), read_modification(call, received))),
+            .map(|received| (Some(received.psp_reference.clone()), read_modification(call, received))),
     };
     match read {
-        Some((id, Ok(result))) if is_plain(&id) && is_partial(&result) => Outcome::LeftOpen(ProviderReply {
-            status: answer.status,
-            result,
-            request_id: answer.request_id.clone().or(Some(id)),
-        }),
         // The id becomes a part of later addresses.
-        Some((id, Ok(result))) if is_plain(&id) => definitive(answer, Some(id), result),
+        Some((id, Ok(result))) if id.as_ref().is_none_or(|id| is_plain(id)) => {
+            if is_partial(&result) {
+                let request_id = answer.request_id.clone().or(id);
+                return Outcome::LeftOpen(ProviderReply { status: answer.status, result, request_id });
+            }
+            definitive(answer, id, result)
+        }
         // Stored under the key like any answer: the key goes on to say so.
         Some((id, Err(reason))) => unconfirmed(answer, id, reason),
         // Broken on its way: the key gives it again.
@@ -166,9 +179,9 @@ fn classify_success(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
 }
 
 /// Adyen has executed it and says nothing that settles it: a notification tells, and until then a person sees why.
-fn unconfirmed(answer: &HttpAnswer, id: String, reason: &str) -> Outcome {
+fn unconfirmed(answer: &HttpAnswer, id: Option<String>, reason: &str) -> Outcome {
     Outcome::Unconfirmed(Unconfirmed {
-        provider_id: Some(id).filter(|id| is_plain(id)),
+        provider_id: id.filter(|id| is_plain(id)),
         needs_review: true,
         reason: format!("{reason} ({})", answer.status),
     })
@@ -179,8 +192,11 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(answer: &'a HttpAnswer) -> Option<T>
 }
 
 /// The meaning of a payment's result code; an error says why it has none that a program should believe.
-fn read_payment(call: &ProviderCall, answer: PaymentAnswer) -> Result<ProviderResult, &'static str> {
-    let payment = answer.psp_reference.clone();
+fn read_payment(
+    call: &ProviderCall,
+    payment: String,
+    answer: PaymentAnswer,
+) -> Result<ProviderResult, &'static str> {
     match answer.result_code.as_str() {
         "Authorised" => {
             let asked = asked(call, answer.amount.as_ref())?;
@@ -196,17 +212,18 @@ fn read_payment(call: &ProviderCall, answer: PaymentAnswer) -> Result<ProviderRe
         // Of the communication: the issuer may hold the money all the same, and only a notification tells.
         "Error" => Err("an error on the way to the issuer, which may hold the money"),
         "PartiallyAuthorised" => Ok(partially_authorized(payment)),
-        // Nobody gets to see the page, so nobody can pay there.
-        "RedirectShopper" | "ChallengeShopper" | "IdentifyShopper" | "PresentToShopper" => {
-            Ok(ProviderResult::Declined {
-                payment: Some(payment),
-                code: "authentication_required".to_owned(),
-                decline_code: None,
-                message: "The bank wants to authenticate the payment, which is not possible here.".to_owned(),
-            })
-        }
         "Pending" | "Received" => Ok(ProviderResult::Processing { payment }),
         _ => Err("a result that is not known"),
+    }
+}
+
+/// Nobody gets to see the page, so nobody can pay there.
+fn nobody_is_there(payment: Option<String>) -> ProviderResult {
+    ProviderResult::Declined {
+        payment,
+        code: "authentication_required".to_owned(),
+        decline_code: None,
+        message: "The bank wants to authenticate the payment, which is not possible here.".to_owned(),
     }
 }
 
@@ -269,7 +286,7 @@ fn declined(answer: PaymentAnswer) -> ProviderResult {
     };
     let said = || answer.refusal_reason.as_deref().and_then(word);
     ProviderResult::Declined {
-        payment: Some(answer.psp_reference).filter(|id| is_plain(id)),
+        payment: answer.psp_reference.filter(|id| is_plain(id)),
         code: code.to_owned(),
         decline_code: known.map(str::to_owned).or_else(said),
         message: message.to_owned(),
