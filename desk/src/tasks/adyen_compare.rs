@@ -224,8 +224,10 @@ fn refunded(reported: &Reported, ours: &LocalRecord, own: &[&LocalRefund]) -> Ve
 }
 
 fn disputed(reported: &Reported, ours: &LocalRecord) -> Vec<Break> {
-    let is_unknown = |(id, (_, is_second)): &(&String, &(Sum, bool))| match &ours.dispute {
-        Some(known) => known != bare(id) && !is_second,
+    // What comes after the first chargeback can stand under another id, and one that is known by its end alone has its payment's.
+    let is_unknown = |(id, (sum, is_second)): &(&String, &(Sum, bool))| match &ours.dispute {
+        Some(known) if Some(known) == ours.provider_payment.as_ref() => false,
+        Some(known) => known != bare(id) && !is_second && sum.minor > 0,
         None => true,
     };
     let unknown = reported.disputes.iter().filter(is_unknown);
@@ -385,6 +387,11 @@ mod tests {
         let other = LocalRecord { dispute: Some("DIS2".to_owned()), ..ours() };
         assert_eq!(kinds(&lines, other.clone(), &[]), one(Kind::Movement, "DIS1"));
         assert_eq!(kinds(&[line("SecondChargeback", "DIS1", 2500)], other, &[]), [], "of the dispute before");
+        let reversed = line("ChargebackReversed", "REV1", 2500);
+        let known = LocalRecord { dispute: Some("DIS1".to_owned()), ..ours() };
+        assert_eq!(kinds(&[lines[0].clone(), reversed], known, &[]), [], "under an id of its own");
+        let nameless = LocalRecord { dispute: Some("PSP1".to_owned()), ..ours() };
+        assert_eq!(kinds(&lines, nameless, &[]), [], "known by its end alone");
         let won = [lines[0].clone(), line("ChargebackReversed", "DIS1", 2500)];
         assert_eq!(kinds(&won, ours(), &[]), one(Kind::Movement, "DIS1"), "nobody here has heard of it");
     }

@@ -174,7 +174,7 @@ fn authorised(call: &mut Call, payment: Payment) -> Outcome<()> {
     Ok(payments::authorised_late(call, payment)?)
 }
 
-/// A card holder's bank disputes a payment. All events of one dispute have one `pspReference`.
+/// A card holder's bank disputes a payment. All events of one dispute have one `pspReference`, but the second chargeback, which has the payment's.
 fn disputed(
     call: &mut Call,
     mut payment: Payment,
@@ -199,7 +199,8 @@ fn disputed(
     payment::save(call, &payment)?;
     let event = Event {
         code,
-        modification: Some(&id),
+        // It can be the payment's that is said.
+        modification: Some(id.as_str()).filter(|_| code != "SECOND_CHARGEBACK"),
         reference: None,
         amount: Some(&amount),
         failure: None,

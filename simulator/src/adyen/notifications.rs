@@ -17,6 +17,10 @@ use crate::provider::{Call, Endpoint, EventSource, Links, Outgoing};
 use crate::store;
 use crate::store::{Query, Store};
 
+/// What is told without `originalReference`, as in Adyen's examples.
+const WITHOUT_ORIGINAL: &[&str] =
+    &["CHARGEBACK_REVERSED", "SECOND_CHARGEBACK", "PREARBITRATION_WON", "PREARBITRATION_LOST"];
+
 /// What happened to a payment.
 pub struct Event<'a> {
     /// `eventCode`.
@@ -56,6 +60,7 @@ pub fn record(call: &mut Call, payment: &Payment, event: &Event) -> Fallible<()>
         "success": if event.failure.is_none() { "true" } else { "false" },
     });
     if event.modification.is_some()
+        && !WITHOUT_ORIGINAL.contains(&event.code)
         && let Some(fields) = item.as_object_mut()
     {
         fields.insert("originalReference".into(), json!(payment.psp_reference));

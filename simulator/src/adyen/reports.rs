@@ -142,7 +142,7 @@ fn line(call: &Call, named: Option<&str>, row: &Row, batch: usize) -> Fallible<O
     let item: Value = serde_json::from_str(&row.body)?;
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     let (own, original) = (text("pspReference"), text("originalReference"));
-    let psp = if original.is_empty() { own } else { original };
+    let psp = row.parent.as_deref().unwrap_or(own);
     let is_meant = |payment: &Payment| named.is_none_or(|named| named == payment.merchant_account);
     let Some(payment) = payment::find(call, psp)?.filter(is_meant) else { return Ok(None) };
     let kind = match text("eventCode") {

@@ -16,9 +16,24 @@ impl Harness {
         bench
     }
 
-    fn hear_of_dispute(&mut self, (day, code, id, amount): Notice) -> Ingested {
+    fn hear_of_dispute(&mut self, told: Notice) -> Ingested {
+        self.hear_of_dispute_of(told, "psp_pay", "x")
+    }
+
+    /// As Adyen tells of its end: the payment is named by our reference alone.
+    fn hear_of_its_end(&mut self, told: Notice) -> Ingested {
+        let key = self.object_state.calls[0].provider_key.clone();
+        self.hear_of_dispute_of(told, "", &format!("x.{key}"))
+    }
+
+    fn hear_of_dispute_of(
+        &mut self,
+        (day, code, id, amount): Notice,
+        original: &str,
+        reference: &str,
+    ) -> Ingested {
         let item = serde_json::json!({ "eventCode": code, "success": "true", "eventDate": format!("2026-11-{day}T10:00:00+01:00"), "pspReference": id,
-            "originalReference": "psp_pay", "merchantAccountCode": "a-merchant", "merchantReference": "x",
+            "originalReference": original, "merchantAccountCode": "a-merchant", "merchantReference": reference,
             "amount": { "currency": "USD", "value": amount } });
         let body =
             serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
@@ -174,4 +189,67 @@ fn disputes_are_kept_up_to_a_bound_and_each_further_one_is_for_a_person() {
     let known = bench.hear_of_dispute((11, "CHARGEBACK_REVERSED", "D0", 10));
     assert!(matches!(known, Ingested::Alert { .. }), "{known:?}");
     assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().disputed_minor(), 990);
+}
+
+/// `originalReference` is left out of what decides some, and `pspReference` is the dispute's, the payment's, or one of its own.
+#[test]
+fn what_decides_a_dispute_without_naming_its_payment_decides_the_one_that_is_known() {
+    for id in ["D1", "psp_pay", "another"] {
+        for (codes, expected) in [
+            (&["CHARGEBACK_REVERSED"][..], ("won", false)),
+            (&["PREARBITRATION_WON"], ("won", false)),
+            (&["PREARBITRATION_LOST"], ("lost", true)),
+            (&["SECOND_CHARGEBACK"], ("lost", true)),
+            (&["CHARGEBACK_REVERSED", "SECOND_CHARGEBACK"], ("lost", true)),
+        ] {
+            let mut bench = Harness::charged();
+            bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+            for (day, code) in (11..).zip(codes) {
+                let taken = bench.hear_of_its_end((day, code, id, 3000));
+                assert!(matches!(taken, Ingested::Alert { .. }), "{id} {code}: {taken:?}");
+            }
+            let payment = bench.object_state.resource.payment.as_ref().unwrap();
+            let [dispute] = payment.each_dispute() else { panic!("{:?}", payment.disputes) };
+            assert_eq!((dispute.id.as_str(), dispute.status.as_str(), dispute.withdrawn), {
+                let (status, withdrawn) = expected;
+                ("D1", status, withdrawn)
+            });
+        }
+    }
+}
+
+#[test]
+fn what_decides_one_of_several_decides_the_open_one_unless_it_names_another() {
+    for (id, withdrawn) in [("D1", "D2"), ("D2", "D1"), ("psp_pay", "D1")] {
+        let mut bench = Harness::charged();
+        bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+        bench.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
+        bench.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
+        bench.hear_of_its_end((13, "CHARGEBACK_REVERSED", id, 1000));
+        let left: Vec<String> = bench.withdrawn().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(left, [withdrawn], "{id}");
+    }
+}
+
+/// A second chargeback is lost, whatever has been heard before.
+#[test]
+fn the_end_of_a_dispute_can_come_before_its_beginning() {
+    for id in ["D1", "psp_pay"] {
+        let mut bench = Harness::charged();
+        bench.hear_of_its_end((12, "SECOND_CHARGEBACK", id, 3000));
+        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
+        bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+        bench.hear_of_its_end((11, "CHARGEBACK_REVERSED", id, 3000));
+        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{id}");
+        bench.hear_of_dispute((13, "CHARGEBACK", "D2", 1000));
+        assert_eq!(bench.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
+    }
+}
+
+#[test]
+fn a_dispute_of_another_payment_is_for_a_person() {
+    let mut bench = Harness::charged();
+    let taken = bench.hear_of_dispute_of((10, "CHARGEBACK", "D1", 3000), "psp_before", "x");
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(bench.refundable(), ("succeeded", AMOUNT));
 }

@@ -185,7 +185,34 @@ pub(crate) fn expired(
     Ok(Ingested::Applied)
 }
 
-/// A bank wants money back, or has given it back. All that is told of one dispute has its id: what has another one is another dispute.
+/// What is told of a dispute, with the names of its payment and of the dispute. At Adyen what decides one can come without its payment's
+/// (`originalReference`), under the dispute's own or the payment's: then it is about the dispute that is known, the newest open one if there are several.
+/// Where none is known it has the payment's name, until what has begun it comes.
+fn named(state: &ObjectState, told: &OperationNotice, begins: bool) -> OperationNotice {
+    let mut named = told.clone();
+    let Some(payment) = state.resource.payment.as_ref().filter(|_| told.id == told.payment) else {
+        return named;
+    };
+    let disputes = payment.each_dispute();
+    let is_known = disputes.iter().any(|known| known.id == told.id);
+    let is_of_another_try = state.resource.tries.iter().any(|row| {
+        let is_it = row.provider_payment.as_ref() == Some(&told.id)
+            || told.provider_key.as_ref() == Some(&row.provider_key);
+        row.attempt != payment.attempt && is_it
+    });
+    let Some(own) = payment.provider_payment.as_ref().filter(|_| is_known || !is_of_another_try) else {
+        return named;
+    };
+    named.payment.clone_from(own);
+    if !is_known && !begins {
+        let open = disputes.iter().find(|known| known.status == DisputeStatus::Open);
+        named.id.clone_from(open.or(disputes.first()).map_or(own, |known| &known.id));
+    }
+    named
+}
+
+/// A bank wants money back, or has given it back. All that is told of one dispute has its id: what has another one is another dispute. One of an
+/// earlier try is for a person.
 pub(crate) fn disputed(
     state: &mut ObjectState,
     told: &OperationNotice,
@@ -194,8 +221,29 @@ pub(crate) fn disputed(
     is_inquiry: bool,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
+    let begins = status == DisputeStatus::Open && withdrawn.is_some();
+    let told = &named(state, told, begins);
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    if payment.provider_payment.as_ref() != Some(&told.payment) {
+        let detail = format!(
+            "a dispute of {} of another try, {}, is {}",
+            told.amount_minor,
+            told.payment,
+            status.as_str()
+        );
+        return Ok(Ingested::Alert { detail });
+    }
     let mut disputes = payment.each_dispute().to_vec();
+    // Its end came first, without its name.
+    if disputes.iter().all(|known| known.id != told.id)
+        && let Some(nameless) = disputes
+            .iter_mut()
+            .find(|known| payment.provider_payment.as_ref() == Some(&known.id) && told.at_ms < known.at_ms)
+    {
+        nameless.id.clone_from(&told.id);
+        payment.dispute = Dispute::of_all(&disputes);
+        payment.disputes.clone_from(&disputes);
+    }
     let known = disputes.iter().find(|known| known.id == told.id);
     let was_withdrawn = known.is_some_and(|known| known.withdrawn);
     // Where nothing was taken yet nothing is lost: a chargeback would say so.

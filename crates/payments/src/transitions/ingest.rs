@@ -69,10 +69,9 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
             by_call(object_state, told, &[CallKind::Void], cancel_or_refund, ctx)?
         }
         EventKind::Expired(told) => by_call(object_state, told, &[], expired, ctx)?,
+        EventKind::Dispute { told, .. } if has_no_name_yet(object_state, told) => Ingested::RetryLater,
         EventKind::Dispute { told, status, withdrawn, is_inquiry } => {
-            of_this_try(object_state, told, |object_state| {
-                ended::disputed(object_state, told, *status, *withdrawn, *is_inquiry, ctx)
-            })?
+            ended::disputed(object_state, told, *status, *withdrawn, *is_inquiry, ctx)?
         }
         EventKind::Refund(told) => by_call(object_state, told, &[CallKind::Refund], refund, ctx)?,
         EventKind::Other => Ingested::Applied,
