@@ -262,16 +262,19 @@ describe('asked for by the request', async () => {
   });
 
   test('whether the person is there is said as it is, with a way back in any case', async () => {
-    // The simulator sends only whoever is there to the bank's page; either is a refusal here, for reasons of their own.
+    // Either is a refusal where the bank wants to authenticate, for reasons of their own: it is never attempted.
     const ask = (more) =>
       user.pay({ ...PAYMENT, ...PROVIDER, payment_method: 'adyen_card_3ds', ...more }, freshKey());
-    for (const [more, asked] of [
-      [{ return_url: 'https://shop.example/' }, 0],
-      [{}, 1],
+    for (const [more, reason] of [
+      [{ return_url: 'https://shop.example/' }, 'Authentication required'],
+      [{}, '3D Not Authenticated'],
     ]) {
       const answer = await ask(more);
       assertProblem(answer, 402, 'payment-failed', { code: 'authentication_required' });
-      assert.equal((await site.simulator.ledger(answer.payment)).charges.length, asked);
+      const { charges } = await site.simulator.ledger(answer.payment);
+      assert.equal(charges.length, 1);
+      const { notificationItems } = await site.simulator.notifications(charges[0].id);
+      assert.equal(notificationItems[0].NotificationRequestItem.reason, reason);
     }
   });
 

@@ -151,6 +151,12 @@ describe('payments', () => {
     assert.deepEqual([body.resultCode, body.refusalReasonCode], ['Refused', '11']);
   });
 
+  test('with the shopper there, and no authentication attempted, the issuer refuses', async () => {
+    const authenticationData = { attemptAuthentication: 'never' };
+    const { body } = await pay(payment({ card: 'adyen_card_3ds', authenticationData }));
+    assert.deepEqual([body.resultCode, body.refusalReasonCode], ['Refused', '38']);
+  });
+
   test('are captured after captureDelayHours', async () => {
     await pay(payment({ captureDelayHours: 2 }));
     assert.equal((await ledger()).totals.amount_captured, 0);

@@ -61,6 +61,9 @@ pub const ACQUIRER_ERROR: Refusal = Refusal { result_code: "Error", code: "4", r
 /// The shopper failed 3-D Secure, or was not there for it.
 pub const NOT_AUTHENTICATED: Refusal = refused("11", "3D Not Authenticated");
 
+/// The issuer wants the shopper to be authenticated, and no authentication was attempted.
+pub const AUTHENTICATION_REQUIRED: Refusal = refused("38", "Authentication required");
+
 const fn visa(name: &'static str, behaviour: Behaviour) -> Card {
     Card { name, brand: "visa", last4: "1111", behaviour }
 }

@@ -29,6 +29,7 @@ pub struct PaymentRequest {
     pub(super) capture: CaptureMode,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) return_url: String,
+    pub(super) never_authenticates: bool,
     pub(super) shopper_present: bool,
 }
 
@@ -36,6 +37,7 @@ pub struct PaymentRequest {
 const FIELDS: &[&str] = &[
     "additionalData",
     "amount",
+    "authenticationData",
     "captureDelayHours",
     "merchantAccount",
     "metadata",
@@ -51,7 +53,6 @@ const UNMODELLED: &[&str] = &[
     "accountInfo",
     "additionalAmount",
     "applicationInfo",
-    "authenticationData",
     "billingAddress",
     "browserInfo",
     "channel",
@@ -115,6 +116,7 @@ struct RawPayment {
     #[serde(default)]
     additional_data: BTreeMap<String, String>,
     amount: Option<Amount>,
+    authentication_data: Option<RawAuthentication>,
     capture_delay_hours: Option<i64>,
     merchant_account: Option<String>,
     #[serde(default)]
@@ -124,6 +126,12 @@ struct RawPayment {
     reference: Option<String>,
     return_url: Option<String>,
     shopper_interaction: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawAuthentication {
+    attempt_authentication: Option<String>,
 }
 
 impl PaymentRequest {
@@ -149,6 +157,8 @@ impl PaymentRequest {
         let model = raw.recurring_processing_model.as_deref();
         let models = ["CardOnFile", "Subscription", "UnscheduledCardOnFile"];
         body::choice("recurringProcessingModel", model, &models)?;
+        let attempt = raw.authentication_data.and_then(|data| data.attempt_authentication);
+        body::choice("attemptAuthentication", attempt.as_deref(), &["always", "never"])?;
         Ok(PaymentRequest {
             amount,
             merchant_account,
@@ -158,6 +168,7 @@ impl PaymentRequest {
             metadata: raw.metadata,
             return_url,
             // With a card on file the shopper may be there; with the other models only the merchant is.
+            never_authenticates: attempt.as_deref() == Some("never"),
             shopper_present: interaction != Some("ContAuth") || model == Some("CardOnFile"),
         })
     }

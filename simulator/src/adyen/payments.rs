@@ -9,7 +9,7 @@
 
 use serde_json::{Value, json};
 
-use crate::adyen::cards::{self, ACQUIRER_ERROR, Behaviour, NOT_AUTHENTICATED, Refusal};
+use crate::adyen::cards::{self, ACQUIRER_ERROR, AUTHENTICATION_REQUIRED, Behaviour, NOT_AUTHENTICATED, Refusal};
 use crate::adyen::errors::{Failure, Fallible, Problem};
 use crate::adyen::kinds::Kind;
 use crate::adyen::notifications::{self, Event};
@@ -61,6 +61,10 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
         }
         Behaviour::Authenticate(_) if !request.shopper_present => {
             answered(call, &mut payment, Some(NOT_AUTHENTICATED))?;
+        }
+        // The shopper is there, and may not be asked.
+        Behaviour::Authenticate(_) if request.never_authenticates => {
+            answered(call, &mut payment, Some(AUTHENTICATION_REQUIRED))?;
         }
         Behaviour::Authenticate(_) => payment.status = PaymentStatus::AwaitingShopper,
         Behaviour::ErrorButHeld => {

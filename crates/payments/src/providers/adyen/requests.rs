@@ -104,7 +104,8 @@ pub fn authorize(authorization: &Authorization<'_>) -> Result<FrozenRequest, Uns
         payment_method: StoredCard { kind: "scheme", stored_payment_method_id: authorization.payment_method },
         shopper_reference: authorization.customer,
         shopper_interaction: "ContAuth",
-        // With a card on file the person may be there and asked to authenticate; else only the merchant is.
+        // With a card on file the person is said to be there; else only the merchant is. As nobody is asked to authenticate, what is said to be the
+        // person's is declined where authentication is required, and what is said to be the merchant's is not.
         recurring_processing_model: match authorization.return_url {
             Some(_) => "CardOnFile",
             None => "UnscheduledCardOnFile",
