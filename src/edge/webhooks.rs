@@ -5,7 +5,7 @@
 //! provider; 503 if it has to come again. What has no signature, or is too long, is refused before its body is read.
 //!
 //! What Stripe tells goes to its object at once: it only says that there is something to ask. What Adyen tells goes to the
-//! inbox, because nobody can ask for it again.
+//! inbox, because nobody can ask for it again, and to its object at once where the inbox takes nothing.
 
 use std::rc::Rc;
 
@@ -127,8 +127,8 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     // A report tells of no payment: nothing else follows from it.
     let events = items.into_iter().filter(|item| !item.tells_of_reports());
     let entries = events.filter_map(|item| Entry::of(item, None, request.now_ms)).collect();
-    let is_stored = store(app, entries, request).await?;
-    Ok(taken_in(is_stored, !reports.is_empty()))
+    let stored = store(app, entries, request).await?;
+    Ok(taken_in(stored, !reports.is_empty()))
 }
 
 /// `POST /webhooks/adyen/{account}`: signed with a key of that account. As with Stripe, whoever has it can tell of that account's payments alone:
@@ -168,12 +168,12 @@ pub(super) async fn from_own_adyen(
         let told_in = merchant.name(&keys_name);
         Entry::of(item, Some(&told_in), request.now_ms)
     });
-    let is_stored = store(app, entries.collect(), request).await?;
+    let stored = store(app, entries.collect(), request).await?;
     if is_early {
         // Adyen tells nothing again that was acknowledged: it comes once it is known whose report it is.
         return Err(again(format!("{} is told of a report and has no API key at Adyen", own.account)));
     }
-    Ok(taken_in(is_stored, !reports.is_empty()))
+    Ok(taken_in(stored, !reports.is_empty()))
 }
 
 /// The keys of an account at whose address Adyen tells something, with the user and the password of its webhook: without them no body is read.
@@ -197,23 +197,24 @@ pub(super) async fn admit_own_adyen(
     Ok(own)
 }
 
-/// Writes events down, and works on them once they are acknowledged. Gives whether there were any.
-async fn store(app: &App, entries: Vec<Entry>, request: &Request) -> Result<bool, Problem> {
+/// Writes events down, and works on them once they are acknowledged. Where they cannot be written down their objects take them in before: not all of
+/// them come again. Gives what became of them, if there were any.
+async fn store(app: &App, entries: Vec<Entry>, request: &Request) -> Result<Option<&'static str>, Problem> {
     if entries.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
-    work::store(&app.env, &entries, request.now_ms).await.map_err(again)?;
+    if let Err(error) = work::store(&app.env, &entries, request.now_ms).await {
+        log("error", &[("event", "inbox_failed".into()), ("error", error.to_string().into())]);
+        work::deliver_unwritten(&app.env, &entries).await.map_err(again)?;
+        return Ok(Some("taken_in"));
+    }
     let keys = entries.into_iter().map(|entry| entry.key).collect();
     app.afterwards.set(Some(work::work_at_once(app.env.clone(), keys).boxed_local()));
-    Ok(true)
+    Ok(Some("stored"))
 }
 
-fn taken_in(is_stored: bool, is_announced: bool) -> Answer {
-    let outcome = match (is_stored, is_announced) {
-        (true, _) => "stored",
-        (false, true) => "announced",
-        (false, false) => "ignored",
-    };
+fn taken_in(stored: Option<&'static str>, is_announced: bool) -> Answer {
+    let outcome = stored.unwrap_or(if is_announced { "announced" } else { "ignored" });
     Answer::new(200, "text/plain; charset=utf-8", adyen::ACCEPTED, outcome)
 }
 

@@ -39,6 +39,25 @@ pub(crate) async fn store(env: &Env, entries: &[Entry], now_ms: u64) -> Result<(
     Db::of(env)?.run(STORE, vec![stored(entries).into(), now_ms.into()]).await.map(drop)
 }
 
+/// Takes what could not be written down straight to the objects that it names. An error says that it has to come again.
+pub(crate) async fn deliver_unwritten(env: &Env, entries: &[Entry]) -> Result<()> {
+    for entry in entries {
+        let event: Event = json_text::from_str(&entry.event)?;
+        let object = entry.object.as_deref().and_then(ObjectId::from_hex);
+        let Some(object) = object.filter(|object| is_ours(env, *object).unwrap_or(false)) else {
+            return Err(worker::Error::RustError("it names no object of ours".to_owned()));
+        };
+        match within(OBJECT_TAKES, "the object", deliver(env, &event, object)).await? {
+            Ingested::RetryLater | Ingested::UnknownResource => {
+                return Err(worker::Error::RustError("its object cannot take it yet".to_owned()));
+            }
+            Ingested::OtherAccount => note(&event, "of another account"),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Works on what has just come.
 pub(crate) async fn work_at_once(env: Env, mut keys: Vec<String>) {
     for pause_ms in PAUSES_MS {

@@ -65,17 +65,21 @@ async function unknown() {
   return { ...item, pspReference: `POISON${randomUUID().slice(0, 8)}`, merchantReference: id };
 }
 
-test('what cannot be written down is not acknowledged', async () => {
+test('what cannot be written down is taken in by the object that it names, or is not acknowledged', async () => {
   const { id, item } = await captured();
+  const nameless = { ...(await captured()).item, merchantReference: 'of-a-person' };
+  const early = await unknown();
   await site.rows('ALTER TABLE inbox RENAME TO inbox_away');
   try {
-    assertProblem(await toAdyen(item), 503, 'cannot-be-shown');
+    for (const one of [nameless, early]) assertProblem(await toAdyen(one), 503, 'cannot-be-shown');
+    await accepted(item);
+    assert.equal(await statusOf(id), 'succeeded');
   } finally {
     await site.rows('ALTER TABLE inbox_away RENAME TO inbox');
   }
-  assert.equal(await statusOf(id), 'requires_capture');
   await accepted(item);
-  await until('it is taken in', async () => (await statusOf(id)) === 'succeeded');
+  await worked(site);
+  assert.deepEqual(await state(item.pspReference), [['done', 'known']]);
 });
 
 test('what is over keeps nothing of what it said, and is forgotten later', async () => {

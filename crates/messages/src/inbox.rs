@@ -124,7 +124,8 @@ pub struct Entry {
     pub object: Option<String>,
     /// The provider's id of the payment.
     payment: Option<String>,
-    event: String,
+    /// What it says, as its object takes it: JSON.
+    pub event: String,
     event_id: String,
     told_at_ms: u64,
     /// When the clock takes it up, should the first try break off.
