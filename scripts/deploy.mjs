@@ -1,56 +1,65 @@
-// `npm run deploy`: looks whether all migrations are applied, builds the Workers, makes the queues that are missing, and deploys the Workers, each after
-// those that it is bound to.
-// What stands behind `--` goes to wrangler, such as --dry-run. Names of Workers there deploy these alone: `npm run deploy -- desk`. The gate, which stands
-// by itself, is deployed by its name only.
+// `npm run deploy`: looks whether each Worker has an address and whether all migrations are applied, builds the Workers, makes the queues that are missing,
+// and deploys the Workers, each after those that it is bound to. It shows wrangler's warnings, and what went where.
+// What stands behind `--` goes to wrangler, such as --dry-run, which shows the bindings. Names of Workers there deploy these alone: `npm run deploy -- desk`.
+// The gate, which stands by itself, is deployed by its name only.
+import { readFileSync } from 'node:fs';
+
 import { build } from './build.mjs';
+import { environmentOf, told, unreachable } from './lib/deployment.mjs';
 import { needMigrations } from './lib/migrations.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { makeQueues, queuesOf } from './lib/queues.mjs';
 import { endOnSignals, runStep } from './lib/run.mjs';
-import { script } from './lib/say.mjs';
+import { Stop, say, script } from './lib/say.mjs';
 import { setUp } from './setup.mjs';
 
 /** In their order: the desk is bound to the payments Worker's objects. The demo and the simulator are for this machine alone. */
 const all = [
-  { name: 'paid-once', config: 'wrangler.toml' },
-  { name: 'desk', config: 'desk/wrangler.toml' },
-  { name: 'gate', config: 'gate/wrangler.toml', byName: true },
+  { name: 'paid-once', path: 'wrangler.toml' },
+  { name: 'desk', path: 'desk/wrangler.toml' },
+  { name: 'gate', path: 'gate/wrangler.toml', byName: true },
 ];
 const args = process.argv.slice(2);
 const isNamed = ({ name }) => args.includes(name);
-const wanted = all.some(isNamed) ? all.filter(isNamed) : all.filter(({ byName }) => !byName);
+const isWanted = all.some(isNamed) ? isNamed : ({ byName }) => !byName;
 const forWrangler = args.filter((arg) => !all.some(({ name }) => name === arg));
+const env = environmentOf(forWrangler);
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
   await setUp();
   const isDryRun = forWrangler.includes('--dry-run');
-  const configs = await configsOf(wanted);
-  if (!isDryRun && configs.some(hasReadModel)) await needMigrations(environment());
+  const workers = await configured();
+  const wanted = workers.filter(isWanted);
+  const configs = workers.map(({ config }) => config);
+  const lost = wanted.map((worker) => unreachable(worker, configs, forWrangler)).filter(Boolean);
+  if (lost.length > 0 && !isDryRun) throw new Stop([...lost, 'Nothing was deployed.'].join('\n\n'));
+  if (!isDryRun && wanted.some(hasReadModel)) await needMigrations(env ? ['--env', env] : []);
   await build({ names: wanted.map(({ name }) => name) });
-  if (!isDryRun) await makeQueues([...new Set(configs.flatMap(({ queues }) => queuesOf(queues)))]);
-  for (const { name, config } of wanted) {
+  if (!isDryRun) await makeQueues([...new Set(wanted.flatMap(({ config }) => queuesOf(config.queues)))]);
+  for (const { name, path } of wanted) {
     const outdir = inRoot('.wrangler', 'deployed', name);
-    await runStep(
+    const lines = await runStep(
       `deploying ${name}`,
       'wrangler',
-      ['deploy', '--config', config, '--outdir', outdir, ...forWrangler],
+      ['deploy', '--config', path, '--outdir', outdir, ...forWrangler, ...(env ? [] : ['--env='])],
       { cwd: inRoot() },
     );
+    told(lines).forEach((line) => say(line && `    ${line}`));
   }
+  if (lost.length > 0) say(`\n${lost.join('\n\n')}\n\nWithout --dry-run nothing is deployed so.`);
 });
 
-async function configsOf(workers) {
+/** With what their configurations say, in the environment that is deployed. */
+async function configured() {
   const { unstable_readConfig: readConfig } = await import('wrangler');
-  return workers.map(({ config }) => readConfig({ config: inRoot(config) }, { hideWarnings: true }));
+  return all.map((worker) => ({
+    ...worker,
+    config: readConfig({ config: inRoot(worker.path), env }, { hideWarnings: true }),
+    text: readFileSync(inRoot(worker.path), 'utf8'),
+  }));
 }
 
 /** Whether a Worker is bound to the read model, whose migrations wrangler.toml names. */
-const hasReadModel = ({ d1_databases: databases }) => databases.some(({ binding }) => binding === 'DB');
-
-/** Of which environment wrangler is told to deploy it. */
-const environment = () =>
-  forWrangler.flatMap((arg, at) => {
-    if (/^(?:-e|--env)=/.test(arg)) return [arg];
-    return ['-e', '--env'].includes(arg) ? [arg, forWrangler[at + 1]] : [];
-  });
+const hasReadModel = ({ config: { d1_databases: databases } }) =>
+  databases.some(({ binding }) => binding === 'DB');

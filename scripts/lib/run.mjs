@@ -105,7 +105,7 @@ export function ask(command, args, { timeoutMs = 60_000 } = {}) {
   return status === 0 ? stdout.trim() : null;
 }
 
-/** A step of set-up that is one command: shows its progress, stops the script with its last lines if it fails. */
+/** A step of set-up that is one command: shows its progress, stops the script with its last lines if it fails. Gives the lines. */
 export async function runStep(
   title,
   command,
@@ -117,7 +117,10 @@ export async function runStep(
     ...options,
     onLine: (line) => shown.detail(detail(line)),
   });
-  if (ok) return shown.done();
+  if (ok) {
+    shown.done();
+    return lines;
+  }
   shown.fail();
   throw new Stop([...excerpt(lines), '', `${title} failed: ${command} ${args.join(' ')}`].join('\n'));
 }

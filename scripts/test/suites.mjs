@@ -141,9 +141,13 @@ export const suites = () => [
   check('check: what commands say', ['node', '--test-reporter=spec', 'scripts/lib/say.test.mjs'], {
     kind: 'node',
   }),
-  check('check: what is deployed', ['node', '--test-reporter=spec', 'scripts/lib/migrations.test.mjs'], {
-    kind: 'node',
-  }),
+  check(
+    'check: what is deployed',
+    ['node', '--test-reporter=spec', 'scripts/lib/migrations.test.mjs', 'scripts/lib/deployment.test.mjs'],
+    {
+      kind: 'node',
+    },
+  ),
   check('check: what is packed', ['node', '--test-reporter=spec', 'scripts/setup/pack.test.mjs'], {
     kind: 'node',
   }),

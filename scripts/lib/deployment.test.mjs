@@ -1,0 +1,96 @@
+// No Worker is deployed that nobody could reach, and what wrangler says is shown.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { unstable_readConfig as readConfig } from 'wrangler';
+
+import { environmentOf, told, unreachable } from './deployment.mjs';
+import { inRoot } from './paths.mjs';
+
+const folder = mkdtempSync(join(tmpdir(), 'deployment-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const files = ['wrangler.toml', 'desk/wrangler.toml', 'gate/wrangler.toml'];
+/** As it is, with its text changed. */
+function worker(path, change = (text) => text) {
+  const text = change(readFileSync(inRoot(path), 'utf8'));
+  const file = join(folder, 'wrangler.toml');
+  writeFileSync(file, text);
+  return { path, text, config: readConfig({ config: file, env: '' }, { hideWarnings: true }) };
+}
+const uncommented = (text) => text.replace(/^# (routes = )/m, '$1');
+
+for (const path of files)
+  test(`${path}: without an address it is said what to write, and where`, () => {
+    const as = worker(path);
+    const said = unreachable(as, [as.config]);
+    const [route] = as.text.match(/(?<=^# )routes = .*$/m);
+    assert.ok(said.includes(path) && said.includes('above [build]') && said.includes(`  ${route}\n`), said);
+    // Where it is told to write it, it counts.
+    assert.equal(unreachable(worker(path, uncommented), []), null);
+    const atTheEnd = worker(path, (text) => `${text}\n${route}\n`);
+    assert.ok(unreachable(atTheEnd, []), 'there it belongs to the last table');
+    assert.equal(
+      unreachable(
+        worker(path, (text) => text.replace('workers_dev = false\n', '')),
+        [],
+      ),
+      null,
+    );
+    for (const option of ['--route', '--domain=pay.example', '--domains'])
+      assert.equal(unreachable(as, [], [option]), null);
+  });
+
+test('a desk that the payments Worker is bound to needs no address', () => {
+  const bound = (text) => `${text}\n[[services]]\nbinding = "DESK"\nservice = "paid-once-desk"\n`;
+  const [site, desk] = [worker('wrangler.toml', bound), worker('desk/wrangler.toml')];
+  assert.equal(unreachable(desk, [site.config, desk.config]), null);
+  // The desk's binding to an entrypoint is none of the internet's.
+  assert.ok(unreachable(site, [site.config, desk.config]));
+});
+
+test('the environment is the one that wrangler takes', () => {
+  const variables = { CLOUDFLARE_ENV: 'staging' };
+  assert.equal(environmentOf(['--dry-run'], {}), '');
+  assert.equal(environmentOf(['--dry-run'], variables), 'staging');
+  for (const options of [['--env', 'test'], ['-e', 'test'], ['--env=test'], ['-e=test']])
+    assert.equal(environmentOf(options, variables), 'test');
+  assert.equal(environmentOf(['--env='], variables), '');
+});
+
+test('of what wrangler says, warnings, bindings and targets are shown', () => {
+  const said = [
+    '',
+    ' ⛅️ wrangler 4.156.0',
+    '────────────────────',
+    '[custom build] Running: npm run --silent build -- desk',
+    '[custom build] ',
+    '\u001b[33m▲ \u001b[43;33m[\u001b[43;30mWARNING\u001b[43;33m]\u001b[0m \u001b[1mProcessing wrangler.toml configuration:\u001b[0m',
+    '',
+    '    - Unexpected fields found in top-level field: "rotues"',
+    '',
+    '',
+    '🌀 Starting asset upload...',
+    '+ /docs/docs.css',
+    'Uploaded 1 of 3 assets',
+    'Total Upload: 5.95 KiB / gzip: 2.77 KiB',
+    'env.KEYS (KeyObject)      Durable Object    ',
+    'Uploaded paid-once (4.51 sec)',
+    'No targets deployed for paid-once (0.52 sec)',
+    'Current Version ID: 0a1b',
+    '',
+  ];
+  assert.deepEqual(told(said), [
+    '▲ [WARNING] Processing wrangler.toml configuration:',
+    '',
+    '    - Unexpected fields found in top-level field: "rotues"',
+    '',
+    'Total Upload: 5.95 KiB / gzip: 2.77 KiB',
+    'env.KEYS (KeyObject)      Durable Object',
+    'Uploaded paid-once (4.51 sec)',
+    'No targets deployed for paid-once (0.52 sec)',
+    'Current Version ID: 0a1b',
+  ]);
+});
