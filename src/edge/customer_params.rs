@@ -56,8 +56,14 @@ pub fn customer_prefix(account: &Account) -> Result<Option<String>, FieldError> 
     })
 }
 
+/// A tag without the mark `W/`. Ours get it on their way: Cloudflare compresses the answer, and marks its strong tag as a weak one.
+pub fn without_weak_mark(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
+}
+
 /// Reads `If-Match` ([RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1)): `*`, or revisions in quotes. A tag that is none of
-/// ours is of no revision. `If-None-Match` would refuse the retry of a request that has made the customer.
+/// ours is of no revision; a weak one is the revision that was answered. `If-None-Match` would refuse the retry of a request that has made
+/// the customer.
 pub fn if_match(request: &Request) -> Result<Option<IfMatch>, Problem> {
     if request.header("if-none-match").is_some() {
         let detail = "If-None-Match is not taken here: a request for a customer that is there already finds it. Leave it out.";
@@ -68,11 +74,9 @@ pub fn if_match(request: &Request) -> Result<Option<IfMatch>, Problem> {
         return Ok(Some(IfMatch::Any));
     }
     // Empty elements of a list count for nothing (RFC 9110, section 5.6.1).
-    let tags: Vec<&str> = text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect();
-    let is_tag = |tag: &&str| {
-        let tag = tag.strip_prefix("W/").unwrap_or(tag);
-        tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"')
-    };
+    let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
+    let tags: Vec<&str> = elements.map(without_weak_mark).collect();
+    let is_tag = |tag: &&str| tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
     if tags.is_empty() || tags.len() > REVISIONS_MAX || !tags.iter().all(is_tag) {
         let detail = format!(
             "If-Match is * or up to {REVISIONS_MAX} revisions in quotes, such as \"3\". Nothing was run."

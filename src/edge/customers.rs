@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::api::{self, account, fault, invalid_parameters, unavailable};
 use super::app::{App, ObjectRef};
-use super::customer_params::{customer_content, customer_prefix, if_match, normalized};
+use super::customer_params::{customer_content, customer_prefix, if_match, normalized, without_weak_mark};
 use super::reply;
 use messages::account::Account;
 use messages::message::{Execute, ExecuteResult, ObjectRequest};
@@ -130,7 +130,7 @@ fn meaning(content: &CustomerContent) -> Canonical {
 
 /// Whether who asks has this revision already ([RFC 9110, 13.1.2](https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2)).
 fn is_known(if_none_match: Option<&str>, etag: &str) -> bool {
-    let tag = |entry: &str| entry.trim().trim_start_matches("W/") == etag;
+    let tag = |entry: &str| without_weak_mark(entry.trim()) == etag;
     if_none_match.is_some_and(|list| list.trim() == "*" || list.split(',').any(tag))
 }
 

@@ -137,12 +137,14 @@ fn if_match_is_any_or_revisions_and_nothing_else() {
     };
     assert_eq!(read("*").unwrap(), Some(IfMatch::Any));
     assert_eq!(read(r#""3", "7""#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
-    // A weak tag, and one that is not ours, are of no revision.
-    assert_eq!(read(r#"W/"3", "x""#).unwrap(), Some(IfMatch::Revisions(vec![])));
+    // What compresses our answer makes its tag a weak one.
+    assert_eq!(read(r#"W/"3", "7""#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
+    // One that is not ours is of no revision.
+    assert_eq!(read(r#""x", W/"W/3""#).unwrap(), Some(IfMatch::Revisions(vec![])));
     // Nor is one that is written in another way than ours.
     assert_eq!(read(r#""+3", "03", "3""#).unwrap(), Some(IfMatch::Revisions(vec![3])));
     assert_eq!(read(r#", "3",, "7","#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
-    for wrong in ["3", "", ",", " , ,", "\"", "\"3\", 4"] {
+    for wrong in ["3", "", ",", " , ,", "\"", "\"3\", 4", "W/3", "w/\"3\"", "W/W/\"3\""] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
     assert!(!IfMatch::Any.holds(0) && IfMatch::Any.holds(1));

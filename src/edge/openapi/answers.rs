@@ -54,7 +54,7 @@ pub(super) fn headers() -> Value {
         ),
         "Location": header("Where the result stands or will stand.", uri_reference()),
         "Created": required("Where the result stands.", uri_reference()),
-        "ETag": with_example(required("The revision, in quotes: for `If-Match`.", text()), "\"3\""),
+        "ETag": with_example(required("The revision, in quotes: for `If-Match`. Compression on the way puts `W/` before it.", text()), "\"3\""),
         "Next-Page": required("Where to go.", uri_reference()),
         "Server-Timing": header(
             "Where the time went, in ms ([Server Timing](https://www.w3.org/TR/server-timing/)).",
