@@ -43,6 +43,30 @@ for (const path of files)
       assert.equal(unreachable(as, [], [option]), null);
   });
 
+/** What wrangler would send to where `tag` is deployed: the classes behind it. */
+function classesBehind(migrations, tag) {
+  const at = migrations.findIndex((migration) => migration.tag === tag);
+  return migrations.slice(at + 1).flatMap(({ new_sqlite_classes: classes }) => classes);
+}
+
+test('a binding is only to be uncommented: its class has a migration, and none stands before one that may be deployed', () => {
+  const { config, text } = worker('wrangler.toml');
+  const [production] = text.split('\n[env.demo]');
+  const bound = [...production.matchAll(/^(?:# )?class_name = "(\w+)"$/gm)].map(([, name]) => name);
+  const made = classesBehind(config.migrations, undefined);
+  assert.deepEqual(made, ['KeyObject', 'MetricsObject', 'ReadModelShard', 'AccountsCacheObject']);
+  assert.deepEqual(bound, made);
+  assert.deepEqual(classesBehind(config.migrations, 'v2'), ['ReadModelShard', 'AccountsCacheObject']);
+  assert.deepEqual(classesBehind(config.migrations, 'v3'), ['AccountsCacheObject']);
+  // Where v3 was never deployed and v4 was: by CHANGELOG.md it comes as v5.
+  const [v3] = text.match(/\[\[migrations\]\]\ntag = "v3"\n.*\n/);
+  const [v4] = text.match(/\[\[migrations\]\]\ntag = "v4"\n.*\n/);
+  const moved = worker('wrangler.toml', (all) =>
+    all.replace(v3, '').replace(v4, `${v4}\n${v3.replace('v3', 'v5')}`),
+  );
+  assert.deepEqual(classesBehind(moved.config.migrations, 'v4'), ['ReadModelShard']);
+});
+
 test('a desk that the payments Worker is bound to needs no address', () => {
   const bound = (text) => `${text}\n[[services]]\nbinding = "DESK"\nservice = "paid-once-desk"\n`;
   const [site, desk] = [worker('wrangler.toml', bound), worker('desk/wrangler.toml')];
