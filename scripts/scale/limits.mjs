@@ -20,7 +20,7 @@ export const limits = {
   queueConsumersAtOnce: { value: 250, source: cloudflare('queues/platform/limits/') },
   requestsPerInvocation: { value: 10_000, source: cloudflare('workers/platform/limits/') },
   queriesPerInvocation: { value: 1_000, source: cloudflare('d1/platform/limits/') },
-  pointsPerInvocation: { value: 25, source: cloudflare('analytics/analytics-engine/limits/') },
+  pointsPerInvocation: { value: 250, source: cloudflare('analytics/analytics-engine/limits/') },
   stripeRequestsPerSecond: { value: 100, source: 'https://docs.stripe.com/rate-limits' },
   stripeEndpointRequestsPerSecond: { value: 25, source: 'https://docs.stripe.com/rate-limits' },
 };

@@ -21,7 +21,7 @@ use super::counters::{Counters, Row};
 pub const VERSION: &str = "1";
 /// How many numbers a point has.
 pub const SERIES_MAX: usize = 20;
-/// How many points are written at the end of an invocation. Cloudflare takes 25 for a client's request, and the edge and two objects may
+/// How many points are written at the end of an invocation. Cloudflare takes 250 for a client's request, and the edge and two objects may
 /// each end one for it.
 pub const POINTS_MAX: usize = 8;
 /// How long an index may be, in bytes.
