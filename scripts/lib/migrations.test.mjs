@@ -1,11 +1,12 @@
 // Nothing is deployed on a database without its migrations: what comes of what wrangler says.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, test } from 'node:test';
 
 import { needMigrations } from './migrations.mjs';
+import { inRoot } from './paths.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'migrations-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -47,4 +48,18 @@ test('a question that fails, or has another answer, stops it, too', async () => 
   await assert.rejects(needMigrations(), /Nothing was deployed/);
   wrangler('');
   await assert.rejects(needMigrations(), /Nothing was deployed/);
+});
+
+// What D1 is known to take apart at the wrong semicolon: https://github.com/cloudflare/workers-sdk/issues/15314 and 4326.
+test('triggers have the form that D1 finds the end of, where migrations are sent to it whole', () => {
+  const texts = readdirSync(inRoot('migrations')).map((name) =>
+    readFileSync(inRoot('migrations', name), 'utf8'),
+  );
+  assert.ok(texts.every((text) => !text.includes('\r')));
+  const triggers = texts.flatMap((text) => text.match(/\bCREATE TRIGGER\b[^]*?\bEND;/gi) ?? []);
+  assert.equal(triggers.length, texts.join('\n').match(/\bCREATE TRIGGER\b/gi).length);
+  for (const trigger of triggers) {
+    assert.match(trigger, /^CREATE TRIGGER [^;]*\nBEGIN\n(?: {4}.*\n)+END;$/);
+    assert.doesNotMatch(trigger, /\bCASE\b/i);
+  }
 });
