@@ -42,7 +42,15 @@ await script(async () => {
     const lines = await runStep(
       `deploying ${name}`,
       'wrangler',
-      ['deploy', '--config', path, '--outdir', outdir, ...forWrangler, ...(env ? [] : ['--env='])],
+      [
+        'deploy',
+        '--config',
+        path,
+        '--outdir',
+        outdir,
+        ...forWrangler,
+        ...(env === undefined ? ['--env='] : []),
+      ],
       { cwd: inRoot() },
     );
     told(lines).forEach((line) => say(line && `    ${line}`));
@@ -55,7 +63,7 @@ async function configured() {
   const { unstable_readConfig: readConfig } = await import('wrangler');
   return all.map((worker) => ({
     ...worker,
-    config: readConfig({ config: inRoot(worker.path), env }, { hideWarnings: true }),
+    config: readConfig({ config: inRoot(worker.path), env: env ?? '' }, { hideWarnings: true }),
     text: readFileSync(inRoot(worker.path), 'utf8'),
   }));
 }

@@ -22,8 +22,8 @@ export function unreachable({ config, path, text }, all, options = []) {
   ].join('\n');
 }
 
-/** The environment that wrangler is told, in its options or by its variable; empty for the top level. */
-export function environmentOf(options, { CLOUDFLARE_ENV = '' } = process.env) {
+/** The environment that wrangler is told, in its options or by its variable: empty for the top level, undefined if it is told none. */
+export function environmentOf(options, { CLOUDFLARE_ENV } = process.env) {
   const named = options.flatMap((option, at) => {
     const [name, value = options[at + 1]] = option.split('=');
     return ['-e', '--env'].includes(name) ? [value] : [];

@@ -77,7 +77,7 @@ test('a desk that the payments Worker is bound to needs no address', () => {
 
 test('the environment is the one that wrangler takes', () => {
   const variables = { CLOUDFLARE_ENV: 'staging' };
-  assert.equal(environmentOf(['--dry-run'], {}), '');
+  assert.equal(environmentOf(['--dry-run'], {}), undefined);
   assert.equal(environmentOf(['--dry-run'], variables), 'staging');
   for (const options of [['--env', 'test'], ['-e', 'test'], ['--env=test'], ['-e=test']])
     assert.equal(environmentOf(options, variables), 'test');

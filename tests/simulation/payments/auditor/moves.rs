@@ -249,8 +249,9 @@ impl Auditor {
         if is_asked && !commit.payment.as_ref().is_some_and(|payment| payment.has_check) {
             self.violated(ALARM, format!("nobody asks about {:?}", commit.payment));
         }
+        // What is due already rings at the next millisecond: the time that is ringing is none for an alarm.
         if let Some(until_ms) = commit.staged_until_ms
-            && commit.alarm_at_ms.is_none_or(|at_ms| at_ms > until_ms)
+            && commit.alarm_at_ms.is_none_or(|at_ms| at_ms > until_ms.max(commit.now_ms + 1))
         {
             let alarm_at_ms = commit.alarm_at_ms;
             self.violated(ALARM, format!("a job leaves at {until_ms}, the alarm rings at {alarm_at_ms:?}"));
