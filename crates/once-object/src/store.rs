@@ -324,8 +324,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
     ) -> Result<(), Bug> {
         F::on_commit(object_state, &mut after, ctx);
         let alarm_at_ms = alarm_to_set(object_state, &after, self.alarm.get(), ctx);
-        let appended = std::mem::take(&mut after.appended);
-        after.jobs.extend(appended.jobs);
+        let appended = after.take_appended();
         let has_facts = appended.facts != F::Facts::default();
         let is_changed = has_facts || !appended.timeline.is_empty() || *object_state != after;
         if !is_changed && !self.replays.borrow().is_due() {

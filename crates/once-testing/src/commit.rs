@@ -81,10 +81,9 @@ impl<S: Scenario> World<'_, S> {
         }
         Flow::<S>::on_commit(&self.object_state, &mut object_state, &ctx);
         let alarm_ms = alarm_to_set(&self.object_state, &object_state, self.known, &ctx);
-        let appended = std::mem::take(&mut object_state.appended);
-        self.are_new(&appended.jobs)?;
-        self.staged.extend(appended.jobs.iter().cloned());
-        object_state.jobs.extend(appended.jobs);
+        self.are_new(&object_state.appended.jobs)?;
+        self.staged.extend(object_state.appended.jobs.iter().cloned());
+        let appended = object_state.take_appended();
         for line in appended.timeline {
             self.tell(format_args!("key {}: {} {}", line.key_id, line.event, line.detail));
         }
