@@ -9,7 +9,9 @@
 
 use serde_json::{Value, json};
 
-use crate::adyen::cards::{self, ACQUIRER_ERROR, AUTHENTICATION_REQUIRED, Behaviour, NOT_AUTHENTICATED, Refusal};
+use crate::adyen::cards::{
+    self, ACQUIRER_ERROR, AUTHENTICATION_REQUIRED, Behaviour, NOT_AUTHENTICATED, Refusal,
+};
 use crate::adyen::errors::{Failure, Fallible, Problem};
 use crate::adyen::kinds::Kind;
 use crate::adyen::notifications::{self, Event};
