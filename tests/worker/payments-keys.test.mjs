@@ -40,8 +40,7 @@ for (const operation of operations) {
       assert.equal(answer.header(REPLAYED), null);
       assert.match(answer.header('request-id'), /^req_/);
       assert.equal(answer.header(ORIGINAL), answer.header('request-id'));
-      assert.match(answer.header('location'), /^\/payments\/pay_[\w-]{43}(\/refunds\/re_[\w-]{16})?$/);
-      assert.deepEqual((await user.ask(answer.header('location'))).json().id, answer.json().id);
+      assert.match(answer.header('location'), /^\/payments\/pay_[\w-]{43}(\/refunds)?$/);
       await assertOnce(operation, answer);
     });
 

@@ -93,6 +93,9 @@ describe('refunds', () => {
     assertProblem(await refund(id, 1), 422, 'amount-too-large', { available: 0 });
     await assertSums(id, { captured: 1000, refunded: 1000 });
     const { data } = (await user.refunds(id)).json();
+    for (const refund of data)
+      assert.deepEqual((await user.ask(`/payments/${id}/refunds/${refund.id}`)).json(), refund);
+    assertProblem(await user.ask(`/payments/${id}/refunds/re_${'A'.repeat(16)}`), 404, 'not-found');
     assert.deepEqual(
       data.map(({ amount }) => amount),
       [1, 599, 400],
