@@ -261,10 +261,9 @@ describe('the operator’s API', () => {
 
   test('what was ended at the desk stays so, unless a PUT says otherwise', async () => {
     const { id, token, client: shop } = await made();
-    for (const button of ['/retire', '/close']) {
-      const { path, entries } = formOf(await look(`/admin/accounts/${id}`), button);
+    const page = () => look(`/admin/accounts/${id}`);
+    for (const { path, entries } of [formOf(await page(), '/retire'), await asked(await page(), '/close')])
       assert.equal((await press(path, entries)).status, 303);
-    }
     const [{ ends_at_ms: end }] = await tokensOf(id);
     assert.ok(end > Date.now());
     const puts = async (account, ends = {}) => [

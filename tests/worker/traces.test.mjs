@@ -324,13 +324,13 @@ describe('without OTLP_ENDPOINT', async () => {
   const state = async (payment) => JSON.stringify(await quiet.objects.dump(payment));
 
   test('a request without a trace stays without one', async () => {
-    const before = collector.requests.length;
     const paid = await user.pay(PAYMENT, freshKey());
     const [sent] = await quiet.simulator.sends(`${paid.payment}_auth`);
     assert.equal(sent.traceparent, null);
     assert.doesNotMatch(paid.header('server-timing'), /traceparent/);
     assert.doesNotMatch(await state(paid.payment), /"trace/);
-    assert.equal(collector.requests.length, before);
+    // The other site's spans may come late.
+    assert.ok(!JSON.stringify(collector.requests).includes(paid.header('request-id')));
   });
 
   test('the trace of a caller goes on to the provider and into the log', async () => {
