@@ -30,10 +30,11 @@ use web::http::{Answer, Request};
 use web::reply;
 
 /// The headers that such an answer depends on. What else the edge reads says why not: `a copy at the edge` of the tests has the list.
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 11] = [
     "authorization",
     "idempotency-key",
     "content-type",
+    "content-encoding",
     "content-length",
     "prefer",
     "accept",

@@ -231,11 +231,12 @@ async function break_(page, fault, verdict) {
   await page.locator('#verdict:focus').filter({ hasText: verdict }).waitFor();
 }
 
-/** Holds the status page back until it says this, and then lets it not load itself again. */
+/** Holds the status page back until it says this, and then tells it nothing else when it looks again. */
 async function stayOn(page, text, address = '**/rides/ride_*') {
   let isThere = false;
   await page.route(address, async (route) => {
-    if (route.request().resourceType() !== 'document') return route.continue();
+    const isLook = route.request().resourceType() !== 'document';
+    if (isLook) return isThere ? route.fulfill({ status: 503 }) : route.continue();
     if (isThere) return route.fulfill({ status: 204 });
     const response = await until(`it says ${text}`, async () => {
       const answer = await page.request.get(route.request().url(), { headers: { accept: 'text/html' } });
