@@ -7,7 +7,7 @@ export function requestId(at) {
   return `req_${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`;
 }
 
-/** Whether a person asks, as `Request::wants_problem_page` in Rust: what sends credentials is a program. */
+/** Whether a person asks: what sends credentials is a program. `Request::wants_problem_page` in Rust weighs the whole header. */
 const isPerson = ({ headers }) =>
   !headers.has('authorization') && (headers.get('accept') ?? '').trim().startsWith('text/html');
 

@@ -10,7 +10,7 @@ use super::route::{AccountId, OrderLink, Who};
 use super::webhooks;
 use ::payments::providers::Provider;
 use once::fingerprint::FieldError;
-use web::http::{Request, percent_decode};
+use web::http::{FIELD_SHOWN_MAX, Request, percent_decode};
 use web::problem::{Kind, Problem, invalid_parameters};
 use web::route::Parameters;
 
@@ -40,8 +40,8 @@ pub(super) async fn admit(
     }
 }
 
-/// How many parameters of a query are named, at most, and how much of each name, in characters.
-const NAMED_MAX: (usize, usize) = (20, 64);
+/// How many parameters of a query are named, at most.
+const NAMED_MAX: usize = 20;
 
 /// A parameter in the address would be read by nobody: a refund of a part would become one of all that is left. Nor is it part of the
 /// fingerprint.
@@ -49,9 +49,13 @@ fn no_query(query: &str) -> Result<(), Problem> {
     let names =
         query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or(pair));
     let error = |name: &str| FieldError {
-        field: percent_decode(name).unwrap_or_else(|| name.to_owned()).chars().take(NAMED_MAX.1).collect(),
+        field: percent_decode(name)
+            .unwrap_or_else(|| name.to_owned())
+            .chars()
+            .take(FIELD_SHOWN_MAX)
+            .collect(),
         message: "stands in the address: send it in the body".to_owned(),
     };
-    let errors: Vec<FieldError> = names.take(NAMED_MAX.0).map(error).collect();
+    let errors: Vec<FieldError> = names.take(NAMED_MAX).map(error).collect();
     if errors.is_empty() { Ok(()) } else { Err(invalid_parameters(errors)) }
 }

@@ -12,6 +12,7 @@ use payments::payment::operation::{CaptureRequest, PaymentRequest, RefundRequest
 use payments::payment::receipt_content::ReceiptContent;
 use payments::providers::{Provider, UnsupportedMoney};
 use web::entries::email;
+use web::http::FIELD_SHOWN_MAX;
 
 /// Metadata that a payment may carry: the provider allows 50 entries, and two are ours.
 pub const METADATA_MAX: usize = 40;
@@ -194,7 +195,10 @@ impl Fields {
     }
 
     fn wrong(&mut self, field: &str, message: impl Into<String>) {
-        self.errors.push(FieldError { field: field.chars().take(64).collect(), message: message.into() });
+        self.errors.push(FieldError {
+            field: field.chars().take(FIELD_SHOWN_MAX).collect(),
+            message: message.into(),
+        });
     }
 
     /// It is well-formed, and not allowed by what is configured or released now.

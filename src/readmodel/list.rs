@@ -6,6 +6,7 @@ use std::ops::Range;
 use once::fingerprint::FieldError;
 use payments::payment::id::PaymentId;
 use payments::payment::statuses::STATUSES;
+use web::http::FIELD_SHOWN_MAX;
 
 /// How many a page has, where the client does not say.
 pub const LIMIT_DEFAULT: u32 = 10;
@@ -48,7 +49,7 @@ impl ListQuery {
                 list.take(name, value)
             };
             if let Err(message) = read {
-                errors.push(FieldError { field: name.chars().take(64).collect(), message });
+                errors.push(FieldError { field: name.chars().take(FIELD_SHOWN_MAX).collect(), message });
             }
         }
         if errors.is_empty() { Ok(list) } else { Err(errors) }

@@ -7,25 +7,18 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
-#[path = "../examples/transfer/flow.rs"]
-mod flow;
+mod begun;
 
-use flow::{Transfer, Transfers, request};
+use begun::flow::Transfers;
+use begun::{BEGIN_MS, at};
 use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
-use once::begin::{Begin, begin};
-use once::context::Context;
-use once::id::{InstanceId, ObjectId};
+use once::id::InstanceId;
 use once::object_state::ObjectState;
 use once::outbox::{self, Handed};
 use once::times::Times;
 
-const BEGIN_MS: u64 = 1_000_000_000;
 const COMPLETER_MS: u64 = 60_000;
 const LEASE_MS: u64 = 90_000;
-
-fn at(now_ms: u64) -> Context<()> {
-    Context { now_ms, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () }
-}
 
 fn incarnation(name: &str) -> InstanceId {
     InstanceId(name.to_owned())
@@ -33,10 +26,7 @@ fn incarnation(name: &str) -> InstanceId {
 
 /// A transfer that an incarnation has begun.
 fn begun() -> ObjectState<Transfers> {
-    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
-    let begun = begin(&mut state, &command, &incarnation("me"), &at(BEGIN_MS));
-    assert!(matches!(begun, Ok(Begin::Run(_))), "{begun:?}");
+    let (mut state, _) = begun::begun();
     state.appended = Default::default();
     state
 }

@@ -7,45 +7,33 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
-#[path = "../examples/transfer/flow.rs"]
-mod flow;
+mod begun;
 
-use flow::{Receipt, Transfer, Transfers, request};
-use once::begin::{Begin, begin};
+use begun::flow::{Receipt, Transfers};
+use begun::{BEGIN_MS, at, begun};
 use once::by_hand::{Refusal, Word};
 use once::call::{ByHand, CallState, ProviderReply, Settlement};
-use once::context::Context;
-use once::id::{InstanceId, ObjectId};
+use once::id::InstanceId;
 use once::object_state::ObjectState;
 use once::run::{Action, Event, Run};
 use once::step::StepError;
-use once::times::Times;
 
-/// When a transfer is asked for, and sent, in ms.
-const BEGIN_MS: u64 = 1_000_000_000;
 /// By when the send has arrived, or never will.
 const QUIET_MS: u64 = BEGIN_MS + 1_200_000;
-
-fn at(now_ms: u64) -> Context<()> {
-    Context { now_ms, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () }
-}
 
 fn incarnation(name: &str) -> InstanceId {
     InstanceId(name.to_owned())
 }
 
-/// A transfer that the incarnation "me" has begun.
-fn begun() -> (ObjectState<Transfers>, Run<Transfers>) {
-    let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
-    let begun = begin(&mut state, &command, &incarnation("me"), &at(BEGIN_MS));
-    let Ok(Begin::Run(token)) = begun else { panic!("{begun:?}") };
+/// A transfer that runs.
+fn running() -> (ObjectState<Transfers>, Run<Transfers>) {
+    let (state, token) = begun();
     (state, Run::new(token, 0, &[]))
 }
 
-/// The same, and its only send is under way.
+/// A transfer of which the only send is under way.
 fn sent() -> (ObjectState<Transfers>, Run<Transfers>) {
-    let (mut state, mut run) = begun();
+    let (mut state, mut run) = running();
     let action = run.turn(&mut state, Event::Go, &at(BEGIN_MS));
     assert!(matches!(action, Ok(Action::Send(_))), "{action:?}");
     (state, run)
@@ -91,7 +79,7 @@ fn what_a_person_settles_is_taken_up_at_once() {
 
 #[test]
 fn nobody_settles_what_was_never_sent_or_is_under_way() {
-    let (mut state, mut run) = begun();
+    let (mut state, mut run) = running();
     assert_eq!(says(&mut state, word(booked()), "next", QUIET_MS), Err(Refusal::NoCall));
     assert_eq!(run.step(&mut state, Event::Go, &at(BEGIN_MS)), Ok(Action::Again));
     assert_eq!(says(&mut state, word(booked()), "next", QUIET_MS), Err(Refusal::NeverSent));

@@ -7,33 +7,27 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
-#[path = "../examples/transfer/flow.rs"]
-mod flow;
+mod begun;
 
-use flow::{Receipt, Transfer, Transfers, request};
+use begun::flow::{Receipt, Transfer, Transfers, request};
+use begun::{BEGIN_MS, at, begun};
 use once::begin::{Begin, begin};
 use once::call::{
     CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy, Settlement,
     Unconfirmed,
 };
-use once::context::{Bug, Context};
-use once::id::{InstanceId, ObjectId};
+use once::context::Bug;
+use once::id::InstanceId;
 use once::object_state::ObjectState;
 use once::record::FencingToken;
 use once::run::{Action, Event, Run, RunEnd};
 use once::step::{self, StepError};
 use once::times::Times;
 
-/// When a transfer is asked for, in ms.
-const BEGIN_MS: u64 = 1_000_000_000;
 /// How much later its only send has ended.
 const SENT_MS: u64 = 100;
 const WINDOW_MS: u64 = 23 * 3_600_000;
 const QUIET_MS: u64 = 1_200_000;
-
-fn at(now_ms: u64) -> Context<()> {
-    Context { now_ms, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () }
-}
 
 /// A transfer that is driven by hand.
 struct Bench {
@@ -43,10 +37,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-        let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
-        let begun = begin(&mut state, &command, &InstanceId("me".into()), &at(BEGIN_MS));
-        let Ok(Begin::Run(token)) = begun else { panic!("{begun:?}") };
+        let (state, token) = begun();
         Self { state, run: Run::new(token, u64::MAX, &[]) }
     }
 

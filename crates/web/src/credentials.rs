@@ -3,6 +3,11 @@
 use crate::http::Request;
 use crate::problem::{Kind, Problem};
 
+/// How to authenticate ([RFC 6750, 3](https://www.rfc-editor.org/rfc/rfc6750#section-3)).
+pub const BEARER: &str = "Bearer realm=\"paid-once\"";
+/// The same to whoever has sent a token.
+const BEARER_INVALID: &str = "Bearer realm=\"paid-once\", error=\"invalid_token\"";
+
 /// The token in `Authorization: Bearer <token>`; `None` without that header. `takes_bare`: the token alone will do, as the clients of the
 /// article send it.
 pub fn token(request: &Request, takes_bare: bool) -> Result<Option<&str>, Problem> {
@@ -19,6 +24,5 @@ pub fn token(request: &Request, takes_bare: bool) -> Result<Option<&str>, Proble
 /// What to say of a token that no account has.
 pub fn unknown_token() -> Problem {
     let detail = "No account has this token. Check it for typing errors.";
-    let challenge = Some("Bearer realm=\"paid-once\", error=\"invalid_token\"");
-    Problem { challenge, ..Problem::because(Kind::Unauthorized, detail) }
+    Problem { challenge: Some(BEARER_INVALID), ..Problem::because(Kind::Unauthorized, detail) }
 }

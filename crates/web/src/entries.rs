@@ -1,6 +1,7 @@
 //! What all forms, and the parameters that they have in common with an API client's, are made of: the field for the receipt, what is shown
 //! again, and what is said above them.
 
+use crate::http::FIELD_SHOWN_MAX;
 use crate::locale::Messages;
 use crate::pages::{Entry, Notice, Site};
 use once::fingerprint::{Canonical, Field, FieldError, Parameters};
@@ -73,7 +74,7 @@ pub fn without_unknown<T>(
         .into_iter()
         .filter(|name| !known(name))
         .map(|name| FieldError {
-            field: name.chars().take(64).collect(),
+            field: name.chars().take(FIELD_SHOWN_MAX).collect(),
             message: "is not a parameter of this request: remove it or correct its name".to_owned(),
         })
         .collect();

@@ -17,7 +17,7 @@ use once::key::KeyHash;
 pub const REQUEST_MAX_BYTES: usize = 65_536;
 
 /// How much of a field's name an answer repeats, in characters.
-const FIELD_SHOWN_MAX: usize = 64;
+pub const FIELD_SHOWN_MAX: usize = 64;
 
 /// The largest body of a webhook, in bytes: its events are as large as what they are about, and that is some 10 KB.
 pub const WEBHOOK_MAX_BYTES: usize = 262_144;
@@ -120,7 +120,7 @@ impl Request {
     /// The body's parameters, by its `Content-Type`.
     pub fn parameters(&self) -> Result<Parameters, Problem> {
         let coding = self.header("content-encoding").map(str::trim).unwrap_or_default();
-        if !matches!(coding.to_ascii_lowercase().as_str(), "" | "identity") {
+        if !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") {
             let detail = "The body is compressed (Content-Encoding). Send it as it is. Nothing was run.";
             return Err(Problem::because(Kind::UnsupportedMediaType, detail));
         }

@@ -6,6 +6,7 @@ use once::id::RequestId;
 use once::record::{Channel, StoredResponse};
 use serde_json::Value;
 
+use crate::credentials;
 use crate::http::{Answer, Request};
 use crate::locale::{Locale, Messages};
 use crate::pages::{ProblemPage, Site};
@@ -28,9 +29,6 @@ pub fn moved(location: &str) -> Answer {
     Answer::empty(308, "moved").with("location", location)
 }
 
-/// How to authenticate ([RFC 6750, 3](https://www.rfc-editor.org/rfc/rfc6750#section-3)).
-const BEARER: &str = "Bearer realm=\"paid-once\"";
-
 const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// A problem as the API answers it.
@@ -47,7 +45,7 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
         answer = answer.with("allow", allow.clone());
     }
     if problem.kind == Kind::Unauthorized {
-        answer = answer.with("www-authenticate", problem.challenge.unwrap_or(BEARER));
+        answer = answer.with("www-authenticate", problem.challenge.unwrap_or(credentials::BEARER));
     }
     answer
 }

@@ -15,6 +15,7 @@ use payments::payment::money::Currency;
 use payments::payment::order_link::REVISION_MAX;
 use payments::timestamp;
 use web::entries::receipt_email;
+use web::http::FIELD_SHOWN_MAX;
 use web::image_url::ImageUrl;
 use web::locale::{EN, Messages};
 use web::test_cards::checkout_cards;
@@ -239,7 +240,7 @@ fn unknown(parameters: &Parameters, known: impl Fn(&str) -> bool) -> Vec<FieldEr
     let unknown = parameters.names().into_iter().filter(|name| !known(name));
     unknown
         .map(|name| FieldError {
-            field: name.chars().take(64).collect(),
+            field: name.chars().take(FIELD_SHOWN_MAX).collect(),
             message: "is not a parameter of this request: remove it or correct its name".to_owned(),
         })
         .collect()
