@@ -158,6 +158,15 @@ test('files, links and commands of documents must be there', () => {
   }
 });
 
+test('a table of modules has each module, and no other', () => {
+  const table = '| module | what |\n|---|---|\n| `a`, `b` | what the house needs |\n';
+  const files = { 'src/a.rs': '', 'src/b.rs': '', 'README.md': table };
+  assert.deepEqual(complaints({ ...files, 'src/lib.rs': 'mod a;\npub mod b;\n' }), []);
+  assertOnly(complaints({ ...files, 'src/lib.rs': 'mod a;\n' }), /README\.md: there is no module b/);
+  const more = { 'src/c.rs': '', 'src/lib.rs': 'mod a;\nmod b;\npub(crate) mod c;\n' };
+  assertOnly(complaints({ ...files, ...more }), /README\.md: no row has the module c/);
+});
+
 test('a claim must name a test that there is', () => {
   const claims = [{ file: 'docs/p.md', heading: '## Claims' }];
   const table = (row) => `## Claims\n| claim | shown by |\n|---|---|\n${row}\n`;

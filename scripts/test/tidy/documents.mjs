@@ -36,6 +36,27 @@ export function documents(docs, { root, files, scripts, suites }) {
   });
 }
 
+const MODULE_TABLE = /^\| module \| what \|\n\|[-| ]+\|\n((?:\|.*\|\n)+)/m;
+
+/** The table of a crate's modules, in its README, against its `lib.rs`: each module has a row, and each row's modules are there. */
+export function moduleTables(docs, { root, files }) {
+  return docs.flatMap(({ file, text }) => {
+    const lib = join(dirname(file), 'src', 'lib.rs');
+    const [, rows] = text.match(MODULE_TABLE) ?? [];
+    if (!rows || !files.includes(lib)) return [];
+    const source = readFileSync(join(root, lib), 'utf8');
+    const modules = [...source.matchAll(/^(?:pub(?:\([^)]*\))? )?mod (\w+);/gm)].map(([, name]) => name);
+    const cells = rows.split('\n').map((row) => row.split('|')[1] ?? '');
+    const named = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+    return [
+      ...modules
+        .filter((name) => !named.includes(name))
+        .map((name) => `${file}: no row has the module ${name}`),
+      ...named.filter((name) => !modules.includes(name)).map((name) => `${file}: there is no module ${name}`),
+    ];
+  });
+}
+
 const parents = (file) => {
   const parts = file.split('/').slice(0, -1);
   return parts.map((_, at) => parts.slice(0, at + 1).join('/'));

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { claims, documents } from './documents.mjs';
+import { claims, documents, moduleTables } from './documents.mjs';
 import { circles, modules, split, withoutTests } from './rust.mjs';
 
 /** Comments that begin at a line's first sign, or after a space; what stands in a text of the same form is taken for one. */
@@ -143,6 +143,7 @@ function documented({ root, files, read }, { documents: wanted, claims: claimed,
   const docs = files.filter((file) => wanted.test(file)).map((file) => ({ file, text: read(file) }));
   return [
     ...documents(docs, { root, files, scripts, suites }),
+    ...moduleTables(docs, { root, files }),
     ...claimed.flatMap(({ file, heading }) => claims({ file, text: read(file) }, heading, root)),
   ];
 }
