@@ -6,8 +6,8 @@
 // and a new instance goes on from the last committed phase. Each Worker has an instance of its own: a trap in one is none in another.
 import { DurableObject } from 'cloudflare:workers';
 
-/** When an alarm that ended in a trap is tried again, in ms. */
-const AFTER_TRAP_MS = 60_000;
+/** When an alarm that failed is tried again, in ms. */
+const AFTER_FAILURE_MS = 60_000;
 
 /**
  * The guard of a Worker whose WebAssembly is `wasm`: what wasm-bindgen made of it. `guarded` makes a call, `atOnce` one that waits for nothing; `objectOf` gives the class of a
@@ -96,13 +96,13 @@ function objectOf({ wasm, instance, guarded }, className) {
       return guarded(() => RustObject.#of(this).recall(question, request));
     }
 
-    /** An alarm that fails is tried six times and then lost for good: after a trap it is set again instead. */
+    /** An alarm that fails is tried six times and then lost for good: it is set again instead, after a trap and after an error. */
     async alarm() {
       try {
         await guarded(() => RustObject.#of(this).alarm());
       } catch (error) {
-        log('alarm_trapped', error);
-        await this.ctx.storage.setAlarm(Date.now() + AFTER_TRAP_MS);
+        log(error instanceof WebAssembly.RuntimeError ? 'alarm_trapped' : 'alarm_failed', error);
+        await this.ctx.storage.setAlarm(Date.now() + AFTER_FAILURE_MS);
       }
     }
   }

@@ -14,10 +14,8 @@ use once::id::{Owner, RequestId};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
 use once::record::{Channel, Finished, KeyRecord, Lifecycle, StoredResponse, Tombstone};
-use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::execute::{Execute, Executed};
 use once_object::object::Object;
-use runtime::log::log;
 use runtime::now_ms;
 use worker::js_sys::Promise;
 use worker::wasm_bindgen::JsValue;
@@ -44,14 +42,13 @@ const LOOK_MS: u64 = 100;
 /// The object of a key.
 #[durable_object(alarm)]
 pub struct GateObject {
-    state: State,
     object: std::result::Result<Rc<Object<GateHost>>, Bug>,
 }
 
 impl DurableObject for GateObject {
     fn new(state: State, env: Env) -> Self {
         let object = Object::open(&state, GateHost::new(env));
-        Self { state, object }
+        Self { object }
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
@@ -69,17 +66,10 @@ impl DurableObject for GateObject {
     }
 
     async fn alarm(&self) -> Result<Response> {
-        match &self.object {
-            Ok(object) => {
-                remember_times(object);
-                object.alarm().await;
-            }
-            // An error would be retried six times and the alarm then be lost.
-            Err(bug) => {
-                log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
-                self.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
-            }
-        }
+        // Where the settings are wrong the guard sets the alarm again.
+        let object = self.object.as_ref().map_err(failed)?;
+        remember_times(object);
+        object.alarm().await;
         Response::empty()
     }
 }

@@ -9,14 +9,12 @@ use super::drive::Drive;
 use super::old_tables::adopt;
 use crate::config::Config;
 use crate::replay_cache::isolate;
-use ::runtime::log::log;
 use ::runtime::now_or_later::now_or_promise;
 use ::runtime::{metrics, trace};
 use messages::message::{Envelope, Finality, ObjectRequest, VERSION};
 use messages::recall::Recall;
 use once::context::Bug;
 use once::id::RequestId;
-use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::runtime::{Runtime, object_id};
 use once_object::store::{Hooks, Store};
 use payments::engine::{ObjectState, Payments};
@@ -162,19 +160,11 @@ impl Parts {
     }
 
     async fn alarm(&self) -> Result<()> {
-        match &self.drive {
-            Ok(drive) => {
-                metrics::object_request("alarm");
-                drive.alarm().await;
-                self.send_counts();
-            }
-            // The settings are wrong or the storage does not open. An error would be retried six times and the alarm
-            // then be lost: set it again instead, until somebody has mended what is wrong.
-            Err(bug) => {
-                log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
-                self.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
-            }
-        }
+        // Where the settings are wrong or the storage does not open, the guard sets the alarm again until somebody has mended that.
+        let drive = self.drive.as_ref().map_err(|bug| Error::RustError(bug.0.clone()))?;
+        metrics::object_request("alarm");
+        drive.alarm().await;
+        self.send_counts();
         Ok(())
     }
 
@@ -191,7 +181,7 @@ impl Parts {
 
 /// The storage of the object that runs here. Nothing is written yet.
 fn open(state: &State) -> std::result::Result<Store<Payments, Runtime>, Bug> {
-    let runtime = Runtime::open(state, |object_state| metrics::rows_written("object", object_state));
+    let runtime = Runtime::open(state, |rows| metrics::rows_written("object", rows));
     let hooks = Hooks { adopt, committed };
     Ok(Store::new(object_id(state)?, runtime, hooks))
 }

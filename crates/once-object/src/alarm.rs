@@ -16,7 +16,7 @@ use worker::Delay;
 use super::object::{Host, Object};
 
 /// When to try again after an alarm that failed, in ms.
-pub const AFTER_FAILURE_MS: i64 = 60_000;
+const AFTER_FAILURE_MS: i64 = 60_000;
 
 impl<H: Host> Object<H> {
     /// The alarm has fired: does what is due now.

@@ -7,7 +7,6 @@ use once::call::{LookUp, Outcome, ProviderCall};
 use once::context::Bug;
 use once::object_state::{ObjectState, StagedJob};
 use once::times::Times;
-use once_object::alarm::AFTER_FAILURE_MS;
 use once_object::execute::{Execute, Executed};
 use once_object::object::{Host, NotTaken, Object};
 use runtime::http_client::{OutboundRequest, fetch};
@@ -125,20 +124,15 @@ impl Host for RideHost {
 
 /// The object of a ride.
 #[durable_object(alarm)]
-pub struct RideObject(Rc<Parts>);
-
-struct Parts {
-    state: State,
-    object: std::result::Result<Rc<Object<RideHost>>, Bug>,
-}
+pub struct RideObject(std::result::Result<Rc<Object<RideHost>>, Bug>);
 
 #[wasm_bindgen::prelude::wasm_bindgen]
 impl RideObject {
     /// Answers a question: both are JSON, see [`ObjectRequest`].
     pub fn ask(&self, question: String) -> Promise {
-        let parts = Rc::clone(&self.0);
+        let opened = self.opened();
         future_to_promise(async move {
-            let answer = parts.answer(&question).await;
+            let answer = async { answer(&opened?, &question).await }.await;
             answer.map(JsValue::from).map_err(JsValue::from)
         })
     }
@@ -147,8 +141,7 @@ impl RideObject {
 impl DurableObject for RideObject {
     fn new(state: State, env: Env) -> Self {
         let config = Config::of(&env).map_err(Bug);
-        let object = config.and_then(|config| Object::open(&state, RideHost { config, env }));
-        Self(Rc::new(Parts { state, object }))
+        Self(config.and_then(|config| Object::open(&state, RideHost { config, env })))
     }
 
     async fn fetch(&self, _: Request) -> Result<Response> {
@@ -156,36 +149,33 @@ impl DurableObject for RideObject {
     }
 
     async fn alarm(&self) -> Result<Response> {
-        match &self.0.object {
-            Ok(object) => object.alarm().await,
-            // The settings are wrong. An error would be retried six times and the alarm then be lost.
-            Err(bug) => {
-                log("error", &[("event", "alarm_failed".into()), ("error", bug.0.as_str().into())]);
-                self.0.state.storage().set_alarm(AFTER_FAILURE_MS).await?;
-            }
-        }
+        // Where the settings are wrong the guard sets the alarm again.
+        self.opened()?.alarm().await;
         Response::empty()
     }
 }
 
-impl Parts {
-    async fn answer(&self, question: &str) -> Result<String> {
-        let failed = |bug: &Bug| Error::RustError(bug.0.clone());
-        let object = self.object.as_ref().map_err(failed)?;
-        match serde_json::from_str::<Envelope<ObjectRequest>>(question)?.message {
-            ObjectRequest::Run { command, wait_ms } => {
-                let ask = Execute { command: *command, wait_ms, is_counted: true, faults: None };
-                let Executed { result, provider_ms, .. } =
-                    object.execute(ask).await.map_err(|bug| failed(&bug))?;
-                answered(provider_ms, result)
-            }
-            ObjectRequest::Show { owner, key_hash } => {
-                let object_state = object.store().read().map_err(|bug| failed(&bug))?;
-                answered(
-                    0,
-                    object_state.and_then(|object_state| View::of(&object_state, &owner, key_hash.as_ref())),
-                )
-            }
+impl RideObject {
+    fn opened(&self) -> Result<Rc<Object<RideHost>>> {
+        self.0.as_ref().map(Rc::clone).map_err(failed)
+    }
+}
+
+fn failed(bug: &Bug) -> Error {
+    Error::RustError(bug.0.clone())
+}
+
+async fn answer(object: &Rc<Object<RideHost>>, question: &str) -> Result<String> {
+    match serde_json::from_str::<Envelope<ObjectRequest>>(question)?.message {
+        ObjectRequest::Run { command, wait_ms } => {
+            let ask = Execute { command: *command, wait_ms, is_counted: true, faults: None };
+            let Executed { result, provider_ms, .. } =
+                object.execute(ask).await.map_err(|bug| failed(&bug))?;
+            answered(provider_ms, result)
+        }
+        ObjectRequest::Show { owner, key_hash } => {
+            let state = object.store().read().map_err(|bug| failed(&bug))?;
+            answered(0, state.and_then(|state| View::of(&state, &owner, key_hash.as_ref())))
         }
     }
 }

@@ -28,13 +28,13 @@ use flow::{Receipt, Transfer, Transfers};
 #[path = "../../../../once/examples/transfer/flow.rs"]
 mod flow;
 
-/// The way to the bank: its address, and how long a run may take.
-struct Way {
+/// Asks the bank: its address, and how long a run may take.
+struct BankHost {
     bank: String,
     lease_ms: u64,
 }
 
-impl Way {
+impl BankHost {
     async fn ask(&self, method: Method, path: &str, key: &str, body: Option<&str>) -> Result<(u16, String)> {
         let headers = Headers::new();
         headers.set("idempotency-key", key)?;
@@ -50,7 +50,7 @@ impl Way {
     }
 }
 
-impl Host for Way {
+impl Host for BankHost {
     type Flow = Transfers;
 
     /// Short, so that one can watch it. `Times::default()` is for production.
@@ -111,17 +111,17 @@ impl Host for Way {
 
 /// The object of an account.
 #[durable_object(alarm)]
-pub struct Accounts(std::result::Result<Rc<Object<Way>>, Bug>);
+pub struct Accounts(std::result::Result<Rc<Object<BankHost>>, Bug>);
 
 impl DurableObject for Accounts {
     fn new(state: State, env: Env) -> Self {
-        let way = || -> Result<Way> {
+        let host = || -> Result<BankHost> {
             let lease_ms = env.var("LEASE_MS")?.to_string();
             let lease_ms = lease_ms.parse().map_err(|_| "LEASE_MS is no number")?;
-            Ok(Way { bank: env.var("BANK")?.to_string(), lease_ms })
+            Ok(BankHost { bank: env.var("BANK")?.to_string(), lease_ms })
         };
-        let way = way().map_err(|error| Bug(error.to_string()));
-        Self(way.and_then(|way| Object::open(&state, way)))
+        let host = host().map_err(|error| Bug(error.to_string()));
+        Self(host.and_then(|host| Object::open(&state, host)))
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
@@ -166,7 +166,7 @@ impl DurableObject for Accounts {
     }
 
     async fn alarm(&self) -> Result<Response> {
-        // Where it does not open the alarm has failed, so that it comes again: it is the only one that there is.
+        // An error makes the guard set the alarm again.
         self.0.as_ref().map_err(failed)?.alarm().await;
         Response::empty()
     }
