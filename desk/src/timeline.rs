@@ -9,6 +9,9 @@ use messages::inspection::{CallView, Inspection};
 use once::object_state::TimelineEntry;
 use once::replays::REPLAYED;
 
+/// How releases up to November 2026 told of a call that needs review, as the detail of `call_settled`.
+const NEEDS_REVIEW_BEFORE: &str = "flagged for a person";
+
 /// A job as the read model knows it.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs, reason = "the columns are described in migrations/")]
@@ -240,9 +243,12 @@ impl Timeline {
                 "call_held" => {
                     self.entry(entry.at_ms, "Provider", "", format!("Held: {}", entry.detail), "");
                 }
-                "call_settled" => {
-                    let tone = if entry.detail.contains("flagged") { "bad" } else { "good" };
-                    self.entry(entry.at_ms, "Provider", tone, format!("Settled: {}", entry.detail), "");
+                "call_settled" | "call_needs_review" => {
+                    let needs_review =
+                        entry.event == "call_needs_review" || entry.detail == NEEDS_REVIEW_BEFORE;
+                    let (tone, label) =
+                        if needs_review { ("bad", "Needs review") } else { ("good", "Settled") };
+                    self.entry(entry.at_ms, "Provider", tone, format!("{label}: {}", entry.detail), "");
                     self.span("Provider", entry.at_ms, None, tone, &entry.detail);
                 }
                 _ => {}
@@ -464,6 +470,23 @@ mod tests {
         let lines = timeline.entries.iter().filter(|entry| entry.lane == "Replays");
         let lines: Vec<_> = lines.map(|entry| (entry.what.as_str(), entry.detail.as_str())).collect();
         assert_eq!(lines, [("Answered again: payment", "request req_2"), ("Answered again: payment", "")]);
+    }
+
+    #[test]
+    fn a_call_that_needs_review_is_no_good_end() {
+        let ends = [
+            ("call_needs_review", "the outcome is unknown"),
+            ("call_settled", "flagged for a person"),
+            ("call_settled", "not executed: the provider refused every send"),
+        ];
+        for ((event, detail), tone) in ends.into_iter().zip(["bad", "bad", "good"]) {
+            let told = inspection(&[(7, 1, event, detail)], "open");
+            assert_eq!(
+                spans(&timeline(&told, None, &[]), "Provider"),
+                [(7, None, tone, false)],
+                "{event}: {detail}"
+            );
+        }
     }
 
     #[test]

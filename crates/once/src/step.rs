@@ -97,11 +97,15 @@ pub fn advance<F: Flow>(
             }
             Plan::WaitUntil(until_ms) => Next::Sleep { until_ms, in_doubt },
             Plan::Settle(settlement) => {
-                let detail = match settlement {
-                    Settlement::NotExecuted => "not executed: the provider refused every send",
-                    Settlement::NeedsReview | Settlement::Answered(_) => "flagged for a person",
+                let (event, detail) = match settlement {
+                    Settlement::NotExecuted => {
+                        ("call_settled", "not executed: the provider refused every send")
+                    }
+                    Settlement::NeedsReview | Settlement::Answered(_) => {
+                        ("call_needs_review", "the outcome is unknown, and it is sent once at most")
+                    }
                 };
-                object_state.append_timeline(token.key_id, ctx.now_ms, "call_settled", detail);
+                object_state.append_timeline(token.key_id, ctx.now_ms, event, detail);
                 call_mut(object_state, call_id)?.state = CallState::Settled(settlement);
                 Next::Again
             }
