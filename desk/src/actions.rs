@@ -245,7 +245,7 @@ impl Press<'_> {
 
     async fn settle_by_hand(&self, id: &str, call_id: u32) -> worker::Result<String> {
         let Ok(entered) = super::by_hand::Entered::read(&self.entries) else {
-            return Ok("refused: an entry is missing".to_owned());
+            return Ok("refused: the form was not complete: load the page again".to_owned());
         };
         let ask = entered.ask(call_id, &self.desk.operator, operator_log::number_of(&self.key), true);
         self.ask_of_call(id, ObjectRequest::SettleByHand(Box::new(ask))).await
@@ -260,9 +260,11 @@ impl Press<'_> {
     /// Capture, void, refund: the same flow as the API's, on behalf of the payment's owner.
     async fn operate(&self, named: Named) -> String {
         let Some((object, owner, operation)) = named.operation else {
-            return "refused: not possible here".to_owned();
+            return "refused: this form asks for no operation: load the page again".to_owned();
         };
-        let Ok(key) = IdempotencyKey::parse(&self.key) else { return "refused: not a key".to_owned() };
+        let Ok(key) = IdempotencyKey::parse(&self.key) else {
+            return "refused: the form’s key is not valid: load the page again".to_owned();
+        };
         let app = self.desk.app;
         let entries = self.entries.clone().without(&["form"]).canonical();
         let command = Command {

@@ -45,14 +45,16 @@ pub(super) fn said(verdict: ExecuteResult) -> String {
             }
             Refusal::TooSoon { .. } => "refused: the order was tried too often in a row".to_owned(),
             Refusal::KeysUnusable => {
-                "refused: the account’s own key at the provider cannot be used now".to_owned()
+                "refused: the account’s own key at the provider cannot be opened: set it again on the account’s page".to_owned()
             }
             // The desk makes no customers.
-            Refusal::Revision { .. } | Refusal::Field { .. } | Refusal::Overtaken => "refused".to_owned(),
+            Refusal::Revision { .. } | Refusal::Field { .. } | Refusal::Overtaken => {
+                "refused: this cannot be done at the desk".to_owned()
+            }
         },
         ExecuteResult::Expired => "refused: this button was used long ago".to_owned(),
-        ExecuteResult::NotStarted | ExecuteResult::NotOwner | ExecuteResult::RateLimited => {
-            "refused".to_owned()
-        }
+        ExecuteResult::NotOwner => "refused: the payment belongs to another account".to_owned(),
+        ExecuteResult::NotStarted => "refused: nothing was begun: load the page again".to_owned(),
+        ExecuteResult::RateLimited => "refused: too many requests: try again in a minute".to_owned(),
     }
 }

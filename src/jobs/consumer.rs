@@ -258,7 +258,7 @@ impl Work<'_> {
             Either::Left((end, _)) => Some(end),
             Either::Right(_) => None,
         };
-        hand_on::has_ended(done.is_some());
+        hand_on::email_ended(done.is_some());
         done.unwrap_or_else(|| {
             let sent = Apart { frozen: frozen.get().cloned(), result: None };
             End::Recorded(left(job, "not done in time", sent))
@@ -478,7 +478,7 @@ async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
         Some(_) => {
             Err(Failure::Permanent("an earlier try broke off, outcome unknown: not sent again".to_owned()))
         }
-        None => Err(Failure::Permanent("text messages are not sent any more: tell the pilot".to_owned())),
+        None => Err(Failure::Permanent("text messages are no longer sent: purge this job".to_owned())),
     }
 }
 
