@@ -69,7 +69,7 @@ pub(super) fn may_begin() -> bool {
 }
 
 /// An email beside a projection has ended in time, or was left.
-pub(super) fn has_ended(is_in_time: bool) {
+pub(super) fn email_ended(is_in_time: bool) {
     CIRCUIT.set(CIRCUIT.get().ended(is_in_time, now_ms()));
 }
 

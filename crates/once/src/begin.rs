@@ -121,7 +121,7 @@ pub fn begin<F: Flow>(
         let key_id = key.key_id;
         let Some(token) = take_over(object_state, key_id, me, ctx) else { return Ok(Begin::NotStarted) };
         if let Some(call) = object_state.unsettled_call_mut(key_id) {
-            call.client_is_here(ctx.now_ms);
+            call.client_arrived(ctx.now_ms);
         }
         return Ok(Begin::Run(token));
     }

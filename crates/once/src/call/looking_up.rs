@@ -83,7 +83,7 @@ impl<F: Domain> ProviderCall<F> {
         }
         // One that was still in flight died with its run.
         if self.state == CallState::InFlight {
-            self.is_unheard();
+            self.record_unheard();
         }
         self.state = CallState::Unknown;
         self.maybe_executed = true;

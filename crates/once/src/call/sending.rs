@@ -86,7 +86,7 @@ impl<F: Domain> ProviderCall<F> {
     }
 
     /// Takes in how far the refusal of the send reaches that has just ended.
-    fn is_refused(&mut self, scope: RefusalScope, ctx: &Context<F::Settings>) {
+    fn record_refusal(&mut self, scope: RefusalScope, ctx: &Context<F::Settings>) {
         let evidence = &mut self.evidence;
         let has_no_doubt = evidence.refused_sends.saturating_add(1) >= self.sends;
         // What began earlier than that has arrived, or never will.
@@ -109,10 +109,10 @@ impl<F: Domain> ProviderCall<F> {
     pub(crate) fn begin_send(&mut self, ctx: &Context<F::Settings>) {
         // One that is still in flight died with its run.
         if self.state == CallState::InFlight {
-            self.is_unheard();
+            self.record_unheard();
         }
         self.state = CallState::InFlight;
-        self.goes_to(ctx);
+        self.note_credential(ctx);
         self.first_sent_at_ms.get_or_insert(ctx.now_ms);
         self.look_up = None;
         self.evidence.absent_at_ms = None;
@@ -121,7 +121,7 @@ impl<F: Domain> ProviderCall<F> {
     }
 
     /// Notes with which credential it is sent.
-    fn goes_to(&mut self, ctx: &Context<F::Settings>) {
+    fn note_credential(&mut self, ctx: &Context<F::Settings>) {
         let Some(now) = self.credential(ctx) else { return };
         match &mut self.evidence.sent_to {
             Some(sent_to) if sent_to.credential == now => (sent_to.asking, sent_to.away) = (false, None),
@@ -142,7 +142,7 @@ impl<F: Domain> ProviderCall<F> {
                     && reply.result.is_refusal()
                     && !self.provider.answers_questions() =>
             {
-                self.is_refused(RefusalScope::Key, ctx);
+                self.record_refusal(RefusalScope::Key, ctx);
                 if self.is_refused_for_certain() {
                     self.state = CallState::Settled(Settlement::Answered(reply));
                     return;
@@ -163,7 +163,7 @@ impl<F: Domain> ProviderCall<F> {
             }
             Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
             Outcome::NotExecuted { retry_after_ms, scope, .. } => {
-                self.is_refused(scope, ctx);
+                self.record_refusal(scope, ctx);
                 // Nothing protects from a copy that has come through, or comes later.
                 self.maybe_executed |= self.retry_policy == RetryPolicy::AtMostOnce
                     && matches!(scope, RefusalScope::Copy | RefusalScope::Key);
@@ -185,33 +185,33 @@ impl<F: Domain> ProviderCall<F> {
                 );
             }
             Outcome::Unknown { answer_is_stored, .. } => {
-                self.is_unheard();
-                self.is_unknown(answer_is_stored, ctx);
+                self.record_unheard();
+                self.record_unknown(answer_is_stored, ctx);
             }
             Outcome::Indeterminate { answer_is_stored, .. } => {
                 self.evidence.failed_at_ms = Some(ctx.now_ms);
-                self.is_unknown(answer_is_stored, ctx);
+                self.record_unknown(answer_is_stored, ctx);
             }
             Outcome::Unconfirmed(unconfirmed) => {
                 self.keep(unconfirmed);
-                self.is_unknown(true, ctx);
+                self.record_unknown(true, ctx);
             }
             Outcome::LeftOpen(reply) => {
-                self.is_unknown(true, ctx);
+                self.record_unknown(true, ctx);
                 self.close(reply, ctx);
             }
         }
     }
 
     /// The last send may have been executed, and how is not heard.
-    pub(super) fn is_unheard(&mut self) {
+    pub(super) fn record_unheard(&mut self) {
         self.maybe_executed = true;
         self.evidence.unheard_at_ms = self.last_sent_at_ms;
         self.evidence.doubted_at_ms = self.last_sent_at_ms;
     }
 
     /// A send ended without a definitive answer.
-    fn is_unknown(&mut self, answer_is_stored: bool, ctx: &Context<F::Settings>) {
+    fn record_unknown(&mut self, answer_is_stored: bool, ctx: &Context<F::Settings>) {
         self.state = CallState::Unknown;
         self.maybe_executed = true;
         self.evidence.doubted_at_ms = self.last_sent_at_ms;
@@ -221,7 +221,7 @@ impl<F: Domain> ProviderCall<F> {
 
     /// The provider has told by itself that it has made this: from now on it is asked for by its id, whatever lists say. Nothing, where the call
     /// has ended, was never sent, or has made something that is known.
-    pub fn has_made(&mut self, provider_id: &str) {
+    pub fn record_made(&mut self, provider_id: &str) {
         let is_settled = matches!(self.state, CallState::Settled(_));
         if is_settled || self.sends == 0 || self.evidence.provider_id.is_some() {
             return;
@@ -252,7 +252,7 @@ impl<F: Domain> ProviderCall<F> {
     }
 
     /// A client has come: what waited for one goes on now.
-    pub(crate) const fn client_is_here(&mut self, now_ms: u64) {
+    pub(crate) const fn client_arrived(&mut self, now_ms: u64) {
         if self.evidence.needs_client {
             self.evidence.needs_client = false;
             self.next_try_at_ms = now_ms;

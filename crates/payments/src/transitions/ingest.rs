@@ -38,7 +38,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         _ if of_try.is_some() => of_try.unwrap_or(Ingested::Applied),
         EventKind::Ask { refund, payment, provider_key } => {
             let key = provider_key.as_deref();
-            polling::has_made(object_state, payment.as_deref(), refund.as_deref(), key);
+            polling::record_made(object_state, payment.as_deref(), refund.as_deref(), key);
             let is_over = match (payment, refund) {
                 (Some(id), _) => polling::doubt_try(object_state, id, key, &event.event_id, ctx),
                 (None, Some(id)) => polling::doubt_refund_of_try(object_state, id, &event.event_id, ctx),

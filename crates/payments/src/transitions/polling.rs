@@ -172,7 +172,7 @@ fn doubt_each(state: &mut ObjectState, subjects: Vec<Option<RefundId>>, event_id
 }
 
 /// What an unsettled call has made has been told of, under its own key: no list need show it any more. What it is, the look-up says.
-pub(crate) fn has_made(
+pub(crate) fn record_made(
     state: &mut ObjectState,
     payment: Option<&str>,
     refund: Option<&str>,
@@ -187,7 +187,7 @@ pub(crate) fn has_made(
         CallKind::Capture | CallKind::Void | CallKind::CreateCustomer | CallKind::UpdateCustomer => None,
     };
     if let Some(id) = made.filter(|id| is_plain(id)) {
-        call.has_made(id);
+        call.record_made(id);
     }
 }
 
