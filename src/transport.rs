@@ -106,7 +106,7 @@ impl Transport {
         self.exchange(&access, "POST", &adyen::payment_methods(merchant.account), None, &mut None).await
     }
 
-    /// Sends a call that was armed. Never fails: an error on the way means that nobody knows.
+    /// Sends a call that is marked as sending. Never fails: an error on the way means that nobody knows.
     pub(crate) async fn send(&self, call: &ProviderCall, span: &mut Option<Span>) -> Outcome {
         let access = match self.access_of(call).await {
             Ok(access) => access,

@@ -27,7 +27,7 @@ pub(crate) struct Desk<'a> {
 }
 
 /// In the address of a list, and beside its buttons: before when what it shows was made, in ms since the epoch. It goes on behind what was looked through.
-pub(super) const LOOK_ON: &str = "made_before";
+pub(super) const MADE_BEFORE: &str = "made_before";
 /// How many pages back a list can be read.
 const PAGES_MAX: usize = 1000;
 
@@ -130,7 +130,7 @@ impl<'a> Desk<'a> {
         let newer = number.checked_sub(1).map(address).unwrap_or_default();
         let looked_to_ms = self.app.model.looked_to_ms().filter(|_| !has_more);
         let on = looked_to_ms
-            .map(|at_ms| self.address_with(&self.request.path, LOOK_ON, &at_ms.to_string()))
+            .map(|at_ms| self.address_with(&self.request.path, MADE_BEFORE, &at_ms.to_string()))
             .unwrap_or_default();
         (newer, if has_more { address(number + 1) } else { on })
     }

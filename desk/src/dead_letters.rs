@@ -8,7 +8,7 @@ use serde::Deserialize;
 use worker::Error;
 
 use super::actions::{CHANGED, Press};
-use super::context::LOOK_ON;
+use super::context::MADE_BEFORE;
 use super::queries::{self, DeadRow};
 use super::route::DeadKind;
 use messages::inbox::REQUEUE;
@@ -41,7 +41,7 @@ impl Press<'_> {
     /// The oldest that the list shows go back, all of them or those of a kind: of a list that goes on behind what was looked through, those of its part.
     pub(super) async fn requeue_all(&self, kind: Option<DeadKind>) -> worker::Result<String> {
         let model = &self.desk.app.model;
-        if let Ok(until_ms) = self.entries.text(LOOK_ON).or_empty().parse() {
+        if let Ok(until_ms) = self.entries.text(MADE_BEFORE).or_empty().parse() {
             model.look_on(until_ms);
         }
         let mut conditions = queries::Where::default();

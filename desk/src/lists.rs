@@ -2,7 +2,7 @@
 
 use super::accounts;
 use super::button::Button;
-use super::context::{Desk, LOOK_ON};
+use super::context::{Desk, MADE_BEFORE};
 use super::dead_letters::REQUEUE_MAX;
 use super::format;
 use super::gate;
@@ -221,11 +221,11 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let (newer, older) = desk.around(&mut dead);
     let mut buttons = Vec::new();
     if !dead.is_empty() {
-        let until_ms = desk.query(LOOK_ON);
+        let until_ms = desk.query(MADE_BEFORE);
         let is_part = !until_ms.is_empty() || desk.app.model.looked_to_ms().is_some();
         let label = requeue_label(kind, is_all.then_some(dead.len()), is_part);
         let mut all = desk.button(OperatorAction::RequeueAll, &Target::Jobs(kind), &label)?;
-        all.entries.extend((!until_ms.is_empty()).then_some((LOOK_ON, until_ms)));
+        all.entries.extend((!until_ms.is_empty()).then_some((MADE_BEFORE, until_ms)));
         buttons.push(all);
     }
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 //! Signs operators in: every request to the desk but a login passes [`admit`].
 
-use super::context::{Desk, LOOK_ON};
+use super::context::{Desk, MADE_BEFORE};
 use super::view_models::Login;
 use crate::app::App;
 use crate::login;
@@ -19,7 +19,7 @@ pub(crate) async fn enter<'a>(
     match admit(app, request).await {
         Ok(operator) => {
             let desk = Desk::new(app, request, operator);
-            if let Ok(until_ms) = desk.query(LOOK_ON).parse() {
+            if let Ok(until_ms) = desk.query(MADE_BEFORE).parse() {
                 app.model.look_on(until_ms);
             }
             Ok(Ok(desk))

@@ -38,7 +38,7 @@ use crate::saboteur::{Mutant, Saboteur};
 
 /// One tick in ms: longer than the longest backoff.
 const TICK_MS: u64 = 1_000_000;
-/// A send is still under way at most this many ticks after it was armed.
+/// A send is still under way at most this many ticks after it was marked as sending.
 const FLIGHT_TICKS: u8 = 1;
 /// How many ticks after the first send the same key may be sent again. The last such send arrives a tick later, and
 /// that is still before the provider forgets the key.

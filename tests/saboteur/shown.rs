@@ -13,7 +13,7 @@ use payments::payment::tries::Try;
 use payments::payment::{Failure, PaymentState, RefundState};
 use payments::providers::Provider;
 
-/// ObjectState without the keys that are not finished.
+/// The state without the keys that are not finished.
 pub(super) fn without_open_keys(state: &ObjectState) -> ObjectState {
     let mut shown = state.clone();
     shown.keys.retain(|key| !matches!(key.lifecycle, Lifecycle::Open(_)));

@@ -436,7 +436,7 @@ impl KeyView {
     pub fn of(state: &ObjectState, key: &KeyRecord, timeline: Vec<TimelineEntry>, now_ms: u64) -> Self {
         let in_doubt = state.unsettled_call(key.key_id).is_some_and(|call| call.in_doubt());
         let (status, response_code, expires_at_ms) = match &key.lifecycle {
-            // In doubt while a send is on its way is simply under way; in doubt while nobody works on it is unknown.
+            // While a run works on it a call in doubt is still processing; in doubt while nobody works on it, its outcome is unknown.
             Lifecycle::Open(open) if in_doubt && open.lease.is_none() => (KeyStatus::Unknown, None, None),
             Lifecycle::Open(_) => (KeyStatus::Processing, None, None),
             Lifecycle::Finished(f) if now_ms >= f.expires_at_ms => {

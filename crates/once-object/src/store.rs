@@ -146,12 +146,12 @@ impl<F: Flow, S: Storage> Store<F, S> {
         change: impl FnOnce(&mut ObjectState<F>) -> Result<T, E>,
     ) -> Result<T, E> {
         let (before, beside) = self.load_all()?.unzip();
-        let object_state = before
+        let before_state = before
             .as_ref()
             .map_or_else(|| Rc::new(ObjectState::empty(self.object)), |it| Rc::clone(&it.object_state));
-        let mut after = ObjectState::clone(&object_state);
+        let mut after = ObjectState::clone(&before_state);
         let value = change(&mut after)?;
-        self.commit((before.as_deref(), beside.unwrap_or_default()), &object_state, after, ctx)?;
+        self.commit((before.as_deref(), beside.unwrap_or_default()), &before_state, after, ctx)?;
         Ok(value)
     }
 
@@ -204,7 +204,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         Ok(timeline)
     }
 
-    /// ObjectState of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
+    /// Rows of what the flow has written down. `select` reads them from the table `timeline`, whose column `facts` has the facts
     /// of some commits as JSON; the newest are in the row 0. Empty if nothing was ever written.
     pub fn facts<T: DeserializeOwned>(&self, select: &str, bindings: Vec<SqlValue>) -> Result<Vec<T>, Bug> {
         if !self.is_ready()? {
@@ -318,15 +318,15 @@ impl<F: Flow, S: Storage> Store<F, S> {
     fn commit(
         &self,
         (before, beside): (Option<&Remembered<F>>, Beside),
-        object_state: &ObjectState<F>,
+        before_state: &ObjectState<F>,
         mut after: ObjectState<F>,
         ctx: &Context<F::Settings>,
     ) -> Result<(), Bug> {
-        F::on_commit(object_state, &mut after, ctx);
-        let alarm_at_ms = alarm_to_set(object_state, &after, self.alarm.get(), ctx);
+        F::on_commit(before_state, &mut after, ctx);
+        let alarm_at_ms = alarm_to_set(before_state, &after, self.alarm.get(), ctx);
         let appended = after.take_appended();
         let has_facts = appended.facts != F::Facts::default();
-        let is_changed = has_facts || !appended.timeline.is_empty() || *object_state != after;
+        let is_changed = has_facts || !appended.timeline.is_empty() || *before_state != after;
         if !is_changed && !self.replays.borrow().is_due() {
             // Nothing is written but the alarm, if that must move.
             return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
@@ -367,7 +367,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         if let Some(at_ms) = alarm_at_ms {
             self.alarm.set(KnownAlarm::At(at_ms));
         }
-        (self.hooks.committed)(object_state, &after);
+        (self.hooks.committed)(before_state, &after);
         self.remembered.replace(Some(Rc::new(Remembered { text, lines, object_state: Rc::new(after) })));
         Ok(())
     }
@@ -380,13 +380,13 @@ impl<F: Flow, S: Storage> Store<F, S> {
 
     /// Drops the lines in the middle of the timeline.
     fn drop_lines(&self) -> Result<(), Bug> {
-        let mut object_state = Vec::new();
+        let mut rows = Vec::new();
         for row in self.lines()? {
-            object_state.push((row.id, state::parsed::<Vec<serde_json::Value>>(&row.lines)?));
+            rows.push((row.id, state::parsed::<Vec<serde_json::Value>>(&row.lines)?));
         }
-        let all: usize = object_state.iter().map(|(_, lines)| lines.len()).sum();
+        let all: usize = rows.iter().map(|(_, lines)| lines.len()).sum();
         let mut at = 0;
-        for (id, lines) in object_state {
+        for (id, lines) in rows {
             let numbered = lines.iter().zip(at..);
             let kept: Vec<_> = numbered.filter(|(_, at)| is_kept(*at, all)).map(|(line, _)| line).collect();
             at = at.saturating_add(lines.len());

@@ -216,21 +216,21 @@ fn is_known_still<F: once::flow::Flow>(
     before: &ProviderCall<F>,
     after: &ProviderCall<F>,
 ) -> Result<(), String> {
-    let unsaid = |what: &str| Err(format!("{what} of {} is unsaid", before.name));
+    let was_reset = |what: &str| Err(format!("{what} of the call {} was reset", before.name));
     let is_settled = matches!(after.state, CallState::Settled(_));
     match (&before.state, &after.state) {
         (CallState::Settled(_), CallState::Settled(_)) => {}
-        (CallState::Settled(_), _) => return unsaid("the end"),
+        (CallState::Settled(_), _) => return was_reset("the outcome"),
         _ if before.maybe_executed && !(after.maybe_executed && after.in_doubt()) && !is_settled => {
-            return unsaid("the doubt");
+            return was_reset("`maybe_executed`");
         }
         _ => {}
     }
     if after.sends < before.sends || after.first_sent_at_ms < before.first_sent_at_ms {
-        return unsaid("a send");
+        return was_reset("the count of sends");
     }
     if after.provider_key != before.provider_key || after.request.path != before.request.path {
-        return unsaid("the key");
+        return was_reset("the provider's key or the path");
     }
     Ok(())
 }

@@ -56,8 +56,8 @@ pub enum KnownAlarm {
 
 /// When to set the alarm, in ms since the epoch, in the transaction that makes `after` from `before`. `None` leaves it.
 ///
-/// It stands at or before the time at which something is due, or at the next millisecond where that is over: set for the very time that is ringing
-/// an alarm is none. While a run renews its lease at every step an alarm that comes too early is cheaper than moving it each time: it finds nothing
+/// It stands at or before the time at which something is due, or at the next millisecond where that is over: the runtime ignores an alarm that is set for
+/// the very time of the one that is firing. While a run renews its lease at every step an alarm that comes too early is cheaper than moving it each time: it finds nothing
 /// due and is set anew.
 pub fn alarm_to_set<F: Flow>(
     before: &ObjectState<F>,

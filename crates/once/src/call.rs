@@ -1,10 +1,10 @@
 //! Foreign calls as data: frozen before the first send, settled once, and in between never called a failure.
 //!
 //! ```text
-//!             arm               record: definitive
+//!          mark_sending          record: definitive
 //!  Frozen ──────────► InFlight ─────────────────────► Settled(Answered)
 //!    ▲                 │  │ ▲
-//!    │  not executed   │  │ └─ arm: the same bytes, the same derived key, inside the provider's window
+//!    │  not executed   │  │ └─ mark_sending: the same bytes, the same derived key, inside the provider's window
 //!    └─────────────────┘  │
 //!          no answer, or the run died
 //!                         ▼
@@ -374,7 +374,7 @@ pub struct ProviderCall<F: Domain> {
     pub last_sent_at_ms: Option<u64>,
     /// Not before this is anything tried again, in ms since the epoch.
     pub next_try_at_ms: u64,
-    /// A send that has ended, or died, may have been executed. Never unsaid before the end.
+    /// A send that has ended, or died, may have been executed. Stays true until the call is settled.
     pub maybe_executed: bool,
     /// The provider has stored its answer under the key: sending again brings nothing new.
     pub answer_is_stored: bool,

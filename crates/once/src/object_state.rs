@@ -1,7 +1,8 @@
 //! The whole database of one object, in memory: a phase reads and changes it, the shell loads and stores it.
 //!
-//! It is small: a few keys, their resource and a few calls. What is only ever added (audit records, jobs, the timeline)
-//! is not loaded; a phase appends to [`NewRows`] and the shell inserts that in the same transaction.
+//! It is small: a few keys, their resource, a few calls and the jobs that are not over. What is only ever added (the
+//! timeline and the flow's facts) is not loaded; a phase appends to [`NewRows`] and the shell inserts that in the same
+//! transaction.
 
 use serde::{Deserialize, Serialize};
 

@@ -75,7 +75,7 @@ pub struct Run<F: Domain> {
     pub token: FencingToken,
     /// Somebody waits for it until then, in ms since the epoch: it sleeps over short pauses instead of ending.
     patience_until_ms: u64,
-    /// Fails when one of these points is reached: the demo's `raise_error`.
+    /// Injected failures, for tests and demonstrations: the run fails when it reaches one of these points.
     fail_at: &'static [RecoveryPoint<F::Point>],
     /// The call to send next, decided in the transaction before.
     to_send: Option<u32>,

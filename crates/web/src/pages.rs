@@ -124,7 +124,7 @@ pub struct StatusPage {
     pub total: String,
     /// In how many seconds the page looks again.
     pub refresh_s: u32,
-    /// The provider has not said yet whether the card was charged; else the payment is simply under way.
+    /// The provider has not said yet whether the card was charged; else the payment is still processing.
     pub in_doubt: bool,
     /// And has not for so long that nobody should wait for it.
     pub is_late: bool,

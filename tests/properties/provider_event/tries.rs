@@ -73,7 +73,7 @@ impl Harness {
 #[test]
 fn each_try_has_a_row_that_says_how_it_ended() {
     let (bench, first) = tried_twice(Provider::Adyen, true);
-    let object_state: Vec<_> = bench
+    let tries: Vec<_> = bench
         .object_state
         .resource
         .tries
@@ -82,7 +82,7 @@ fn each_try_has_a_row_that_says_how_it_ended() {
         .collect();
     let expected =
         [(1, Some("psp_first"), "declined", Some(true)), (2, Some("psp_pay"), "succeeded", Some(true))];
-    assert_eq!(object_state, expected);
+    assert_eq!(tries, expected);
     assert_eq!(bench.object_state.resource.tries[0].provider_key, first);
     // Objects of before have no rows: they are made from the calls.
     let mut before = bench.object_state.clone();

@@ -96,7 +96,7 @@ pub(crate) enum Off {
     OwnPlaces,
     /// What comes again under the same reference is dropped, also if it is later.
     Recaptures,
-    /// All requests about a customer meet in one object.
+    /// Requests about one customer go to different objects.
     CustomerObject,
 }
 

@@ -79,7 +79,7 @@ pub fn object_request(by: &'static str) {
     record(|counters| counters.count(Family::ObjectRequests, &[by]));
 }
 
-/// ObjectState were written, to an `object` or to the `read_model`.
+/// Rows were written, to an `object` or to the `read_model`.
 pub fn rows_written(store: &'static str, number: usize) {
     record(|counters| counters.count_all(Family::RowsWritten, &[store], number));
 }
