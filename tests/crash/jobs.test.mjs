@@ -1,6 +1,6 @@
 // Kill -9 of the whole site while payments are made, moved and given back: what becomes of the jobs.
 //
-// Here runs what has a queue, a read model and a mailbox: `wrangler dev`, on disk. The bank and the mailbox are in a process of their own,
+// Here runs what has a queue, a read model and a mailbox (site.mjs). The bank and the mailbox are in a process of their own,
 // which is never killed and so can be believed. The local queue lives in memory: whatever it holds dies with the process, and only the
 // objects know that a job is not over.
 //
@@ -15,23 +15,18 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 
-import { open } from '../../scripts/lib/dev-server.mjs';
-import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { until } from '../worker/support/until.mjs';
 import { OWNER } from '../witness/clients.mjs';
-import { Disk } from '../witness/disk.mjs';
 import { judge } from '../witness/invariants.mjs';
 import { receiptOf, receiptsOf } from '../witness/mail.mjs';
-import { objectsIn } from '../witness/objects.mjs';
 import { rng } from '../witness/rng.mjs';
-import { openBank } from './bank.mjs';
 import { SEED, TIMES } from './chaos.mjs';
 import { Payers } from './payers.mjs';
+import { Site } from './site.mjs';
 import { UnderWay, send } from '../../crates/once-testing/kill/kill.mjs';
 
 /** What must hold when all is over. */
@@ -59,12 +54,11 @@ const OUTBOX_MS = 1_000;
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
-endOnSignals({ exitCode: 130 });
 let site;
 before(async () => {
-  site = await makeSite();
+  site = await Site.make('crash-jobs');
 });
-after(() => stopAll());
+after(() => site.close());
 
 test('whatever dies with the queue is done once, and the lists say what is true', async (t) => {
   const load = new Load(site);
@@ -88,13 +82,13 @@ test('whatever dies with the queue is done once, and the lists say what is true'
   assert.ok(seen.emails.length > KILLS, 'there were receipts');
   assert.ok(figures.sentAgain > 0, 'some jobs died with the queue and left again');
   assert.ok(figures.struck > 0, 'some kills struck requests that were under way');
-  const listed = await listOf();
+  const listed = await site.list();
   assert.equal(listed.length, seen.shown.size, 'the list has every payment once');
   for (const payment of listed) assert.deepEqual(payment, seen.shown.get(payment.id));
 });
 
 test('control: where nothing is sent again, what dies with the queue is never sent', async () => {
-  await site.start({ CONFIRM_MS: NEVER_MS, OUTBOX_MS });
+  await site.start({ ...TIMES, CONFIRM_MS: NEVER_MS, OUTBOX_MS });
   await sim('faults', { method: 'POST', body: { fault: 'connection_reset', count: 100, path: '/resend/' } });
   const lost = await Promise.all([pay(), pay(), pay()]);
   const receipts = lost.map((id) => `${id}_receipt`);
@@ -108,7 +102,7 @@ test('control: where nothing is sent again, what dies with the queue is never se
   await site.kill();
   await sim('faults', { method: 'DELETE' });
 
-  await site.start({ CONFIRM_MS: NEVER_MS, OUTBOX_MS });
+  await site.start({ ...TIMES, CONFIRM_MS: NEVER_MS, OUTBOX_MS });
   const last = await pay();
   await site.reaches('a later receipt', async () => (await mailbox()).includes(`${last}_receipt`));
   const sent = await mailbox();
@@ -127,74 +121,6 @@ test('control: where nothing is sent again, what dies with the queue is never se
 
 const isSent = (job, id) => job.job_id === id && job.sends > 0;
 
-/** Both Workers on disk; the bank is up already, the site is not. */
-async function makeSite() {
-  const { port, bank, state, shared } = await openBank('crash-jobs');
-  return new Site({ port, bank, state: join(state, 'site'), shared });
-}
-
-/** The site's process group, and its disk. */
-class Site {
-  bank;
-  disk;
-  /** Where it listens while it is up. */
-  origin = null;
-  #options;
-  #server = null;
-  #isNew = true;
-  #up = Promise.withResolvers();
-
-  constructor({ port, bank, state, shared }) {
-    this.bank = new URL(`http://127.0.0.1:${bank}`);
-    this.disk = new Disk(state);
-    this.#options = { ...shared, name: 'Paid Once', configs: ['wrangler.toml'], port, state };
-  }
-
-  async start(vars) {
-    if (this.#server) throw new Error('the site is up');
-    const database = this.#isNew ? 'DB' : undefined;
-    this.#server = await open({ ...this.#options, database, vars: { ...TIMES, ...vars } });
-    this.#isNew = false;
-    this.origin = new URL(`http://127.0.0.1:${this.#options.port}`);
-    this.#up.resolve();
-  }
-
-  /** Resolves at once while it is up, else when it is again. */
-  up() {
-    return this.#up.promise;
-  }
-
-  /** kill -9 of all its processes at once. */
-  async kill() {
-    this.origin = null;
-    this.#up = Promise.withResolvers();
-    const server = this.#server;
-    this.#server = null;
-    server?.stop('SIGKILL');
-    await server?.ended;
-    this.disk.close();
-  }
-
-  async read(path) {
-    const { status, text } = await send(this.origin, path, { headers: OWNER });
-    return { status, body: JSON.parse(text) };
-  }
-
-  /** The rows of every object. */
-  objects() {
-    return objectsIn(join(this.#options.state, 'v3', 'do', 'paid-once-demo-KeyObject'));
-  }
-
-  /** What the objects have not heard the end of. */
-  staged() {
-    return this.objects().flatMap(({ jobs }) => jobs);
-  }
-
-  reaches(what, isThere) {
-    return until(what, isThere, { everyMs: 100 });
-  }
-}
-
 /** Clients of the API who pay, move and give back, while the site is killed. */
 class Load {
   worker;
@@ -211,7 +137,7 @@ class Load {
     const { between } = this.rng;
     for (let life = 0; life < KILLS; life += 1) {
       await this.#arm();
-      await this.worker.start({ CONFIRM_MS });
+      await this.worker.start({ ...TIMES, CONFIRM_MS });
       for (let n = 0; n < PAYERS_EACH_LIFE; n += 1) this.clients.come();
       const enough = this.clients.moreEnded(between(...ENDED_EACH_LIFE));
       await Promise.race([enough, pause(LIFE_MAX_MS, null, { ref: false })]);
@@ -227,7 +153,7 @@ class Load {
   /** No more faults: waits until all clients know how it ended, and every object how its jobs did. Gives what all witnesses say. */
   async settle() {
     await sim('faults', { method: 'DELETE' });
-    await this.worker.start({ CONFIRM_MS });
+    await this.worker.start({ ...TIMES, CONFIRM_MS });
     await this.clients.all();
     // A request that its client has given up may come to an object while the witnesses are asked: then they tell of different times.
     return this.worker.reaches('nothing happens while all witnesses are asked', async () => {
@@ -275,12 +201,7 @@ class Load {
   }
 }
 
-/** The bank's control surface. */
-async function sim(path, { method = 'GET', body } = {}) {
-  const answer = await send(site.bank, `/_sim/${path}`, { method, body: body && JSON.stringify(body) });
-  if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`);
-  return JSON.parse(answer.text);
-}
+const sim = (path, init) => site.sim(path, init);
 
 const emailRequests = async () =>
   (await sim('requests?limit=1000')).requests.filter(({ path }) => path.startsWith('/resend/'));
@@ -292,17 +213,6 @@ const mailbox = async () => (await sim('mailbox.json')).emails.map(receiptOf).so
 async function sentAgain() {
   const byKey = Map.groupBy(await emailRequests(), ({ idempotency_key }) => idempotency_key);
   return [...byKey.values()].filter((sends) => sends.length > 1).length;
-}
-
-/** `GET /payments`, all pages. */
-async function listOf() {
-  const all = [];
-  for (;;) {
-    const after = all.length > 0 ? `&starting_after=${all.at(-1).id}` : '';
-    const { body } = await site.read(`/payments?limit=100${after}`);
-    all.push(...body.data);
-    if (!body.has_more) return all;
-  }
 }
 
 /** Pays, as a client does: where a slow machine was late it asks again under the same key. */

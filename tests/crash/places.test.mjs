@@ -15,13 +15,13 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { rng } from '../witness/rng.mjs';
 import { SEED } from './chaos.mjs';
-import { Site } from './sharded.mjs';
+import { Site } from './site.mjs';
+import { workersWithShards } from '../worker/support/shards.mjs';
 import { HANGS_AFTER_MS } from '../worker/support/until.mjs';
 
 const DAY_MS = 86_400_000;
@@ -36,25 +36,18 @@ const PART_LINES = 3;
 const KILLS = Number(process.env.CRASH_KILLS ?? 4);
 /** Lives in which a kill may miss what it aims at, or a place waits for another one. */
 const LIVES_MAX = 20;
-/** How long the site takes to start, mostly. Where it takes longer nothing is killed in that life. */
-const STARTS_WITHIN_MS = 6_000;
 const OBJECTS = 'paid-once-demo-desk-TaskObject';
+const VARS = { SETTLEMENT_PART_LINES: PART_LINES };
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
-endOnSignals({ exitCode: 130 });
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
 test('places that are killed again and again go on by their own alarms, and settle each movement once', async (t) => {
   const { between } = rng(SEED);
-  const site = await Site.make('crash-places', {
-    vars: { SETTLEMENT_PART_LINES: PART_LINES },
-    deskFirst: true,
-  });
-  t.after(async () => {
-    await site.kill();
-    await stopAll();
-  });
+  const workers = (options) => workersWithShards({ ...options, buckets: ['SETTLEMENT'], migrates: true });
+  const site = await Site.make('crash-places', { workers, hasBank: false });
+  t.after(() => site.close());
   const { disk } = site;
   const expected = await withMovements(site);
 
@@ -84,15 +77,15 @@ test('places that are killed again and again go on by their own alarms, and sett
   let lives = 0;
   for (; left.length < KILLS && !isJoined(); lives += 1) {
     assert.ok(lives < LIVES_MAX, `too few kills struck: ${left}`);
-    if (lives > 0) due(site, STARTS_WITHIN_MS);
+    if (lives > 0) due(site, site.startsWithinMs);
     const written = [changes(objects), changes(places)];
-    await site.start();
+    await site.start(VARS);
     const struck = lives === 0 ? site.strike() : Promise.resolve();
     await life(() => written.some((isNow) => isNow()));
     // A few writes later, as it happens.
     for (let turns = between(0, 60); turns > 0; turns -= 1) await turn();
     const isStruck = written.some((isNow) => isNow()) && !isJoined();
-    await Promise.all([site.kill(), struck.catch(() => {})]);
+    await Promise.all([site.kill(), struck]);
     if (isStruck) left.push(objects());
   }
   t.diagnostic(`seed ${SEED}: ${left} objects were written after each kill, in ${lives} lives`);
@@ -105,7 +98,7 @@ test('places that are killed again and again go on by their own alarms, and sett
   for (; !isJoined(); lives += 1) {
     assert.ok(lives < 2 * LIVES_MAX, 'it does not come to its end');
     due(site, 0);
-    await site.start();
+    await site.start(VARS);
     await life(() => false);
     await site.kill();
   }
@@ -129,7 +122,7 @@ test('places that are killed again and again go on by their own alarms, and sett
 
 /** Makes the shards, and puts movements into all places, past the Workers. Gives the lines that there must be. */
 async function withMovements(site) {
-  await site.start({ isNew: true });
+  await site.start(VARS);
   await site.kill();
   const sinceMs = LAST_MS - 40 * DAY_MS;
   site.disk.write((database) => {
@@ -143,7 +136,7 @@ async function withMovements(site) {
         .prepare('INSERT INTO shards (name, made_at_ms) VALUES (?, ?)')
         .run(`g1-${DAY.slice(0, 7)}-00${slot}`, sinceMs);
   });
-  await site.start();
+  await site.start(VARS);
   // Whoever asks a shard makes its tables.
   await site.page('/admin/payments');
   await site.kill();

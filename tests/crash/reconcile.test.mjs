@@ -11,21 +11,15 @@
 // The same dice:  CRASH_SEED=12345
 
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { send } from '../../crates/once-testing/kill/kill.mjs';
-import { open } from '../../scripts/lib/dev-server.mjs';
-import { migrate } from '../../scripts/lib/read-model.mjs';
-import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
-import { Disk } from '../witness/disk.mjs';
 import { rng } from '../witness/rng.mjs';
 import { HANGS_AFTER_MS, until } from '../worker/support/until.mjs';
-import { openBank } from './bank.mjs';
 import { SEED } from './chaos.mjs';
+import { Site } from './site.mjs';
 
 /** More than a page of each list. A payment that is not known is asked for by its id, 20 a second. */
 const PAYMENTS = 120;
@@ -33,53 +27,28 @@ const KILLS = Number(process.env.CRASH_KILLS ?? 3);
 /** Lives in which a kill may miss what it aims at. */
 const LIVES_MAX = 12;
 const AT_ONCE = 20;
-/** How long the site takes to start, mostly. Where it takes longer nothing is killed in that life. */
-const STARTS_WITHIN_MS = 6_000;
 const TASK = 'reconcile:deployment';
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
-endOnSignals({ exitCode: 130 });
-after(() => stopAll());
 
 test('a run that is killed again and again goes on by its own alarm, and finds all', async (t) => {
   const { between } = rng(SEED);
-  const { port, bank, state, shared } = await openBank('crash-reconcile');
-  const made = await madeElsewhere(bank);
-  await migrate({ database: 'DB', config: 'wrangler.toml', env: ['demo'], state: join(state, 'site') });
-
-  const disk = new Disk(join(state, 'site'));
-  let server;
-  const start = async () => {
-    // Who reads what a killed process has left stands in the way of the next one.
-    disk.close();
-    server = await open({
-      ...shared,
-      name: 'Paid Once',
-      configs: ['desk/wrangler.toml', 'wrangler.toml'],
-      vars: { RECONCILE_QUIET_MS: 0 },
-      port,
-      state: join(state, 'site'),
-    });
-  };
-  const kill = async () => {
-    server?.stop('SIGKILL');
-    await server?.ended;
-    server = undefined;
-    disk.close();
-  };
-  t.after(kill);
-  const strike = () =>
-    send(new URL(`http://127.0.0.1:${port}`), '/cdn-cgi/handler/scheduled?cron=*/5+*+*+*+*');
+  const site = await Site.make('crash-reconcile');
+  t.after(() => site.close());
+  const { disk } = site;
+  const made = await madeElsewhere(site.bank);
+  const start = () => site.start({ RECONCILE_QUIET_MS: 0 });
   /** As if the pause until the alarm were soon over. Only while nothing runs. */
   const due = (inMs) => {
     const atNs = BigInt(Date.now() + inMs) * 1_000_000n;
     // workerd keeps it twice, in ns: with the object, and for all of them.
-    const folder = join(state, 'site', 'v3', 'do', 'paid-once-demo-desk-TaskObject');
-    for (const name of readdirSync(folder).filter((name) => name.endsWith('.sqlite'))) {
-      const database = new DatabaseSync(join(folder, name));
+    const objects = site.filesOf('paid-once-demo-desk-TaskObject');
+    const all = join(dirname(objects[0]), 'metadata.sqlite');
+    for (const file of [...objects, all]) {
+      const database = new DatabaseSync(file);
       const sql =
-        name === 'metadata.sqlite'
+        file === all
           ? 'UPDATE _cf_ALARM SET scheduled_time = ?'
           : 'UPDATE _cf_METADATA SET value = ? WHERE key = 1';
       const { changes } = database.prepare(sql).run(atNs);
@@ -102,9 +71,9 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
   for (let life = 0; left.length < KILLS; life += 1) {
     assert.ok(life < LIVES_MAX, `too few kills struck: ${left}`);
     const [isNow, isOver] = [aims[life % aims.length](), changes(endedAt)()];
-    if (life > 0) due(STARTS_WITHIN_MS);
+    if (life > 0) due(site.startsWithinMs);
     await start();
-    const struck = life === 0 ? strike() : Promise.resolve();
+    const struck = life === 0 ? site.strike() : Promise.resolve();
     const endsBy = Date.now() + HANGS_AFTER_MS;
     while (!isNow() && !isOver()) {
       assert.ok(Date.now() < endsBy, 'its alarm does not come');
@@ -112,7 +81,7 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
     }
     // A few writes later, as it happens.
     for (let turns = between(0, 40); turns > 0; turns -= 1) await turn();
-    await Promise.all([kill(), struck.catch(() => {})]);
+    await Promise.all([site.kill(), struck]);
     if (!isOver()) left.push(PAYMENTS - found());
   }
   t.diagnostic(`seed ${SEED}: of ${PAYMENTS} payments were not found after each kill: ${left}`);
@@ -127,7 +96,7 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
     const [newest] = disk.rows('SELECT result FROM runs WHERE task = ?', TASK);
     return newest && JSON.parse(newest.result).complete && found() >= PAYMENTS;
   });
-  await kill();
+  await site.kill();
   const breaks = disk.rows("SELECT provider_payment AS id FROM breaks WHERE kind = 'orphan' ORDER BY id");
   assert.deepEqual(
     breaks.map(({ id }) => id),
@@ -137,9 +106,9 @@ test('a run that is killed again and again goes on by its own alarm, and finds a
 });
 
 /** Payments of somebody else with the same account at the bank. Gives their ids. */
-async function madeElsewhere(port) {
+async function madeElsewhere(bank) {
   const make = async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/payment_intents`, {
+    const answer = await fetch(new URL('/v1/payment_intents', bank), {
       method: 'POST',
       headers: { authorization: 'Bearer sk_test_demo', 'content-type': 'application/x-www-form-urlencoded' },
       body: 'amount=4200&currency=eur&payment_method=pm_card_visa&payment_method_types[]=card&confirm=true',

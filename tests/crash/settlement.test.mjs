@@ -14,19 +14,12 @@
 // The same dice:  CRASH_SEED=12345
 
 import assert from 'node:assert/strict';
-import { cpSync } from 'node:fs';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { setImmediate as turn, setTimeout as pause } from 'node:timers/promises';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 
-import { makeSecrets, open } from '../../scripts/lib/dev-server.mjs';
-import { freePorts } from '../../scripts/lib/lab.mjs';
-import { migrate } from '../../scripts/lib/read-model.mjs';
-import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
-import { Disk } from '../witness/disk.mjs';
 import { rng } from '../witness/rng.mjs';
 import { SEED } from './chaos.mjs';
-import { temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
+import { Site } from './site.mjs';
 import {
   DAY_MS,
   Movements,
@@ -51,89 +44,43 @@ const RANDOM_MS = [0, 1_000];
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
-endOnSignals({ exitCode: 130 });
 const { between } = rng(SEED);
-const directory = temporaryDirectory('crash-settlement');
-const empty = join(directory, 'empty');
-let port;
-let operator;
 
-before(async () => {
-  // Workers find each other here; nobody else is there.
-  process.env.WRANGLER_REGISTRY_PATH = join(directory, 'registry');
-  operator = { authorization: `Bearer ${makeSecrets().ADMIN_TOKEN}` };
-  ({ port } = await freePorts());
-  await migrate({ database: 'DB', config: 'wrangler.toml', env: ['demo'], state: empty });
-});
-after(() => stopAll());
-
-/** The site's process group, and its disk. */
-class Site {
+/** A site whose clock strikes, or whose operator sends a file. */
+class Settling {
   disk;
-  #state;
-  #server = null;
+  #site;
 
-  constructor(state) {
-    this.#state = state;
-    this.disk = new Disk(state);
+  static async make(name) {
+    return new Settling(await Site.make(`crash-settlement-${name}`, { hasBank: false }));
   }
 
-  /** A site of its own, with the tables and nothing in them. */
-  static make(name) {
-    const state = join(directory, name);
-    cpSync(empty, state, { recursive: true });
-    return new Site(state);
+  constructor(site) {
+    this.#site = site;
+    this.disk = site.disk;
   }
 
-  async start() {
-    this.#server = await open({
-      name: 'Paid Once',
-      configs: ['desk/wrangler.toml', 'wrangler.toml'],
-      env: ['demo'],
-      port,
-      state: this.#state,
-      readyPath: '/healthz',
-      shows: () => false,
-    });
+  close() {
+    return this.#site.close();
   }
 
-  /** Lets the clock strike. */
-  strike() {
-    return this.ask('/cdn-cgi/handler/scheduled?cron=*/5+*+*+*+*');
-  }
-
-  /** Resolves when the answer is there, and also when the process was killed. */
-  async ask(path, init) {
-    const signal = AbortSignal.timeout(HANGS_AFTER_MS);
-    await fetch(`http://127.0.0.1:${port}${path}`, { ...init, signal }).then(
-      (answer) => answer.text(),
-      (error) => {
-        if (signal.aborted) throw error;
-      },
-    );
-  }
-
-  /** kill -9 of all its processes at once. */
-  async kill() {
-    const server = this.#server;
-    this.#server = null;
-    server?.stop('SIGKILL');
-    await server?.ended;
-    this.disk.close();
+  /** The operator sends the bank's answer. */
+  send(answer) {
+    return this.#site.sendFile('/admin/settlement/answers', answer.text);
   }
 
   /**
    * One life: something is done, and the process is killed as soon as `isTime` says so, or when it is done. Gives whether it was.
    * What is done if nothing else is said: the clock strikes, twice at once.
    */
-  async liveUntil(isTime, work = () => Promise.all([this.strike(), this.strike()])) {
-    await this.start();
+  async liveUntil(isTime, work = () => Promise.all([this.#site.strike(), this.#site.strike()])) {
+    await this.#site.start();
     let isOver = false;
     const isNow = isTime();
     const ended = work().finally(() => (isOver = true));
     while (!isOver && !isNow()) await turn();
     const wasOver = isOver;
-    await Promise.all([this.kill(), ended]);
+    await Promise.all([this.#site.kill(), ended]);
     return wasOver;
   }
 
@@ -145,14 +92,14 @@ class Site {
 
   /** The clock strikes until it has written all, and then nothing is under way. */
   async finish() {
-    await this.start();
+    await this.#site.start();
     for (let runs = 0; ; runs += 1) {
-      await this.strike();
+      await this.#site.strike();
       const { written, error } = this.result('settle');
       if (error || written.length === 0) break;
       assert.ok(runs < 10, 'it never ends');
     }
-    await this.kill();
+    await this.#site.kill();
   }
 }
 
@@ -178,8 +125,8 @@ const newestClosed = (disk) => Date.parse(disk.rows('SELECT max(day) AS day FROM
 const isNoted = 'SELECT name FROM settlement_files WHERE written_at_ms IS NOT NULL';
 
 test('a run that is killed half-way is made good: each file once, each movement in one', async (t) => {
-  const site = Site.make('files');
-  t.after(() => site.kill());
+  const site = await Settling.make('files');
+  t.after(() => site.close());
   const { disk } = site;
   const movements = new Movements(disk);
   const seen = new Seen();
@@ -235,8 +182,8 @@ test('a run that is killed half-way is made good: each file once, each movement 
 });
 
 test('an answer that is killed half-way is imported on: each line once, what is not booked is reported once', async (t) => {
-  const site = Site.make('answers');
-  t.after(() => site.kill());
+  const site = await Settling.make('answers');
+  t.after(() => site.close());
   const { disk } = site;
   const movements = new Movements(disk);
   const [day] = daysDue(1);
@@ -251,12 +198,7 @@ test('an answer that is killed half-way is imported on: each line once, what is 
     return () => imported() > before;
   };
   const isPutAway = () => () => disk.objects(answer.done).length > 0;
-  const send = () =>
-    site.ask('/admin/settlement/answers', {
-      method: 'POST',
-      headers: { ...operator, 'content-type': 'text/csv' },
-      body: answer.text,
-    });
+  const send = () => site.send(answer);
   const importedAtKill = [];
   // The operator's request breaks off; from then on the clock does it.
   for (const [isTime, work] of [[more, send], [more], [isPutAway]]) {
@@ -276,8 +218,8 @@ test('an answer that is killed half-way is imported on: each line once, what is 
 });
 
 test('control: the judge sees it when a protection is undone', async (t) => {
-  const site = Site.make('control');
-  t.after(() => site.kill());
+  const site = await Settling.make('control');
+  t.after(() => site.close());
   const { disk } = site;
   const movements = new Movements(disk);
   const seen = new Seen();

@@ -17,11 +17,11 @@ import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { send } from '../../crates/once-testing/kill/kill.mjs';
-import { endOnSignals, stopAll } from '../../scripts/lib/run.mjs';
 import { OWNER } from '../witness/clients.mjs';
 import { rng } from '../witness/rng.mjs';
 import { SEED, TIMES } from './chaos.mjs';
-import { Site } from './sharded.mjs';
+import { workersWithShards } from '../worker/support/shards.mjs';
+import { Site } from './site.mjs';
 
 const KILLS = Number(process.env.CRASH_KILLS ?? 5);
 const BEFORE = 120;
@@ -38,17 +38,17 @@ const TABLES = {
 
 // No test needs the network: this keeps the runtime from asking where on Earth it runs.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = 'false';
-endOnSignals({ exitCode: 130 });
 const dice = rng(SEED);
 let site;
 before(async () => {
-  site = await Site.make('crash-shards', { vars: VARS });
+  const workers = (options) => workersWithShards({ ...options, migrates: true });
+  site = await Site.make('crash-shards', { workers });
 });
-after(() => stopAll());
+after(() => site.close());
 
 test('a move that is killed again and again loses nothing and doubles nothing', async (t) => {
   t.after(() => site.kill());
-  await site.start({ isNew: true });
+  await site.start(VARS);
   const made = new Map();
   await Promise.all(Array.from({ length: 6 }, () => payers(made, () => made.size < BEFORE)));
   await over();
@@ -73,7 +73,7 @@ test('a move that is killed again and again loses nothing and doubles nothing', 
   ];
   const left = [];
   for (let life = 0; life < KILLS; life += 1) {
-    await site.start();
+    await site.start(VARS);
     await pause(dice.between(...LIFE_MS));
     // On a slow machine these lives may be over before anything is moved: the last one is not.
     if (life === KILLS - 1)
@@ -81,7 +81,7 @@ test('a move that is killed again and again loses nothing and doubles nothing', 
     await site.kill();
     left.push(count('payments', fromMs));
   }
-  await site.start();
+  await site.start(VARS);
   isOver = true;
   await Promise.all(all);
   await over();

@@ -4,11 +4,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import workerd from 'workerd';
-import { unstable_readConfig as readConfig } from 'wrangler';
+
+const require = createRequire(import.meta.url);
 
 const STARTS_WITHIN_MS = 120_000;
 const LINES_KEPT = 40;
@@ -49,6 +51,8 @@ export class Runtime {
   #up = Promise.withResolvers();
 
   constructor({ root, directory, config, env, modules, vars = {}, port = 0 }) {
+    // Loaded here: whoever only sends requests needs none of its 15 MB.
+    const { unstable_readConfig: readConfig } = require('wrangler');
     const settings = readConfig({ config: join(root, config), env }, { hideWarnings: true });
     const bindings = { ...settings.vars, ...vars };
     const objects = settings.durable_objects.bindings;

@@ -3,9 +3,13 @@
 /** The Cache API; the addresses under which a public bucket's objects are read; emails that a Worker sends or gets by Cloudflare. */
 const UNUSED = /^(cache|r2:public|email)\b/;
 
+/** Workers that run elsewhere, by their names: where they listen, as `host:port`. The harness must have a Worker of that name, which is not asked. */
+export const elsewhere = new Map();
+
 /** Takes it out of a configuration of miniflare's, and the names of functions out of the WebAssembly: a fifth of it. */
 export function spare(config) {
   config.services = config.services.filter(({ name }) => !UNUSED.test(name));
+  for (const [name, address] of elsewhere) bindElsewhere(config, `core:user:${name}`, address);
   for (const { worker } of config.services.filter((service) => service.worker)) {
     worker.bindings = worker.bindings?.filter((binding) => !isUnused(binding));
     if (UNUSED.test(worker.cacheApiOutbound?.name)) delete worker.cacheApiOutbound;
@@ -13,6 +17,14 @@ export function spare(config) {
     if (process.env.WASM_NAMES) continue;
     for (const module of worker.modules ?? []) if (module.wasm) module.wasm = withoutNames(module.wasm);
   }
+}
+
+/** Lets the Workers that are bound to one of them ask what listens at an address instead. */
+function bindElsewhere({ services }, name, address) {
+  const instead = `elsewhere:${name}`;
+  for (const { worker } of services.filter((service) => service.name?.startsWith('core:user:')))
+    for (const { service } of worker?.bindings ?? []) if (service?.name === name) service.name = instead;
+  services.push({ name: instead, external: { address, http: {} } });
 }
 
 const isUnused = ({ service, durableObjectNamespace }) =>

@@ -10,6 +10,9 @@ import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 
 const CHUNK_BYTES = 65_536;
 
+/** The runtimes that run. */
+export const runtimes = new Set();
+
 let files = 0;
 let opened;
 const reading = new Set();
@@ -39,7 +42,9 @@ export function read(runtime) {
   };
   const watcher = watch(file, { persistent: false }, readOn);
   reading.add(readOn);
+  runtimes.add(runtime);
   runtime.once('exit', () => {
+    runtimes.delete(runtime);
     watcher.close();
     reading.delete(readOn);
     readOn();

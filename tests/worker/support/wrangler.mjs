@@ -76,7 +76,7 @@ const wrangler = require('wrangler');
  * In the place of wrangler's proxy, which is a workerd of its own before that of the Workers: an address that stays when they are replaced. It hands
  * on bytes, and knows nothing of what they say.
  */
-class Address {
+export class Address {
   ready = Promise.withResolvers();
   #server;
   #port;
@@ -88,6 +88,11 @@ class Address {
 
   onReloadComplete({ proxyData: { userWorkerUrl } }) {
     this.#port = Number(userWorkerUrl.port);
+    this.open();
+  }
+
+  /** Listens. Until Workers are there, and while they are gone, a connection breaks. */
+  open() {
     if (this.#server) return;
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#handOn(client));
     this.#server.listen(0, '127.0.0.1', () =>
@@ -96,6 +101,7 @@ class Address {
   }
 
   #handOn(client) {
+    if (!this.#port) return client.destroy();
     const runtime = connect({ port: this.#port, host: '127.0.0.1', allowHalfOpen: true });
     client.pipe(runtime).pipe(client);
     for (const [one, other] of [
@@ -111,19 +117,48 @@ class Address {
 
   async teardown() {
     this.#server?.close();
+    this.isGone();
+  }
+
+  /** Nobody is there any more, or for now. */
+  isGone() {
+    this.#port = undefined;
     for (const socket of this.#open) socket.destroy();
   }
 }
 
+/** One that stays over the lives of several harnesses. */
+export class LastingAddress extends Address {
+  close() {
+    return super.teardown();
+  }
+
+  async teardown() {
+    this.isGone();
+  }
+}
+
+/**
+ * For the harness that is started next, which has no settings for these: the `folder` in which it keeps what it stores (without one, nothing is
+ * kept), and the `address` at which it listens.
+ */
+export const next = { folder: null, address: null };
+
 const { unstable_DevEnv: DevEnv } = wrangler;
 wrangler.unstable_DevEnv = class extends DevEnv {
   constructor(options) {
-    super({ proxyFactory: () => new Address(), ...options });
+    super({ proxyFactory: () => next.address ?? new Address(), ...options });
     bundleOnce(this.bundler);
+    if (next.folder) keepIn(next.folder, this.config);
     const [runtime] = this.runtimes;
     if (runtime.numWorkers > 1 && !Object.hasOwn(runtime, 'onBundleComplete')) startOnce(this, runtime);
   }
 };
+
+function keepIn(folder, config) {
+  const set = config.set.bind(config);
+  config.set = (input, ...more) => set({ ...input, dev: { ...input.dev, persist: folder } }, ...more);
+}
 
 /**
  * Several Workers are bundled beside each other, and each that is ready while others are not starts a runtime anew, which the next one ends. Here
