@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use once::call::ProviderCall;
 use once::domain::{Answer, Domain, NoPoint, Provider};
 use once::object_state::ObjectState;
 use once::record::Lifecycle;
@@ -128,6 +129,14 @@ impl Answer for Reply {
     fn is_refusal(&self) -> bool {
         matches!(self.ended, Ended::Refused | Ended::NeverSent | Ended::NotDone)
     }
+}
+
+/// Whether an answer ends its call. Where an earlier send of it may have been executed only an answer to that one does: that it is done, or what the
+/// origin says (`is_kept`) it has given under the key before. A log-in, a token that was used, a lock, a limit or a form shown again is a word about
+/// this copy alone.
+pub fn ends(call: &ProviderCall<PassOn>, ended: Ended, is_kept: bool) -> bool {
+    let in_doubt = call.maybe_executed || call.evidence.doubted_at_ms.is_some();
+    !in_doubt || ended == Ended::Done || is_kept
 }
 
 /// What there is where the origin has given no answer.

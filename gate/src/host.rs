@@ -27,7 +27,7 @@ use worker::{AbortController, ByteStream, Delay, Env, Fetch, Headers, Response, 
 
 use crate::bucket::{self, ROW_MAX};
 use crate::cookies::Sent;
-use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, without_answer};
+use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, ends, without_answer};
 use crate::headers::is_answers;
 use crate::meaning::{Ended, Rules, Seen};
 use crate::sealed::{self, Head, Kept};
@@ -85,6 +85,11 @@ impl Answered {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
+
+    fn retry_after_ms(&self) -> Option<u64> {
+        let seconds: u64 = self.header("retry-after")?.trim().parse().ok()?;
+        Some(seconds.saturating_mul(1000))
+    }
 }
 
 impl GateHost {
@@ -118,7 +123,7 @@ impl GateHost {
         self.outgoing.borrow().get(&call.key_id).cloned()
     }
 
-    async fn pass_on(&self, outgoing: &Outgoing, key_id: u32) -> Outcome<Reply> {
+    async fn pass_on(&self, outgoing: &Outgoing, call: &ProviderCall<PassOn>) -> Outcome<Reply> {
         let unknown = |reason| Outcome::Unknown { answer_is_stored: false, reason };
         let (body, watched) = match &*outgoing.body {
             Payload::Held(bytes) => ((!bytes.is_empty()).then(|| Uint8Array::from(&bytes[..]).into()), None),
@@ -130,7 +135,12 @@ impl GateHost {
         let answered = match exchange(outgoing, &outgoing.method, &outgoing.url, Some(body)).await {
             Ok(answered) => answered,
             // Nobody works on a body that is not whole.
-            Err(_) if watched.is_some_and(|watched| watched.is_broken()) => return never_sent(),
+            Err(_)
+                if watched.is_some_and(|watched| watched.is_broken())
+                    && ends(call, Ended::NeverSent, false) =>
+            {
+                return never_sent();
+            }
             Err(reason) => return unknown(reason),
         };
         let ended = outgoing.rules.judge(Seen {
@@ -144,7 +154,14 @@ impl GateHost {
             return unknown(format!("status {}", answered.status));
         }
         let status = answered.status;
-        let (sealed, in_bucket) = self.keep(outgoing, key_id, answered).await;
+        if !ends(call, ended, answered.header("idempotent-replayed") == Some("true")) {
+            return Outcome::NotExecuted {
+                retry_after_ms: answered.retry_after_ms(),
+                scope: RefusalScope::Copy,
+                reason: format!("status {status}, which says nothing of what was sent before"),
+            };
+        }
+        let (sealed, in_bucket) = self.keep(outgoing, call.key_id, answered).await;
         Outcome::Definitive(ProviderReply {
             status,
             result: Reply { ended, in_bucket, sealed },
@@ -310,7 +327,7 @@ impl Host for GateHost {
 
     async fn send(&self, call: &ProviderCall<PassOn>) -> Outcome<Reply> {
         if let Some(outgoing) = self.brought(call) {
-            return self.pass_on(&outgoing, call.key_id).await;
+            return self.pass_on(&outgoing, call).await;
         }
         // The gate died before it was sent, and nobody has brought it again.
         if call.sends <= 1 && !call.maybe_executed {

@@ -10,7 +10,7 @@
 )]
 
 use once::begin::{Begin, Command, begin};
-use once::call::{LookUp, Outcome, ProviderCall, RefusalScope};
+use once::call::{LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
 use once::context::Context;
 use once::fingerprint::Fingerprint;
 use once::id::{ObjectId, Owner};
@@ -20,7 +20,7 @@ use once::record::{Finished, Lifecycle, StoredResponse};
 use once::run::{Action, Event, Run, RunEnd};
 use once::times::Times;
 use once_testing::{End, Harness, Job, Saboteur, Scenario};
-use paid_once_gate::domain::{Again, PassOn, Reply};
+use paid_once_gate::domain::{Again, PassOn, Reply, ends, without_answer};
 use paid_once_gate::meaning::Ended;
 use support::{at, command, me};
 
@@ -32,6 +32,10 @@ struct Form {
     answer: Ended,
     /// The alarm can do nothing without its visitor, as in the Worker.
     needs_visitor: bool,
+    /// What the origin says to whoever sends it again, though it has done it: that they must log in, that a token was used.
+    contradicts: Option<Ended>,
+    /// That is taken for a word about the first one.
+    believes: bool,
 }
 
 impl Scenario for Form {
@@ -44,6 +48,15 @@ impl Scenario for Form {
 
     fn execute(&self, _: &ProviderCall<PassOn>) -> Reply {
         Reply { ended: self.answer, in_bucket: false, sealed: b"sealed".to_vec() }
+    }
+
+    fn say_again(&self, call: &ProviderCall<PassOn>, kept: ProviderReply<Reply>) -> Outcome<Reply> {
+        let Some(ended) = self.contradicts else { return Outcome::Definitive(kept) };
+        if ends(call, ended, false) || self.believes {
+            return Outcome::Definitive(ProviderReply { result: without_answer(ended), ..kept });
+        }
+        let reason = "it says nothing of what was sent before".to_owned();
+        Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::Copy, reason }
     }
 
     fn needs_client(&self) -> bool {
@@ -108,15 +121,26 @@ fn only_the_newest_answer_is_kept() {
     assert_eq!(kept.collect::<Vec<_>>(), [0, 0, 4]);
 }
 
-const FORMS: [Form; 8] = [
-    Form { again: Again::Never, answer: Ended::Done, needs_visitor: false },
-    Form { again: Again::Never, answer: Ended::Refused, needs_visitor: false },
-    Form { again: Again::Send, answer: Ended::Done, needs_visitor: false },
-    Form { again: Again::Send, answer: Ended::Refused, needs_visitor: false },
-    Form { again: Again::Ask, answer: Ended::Done, needs_visitor: false },
-    Form { again: Again::Ask, answer: Ended::ShownAgain, needs_visitor: false },
-    Form { again: Again::Send, answer: Ended::Done, needs_visitor: true },
-    Form { again: Again::Ask, answer: Ended::Done, needs_visitor: true },
+const FORM: Form = Form {
+    again: Again::Never,
+    answer: Ended::Done,
+    needs_visitor: false,
+    contradicts: None,
+    believes: false,
+};
+
+const FORMS: [Form; 11] = [
+    FORM,
+    Form { answer: Ended::Refused, ..FORM },
+    Form { again: Again::Send, ..FORM },
+    Form { again: Again::Send, answer: Ended::Refused, ..FORM },
+    Form { again: Again::Ask, ..FORM },
+    Form { again: Again::Ask, answer: Ended::ShownAgain, ..FORM },
+    Form { again: Again::Send, needs_visitor: true, ..FORM },
+    Form { again: Again::Ask, needs_visitor: true, ..FORM },
+    Form { again: Again::Send, contradicts: Some(Ended::Refused), ..FORM },
+    Form { again: Again::Send, contradicts: Some(Ended::ShownAgain), ..FORM },
+    Form { again: Again::Send, contradicts: Some(Ended::Refused), needs_visitor: true, ..FORM },
 ];
 
 #[test]
@@ -124,7 +148,7 @@ fn two_faults_pass_nothing_on_twice() {
     for form in &FORMS {
         let harness = Harness::new(form);
         let played = match form.answer {
-            Ended::Done if !form.needs_visitor => harness.every_pair(),
+            Ended::Done if !form.needs_visitor && form.contradicts.is_none() => harness.every_pair(),
             _ => harness.every_single_fault(),
         };
         let played = played.unwrap_or_else(|violation| panic!("{violation}"));
@@ -158,6 +182,15 @@ fn without_a_protection_something_breaks() {
         let harness = Harness::new(never).without(protection);
         let found = harness.every_single_fault().and_then(|_| harness.random(20_000, 1));
         found.expect_err(&format!("nothing breaks without {protection:?}"));
+    }
+}
+
+/// The control: what is said to a second send would free the key of what was done.
+#[test]
+fn what_a_second_send_is_told_is_no_word_about_the_first() {
+    for ended in [Ended::Refused, Ended::NeverSent, Ended::ShownAgain] {
+        let form = Form { again: Again::Send, contradicts: Some(ended), believes: true, ..FORM };
+        Harness::new(&form).every_single_fault().expect_err("nothing breaks where it is believed");
     }
 }
 

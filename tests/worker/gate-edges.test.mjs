@@ -16,10 +16,20 @@ const LOOKUP = {
   on_unknown: { lookup: 'GET /asked?key={key}' },
   wait_ms: 100,
 };
+const REPLAY = {
+  forms,
+  log_in: ['/login'],
+  on_unknown: 'replay',
+  wait_ms: 100,
+  timeout_ms: 300,
+  quiet_ms: QUIET_MS,
+};
 const HOSTS = {
   'lookup.test': { ...LOOKUP, timeout_ms: 300, quiet_ms: QUIET_MS },
   // Whose look-up must be answered in time on a slow machine, too.
   'patient.test': { ...LOOKUP, timeout_ms: 1_500, quiet_ms: 1_510 },
+  'replay.test': { ...REPLAY, done: 'answer' },
+  'shown.test': { ...REPLAY, done: 'redirect' },
   'api.test': { api },
   'named.test': { api, identity: ['x-client'] },
   'shared.test': { api, identity: [] },
@@ -99,6 +109,64 @@ describe('a look-up', () => {
     );
     await until('it is found', async () => (await again()).text.includes('This was sent already'));
     assert.equal(orders(), 1);
+  });
+});
+
+describe('sent again after its answer was lost', () => {
+  /** An order whose answer is lost, before a shop that answers so to whoever sends it again. */
+  async function lost(host, status, headers = {}) {
+    const { visitor, key } = await atCheckout(host);
+    const name = someone();
+    const send = (more) => visitor.post('/checkout', { paid_once_key: key, name, ...more });
+    shop.fault = 'lost';
+    const first = await send();
+    assert.ok([409, 502].includes(first.status), String(first.status));
+    shop.answers['/checkout'] = [status, headers];
+    return { send, name };
+  }
+
+  /** What is told until the shop is quiet. */
+  async function contradicted(host, status, headers) {
+    const { send, name } = await lost(host, status, headers);
+    const before = shop.requests.length;
+    const told = [];
+    const end = Date.now() + 2 * QUIET_MS;
+    while (Date.now() < end || shop.requests.length === before) {
+      await pause(50);
+      told.push((await send()).status);
+    }
+    delete shop.answers['/checkout'];
+    return { send, told, name };
+  }
+
+  for (const [what, status, headers, host = 'replay.test'] of [
+    ['is under way', 409],
+    ['has used its key', 422],
+    ['is not allowed', 401],
+    ['has a token that was used', 403],
+    ['has a page that has expired', 419],
+    ['comes too often', 429, { 'retry-after': '1' }],
+    ['is led to the log-in', 302, { location: '/login?next=/checkout' }],
+    ['is for later', 503, { 'retry-after': '1' }],
+    ['did not reach the shop', 521],
+    ['sees the form again', 200, {}, 'shown.test'],
+  ]) {
+    test(`who ${what} is told nothing of the first one, and its key stays`, async () => {
+      const { send, told, name } = await contradicted(host, status, headers);
+      assert.deepEqual([...new Set(told)], [409]);
+      assert.equal((await send({ note: 'changed' })).status, 409, 'nor may anything else be sent under it');
+      await until('it is done', async () => (await send()).status === 303);
+      const keys = ordersOf(name).map((order) => order.key);
+      // The shop of this test executes whatever comes; one that honours keys would see the same one.
+      assert.deepEqual([keys.length, new Set(keys).size], [2, 1]);
+    });
+  }
+
+  test('what the shop says that it has answered before ends it', async () => {
+    const { send } = await lost('replay.test', 422, { 'idempotent-replayed': 'true' });
+    await until('it is refused', async () => (await send()).status === 422);
+    delete shop.answers['/checkout'];
+    assert.equal((await send()).status, 303, 'it was refused: what comes next is sent');
   });
 });
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use once::begin::Command;
-use once::call::ProviderCall;
+use once::call::{Outcome, ProviderCall, ProviderReply};
 use once::domain::{Domain, Provider};
 use once::flow::Flow;
 use once::id::ObjectId;
@@ -55,6 +55,16 @@ pub trait Scenario {
     /// invalid: a copy of it that comes later may be executed. `None` where the provider has no such answers.
     fn refuse(&self, _call: &ProviderCall<Self::Flow>) -> Option<Answer<Self>> {
         None
+    }
+
+    /// What the provider says to a call whose key it knows, under which it keeps this answer: by default that. Another one may say something that is
+    /// no word about the key, such as that the caller must log in.
+    fn say_again(
+        &self,
+        _call: &ProviderCall<Self::Flow>,
+        kept: ProviderReply<Answer<Self>>,
+    ) -> Outcome<Answer<Self>> {
+        Outcome::Definitive(kept)
     }
 
     /// Whether the keys at a provider and the ids of jobs are made of the object's id, so that no other object has the same. Not where they are made of

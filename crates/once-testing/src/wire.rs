@@ -130,6 +130,7 @@ impl<S: Scenario> World<'_, S> {
         }
         let name = call.name.clone();
         let outcome = match self.provider.known(key, &call, (self.now_ms, self.scenario.keeps_ms(&call)))? {
+            Some(Outcome::Definitive(kept)) => self.scenario.say_again(&call, kept),
             Some(known) => known,
             None => self.meet(key, &call, meets)?,
         };
