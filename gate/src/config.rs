@@ -153,6 +153,8 @@ struct RawRoute {
     done: Option<Done>,
     failed_if: Option<FailedIf>,
     log_in: Option<Vec<String>>,
+    #[serde(default)]
+    not_taken: Vec<u16>,
     identity: Option<Vec<String>>,
     #[serde(default)]
     session: Vec<String>,
@@ -294,6 +296,9 @@ impl Route {
             Some(value) if value == 0 || value > most => Err(format!("`{name}` must be from 1 to {most}")),
             value => Ok(value.unwrap_or(default)),
         };
+        if !raw.not_taken.iter().all(|status| (500..=599).contains(status)) {
+            return Err("`not_taken` must name statuses from 500 to 599".to_owned());
+        }
         let default = Times::default();
         let timeout_ms = raw.timeout_ms.unwrap_or(60_000);
         let waits = Waits {
@@ -325,6 +330,7 @@ impl Route {
                     let known = raw.preset.map_or(&[][..], Preset::log_in);
                     known.iter().map(|path| (*path).to_owned()).collect()
                 }),
+                not_taken: raw.not_taken,
             },
             identity: raw.identity.map_or_else(
                 || IDENTITY.iter().map(|name| (*name).to_owned()).collect(),
@@ -422,6 +428,7 @@ mod tests {
             (r#","on_unknown":"hope""#, "hope"),
             (r#","on_unknown":{"lookup":"/orders"}"#, "lookup"),
             (r#","quiet_ms":1"#, "quiet_ms"),
+            (r#","not_taken":[409]"#, "not_taken"),
             (r#","api":["/v1"]"#, "/v1"),
         ] {
             let error = route(more).unwrap_err();

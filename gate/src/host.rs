@@ -145,7 +145,6 @@ impl GateHost {
         };
         let ended = outgoing.rules.judge(Seen {
             status: answered.status,
-            has_retry_after: answered.header("retry-after").is_some(),
             is_json: answered.header("content-type").is_some_and(|kind| kind.contains("json")),
             location: answered.header("location").unwrap_or_default(),
             body: &answered.body,

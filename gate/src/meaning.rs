@@ -3,7 +3,7 @@
 //! | answer | meaning |
 //! |---|---|
 //! | 2xx, 3xx | done; with `done = "redirect"` a 2xx shows the form again, and other content may follow |
-//! | 2xx that `failed_if` names; a redirect to `log_in`; 4xx; 503 with `Retry-After` | refused: the key is free again |
+//! | 2xx that `failed_if` names; a redirect to `log_in`; 4xx; a status of `not_taken` | refused: the key is free again |
 //! | 521, 523, 525, 526, 530 | never sent: the key is free again |
 //! | all else, and none | unknown |
 //!
@@ -65,6 +65,9 @@ pub struct Rules {
     /// Paths at which one logs in; a star at the end stands for the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log_in: Vec<String>,
+    /// Statuses from 500 on that the origin answers before it has taken anything, as while it is maintained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_taken: Vec<u16>,
 }
 
 /// An answer of the origin, as far as it tells what it means.
@@ -72,8 +75,6 @@ pub struct Rules {
 pub struct Seen<'a> {
     /// Its status.
     pub status: u16,
-    /// It says when to come again.
-    pub has_retry_after: bool,
     /// Its body is JSON.
     pub is_json: bool,
     /// Where it leads.
@@ -91,7 +92,7 @@ impl Rules {
             300..=399 if self.asks_who(seen.location) => Ended::Refused,
             200..=399 => Ended::Done,
             400..=499 => Ended::Refused,
-            503 if seen.has_retry_after => Ended::Refused,
+            status if self.not_taken.contains(&status) => Ended::Refused,
             521 | 523 | 525 | 526 | 530 => Ended::NeverSent,
             _ => Ended::Unknown,
         }
@@ -123,18 +124,22 @@ mod tests {
     #[test]
     fn an_answer_means_what_the_table_says() {
         let rules = Rules::default();
-        let means =
-            |status, has_retry_after| rules.judge(Seen { status, has_retry_after, ..Seen::default() });
+        let means = |status| rules.judge(Seen { status, ..Seen::default() });
         for (statuses, ended) in [
             (&[200, 201, 204, 302, 303][..], Ended::Done),
             (&[400, 401, 403, 404, 409, 422, 429], Ended::Refused),
             (&[521, 523, 525, 526, 530], Ended::NeverSent),
             (&[500, 501, 502, 503, 504, 520, 522, 524, 599], Ended::Unknown),
         ] {
-            statuses.iter().for_each(|status| assert_eq!(means(*status, false), ended, "{status}"));
+            statuses.iter().for_each(|status| assert_eq!(means(*status), ended, "{status}"));
         }
-        assert_eq!(means(503, true), Ended::Refused);
-        assert_eq!(means(500, true), Ended::Unknown);
+    }
+
+    #[test]
+    fn a_status_means_that_it_was_not_taken_where_the_shop_says_so() {
+        let rules = Rules { not_taken: vec![503], ..Rules::default() };
+        let means = |status| rules.judge(Seen { status, ..Seen::default() });
+        assert_eq!([503, 502, 200].map(means), [Ended::Refused, Ended::Unknown, Ended::Done]);
     }
 
     #[test]

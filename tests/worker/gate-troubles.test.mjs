@@ -14,6 +14,7 @@ const HOSTS = {
   'replay.test': { forms, on_unknown: 'replay' },
   'lookup.test': { forms, on_unknown: { lookup: 'GET /orders?key={key}' }, timeout_ms: 1500, quiet_ms: 1510 },
   'late.test': { forms, timeout_ms: 5_000, quiet_ms: QUIET_MS },
+  'maintained.test': { forms, not_taken: [503] },
   'slow.test': { forms, timeout_ms: 400, wait_ms: 200 },
   // Nobody listens there.
   'dead.test': { forms, origin: 'http://127.0.0.1:9' },
@@ -33,7 +34,7 @@ before(async () => {
 
 after(() => gate.close());
 
-for (const fault of ['lost', 'half', 'gateway']) {
+for (const fault of ['lost', 'half', 'gateway', 'cache']) {
   test(`an answer that is ${fault} is unknown, and is not sent again`, async () => {
     const { visitor, key } = await atCheckout();
     const name = someone();
@@ -90,8 +91,8 @@ test('of a shop that cannot be reached who wants a page is told so, and who has 
   assert.match(passed.text, /it is not known whether it arrived/);
 });
 
-test('a busy shop has not taken it: the same is sent again', async () => {
-  const { visitor, key } = await atCheckout();
+test('where a shop says by 503 that it has not taken it, the same is sent again', async () => {
+  const { visitor, key } = await atCheckout('maintained.test');
   const name = someone();
   shop.fault = 'busy';
   const busy = await visitor.post('/checkout', { paid_once_key: key, name });

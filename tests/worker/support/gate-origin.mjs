@@ -112,6 +112,8 @@ export async function startOrigin() {
       await pause(20);
       return response.destroy();
     }
+    // As Varnish answers for a shop that has got it and is too slow.
+    if (fault === 'cache') return send(503, { 'retry-after': '5' }, 'Error 503 Backend fetch failed');
     if (fault === 'gateway') return send(504, {}, 'the gateway has lost it');
     if (path.startsWith('/v1/')) {
       return send(201, { 'content-type': 'application/json' }, JSON.stringify({ id: number, ...fields }));
