@@ -146,6 +146,7 @@ impl GateHost {
         let ended = outgoing.rules.judge(Seen {
             status: answered.status,
             is_json: answered.header("content-type").is_some_and(|kind| kind.contains("json")),
+            address: &outgoing.url,
             location: answered.header("location").unwrap_or_default(),
             body: &answered.body,
         });
@@ -221,7 +222,7 @@ impl GateHost {
             // Who is not known, or comes too often, is told nothing.
             Ok(answered)
                 if matches!(answered.status, 401 | 403 | 407 | 408 | 425 | 429)
-                    || outgoing.rules.asks_who(answered.header("location").unwrap_or_default()) =>
+                    || outgoing.rules.asks_who(&url, answered.header("location").unwrap_or_default()) =>
             {
                 unclear(format!("status {}", answered.status))
             }

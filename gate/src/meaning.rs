@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use web::url::Url;
+use web::url::{Url, join};
 
 use crate::body::is_like;
 
@@ -77,7 +77,9 @@ pub struct Seen<'a> {
     pub status: u16,
     /// Its body is JSON.
     pub is_json: bool,
-    /// Where it leads.
+    /// The address that has answered.
+    pub address: &'a str,
+    /// Where it leads, as it says it.
     pub location: &'a str,
     /// What was read of its body.
     pub body: &'a [u8],
@@ -89,7 +91,7 @@ impl Rules {
         match seen.status {
             200..=299 if self.has_failed(seen.is_json, seen.body) => Ended::Refused,
             200..=299 if self.done == Done::Redirect => Ended::ShownAgain,
-            300..=399 if self.asks_who(seen.location) => Ended::Refused,
+            300..=399 if self.asks_who(seen.address, seen.location) => Ended::Refused,
             200..=399 => Ended::Done,
             400..=499 => Ended::Refused,
             status if self.not_taken.contains(&status) => Ended::Refused,
@@ -98,11 +100,10 @@ impl Rules {
         }
     }
 
-    /// Whether an answer leads to where one logs in: nothing was done.
-    pub fn asks_who(&self, location: &str) -> bool {
-        let path = if location.starts_with('/') { location } else { Url::split(location).path };
-        let path = path.split(['?', '#']).next().unwrap_or_default();
-        !path.is_empty() && self.log_in.iter().any(|known| is_like(known, path))
+    /// Whether an answer of this address leads to where one logs in: nothing was done.
+    pub fn asks_who(&self, address: &str, location: &str) -> bool {
+        let to = join(address, location);
+        !location.is_empty() && self.log_in.iter().any(|known| is_like(known, Url::split(&to).path))
     }
 
     fn has_failed(&self, is_json: bool, body: &[u8]) -> bool {
@@ -169,13 +170,21 @@ mod tests {
     fn who_is_sent_to_log_in_has_done_nothing() {
         let log_in = vec!["/accounts/login/".to_owned(), "/wp-login*".to_owned()];
         let rules = Rules { log_in, ..Rules::default() };
-        let means = |location| rules.judge(Seen { status: 302, location, ..Seen::default() });
-        for location in
-            ["/accounts/login/?next=/checkout", "https://shop.example/accounts/login/", "/wp-login.php"]
-        {
+        let address = "https://shop.example/accounts/7/order?x=1";
+        let means = |location| rules.judge(Seen { status: 302, address, location, ..Seen::default() });
+        for location in [
+            "/accounts/login/?next=/checkout",
+            "https://shop.example/accounts/login/",
+            "//shop.example/accounts/login/",
+            "../login/?next=/checkout",
+            "/accounts/./login/#form",
+            "../../wp-login.php",
+            "/wp-login.php",
+        ] {
             assert_eq!(means(location), Ended::Refused, "{location}");
         }
-        for location in ["/accounts/login/done", "/thanks?from=/accounts/login/", "https://shop.example", ""]
+        for location in
+            ["/accounts/login/done", "login/", "/thanks?from=/accounts/login/", "https://shop.example", ""]
         {
             assert_eq!(means(location), Ended::Done, "{location}");
         }

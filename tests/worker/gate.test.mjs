@@ -191,22 +191,24 @@ test('where a redirect is done, a form that is shown again can be corrected', as
   assert.equal(ordersOf(name).length, 1);
 });
 
-test('who has to log in first has done nothing', async () => {
-  const { visitor, key } = await atCheckout('django.test');
-  const name = someone();
-  shop.answers['/checkout'] = [
-    302,
-    { location: '/accounts/login/?next=/checkout', 'set-cookie': 'sessionid=out' },
-  ];
-  const asked = await visitor.post('/checkout', { paid_once_key: key, name });
-  assert.match(asked.headers.location, /login/);
-  shop.answers = {};
-  visitor.cookies.set('sessionid', 'logged in');
-  for (let sent = 0; sent < 2; sent += 1) {
-    assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 303);
-  }
-  assert.equal(ordersOf(name).length, 1);
-});
+for (const location of [
+  '/accounts/login/?next=/checkout',
+  'accounts/login/',
+  '//django.test/accounts/login/',
+])
+  test(`who has to log in first has done nothing: ${location}`, async () => {
+    const { visitor, key } = await atCheckout('django.test');
+    const name = someone();
+    shop.answers['/checkout'] = [302, { location, 'set-cookie': 'sessionid=out' }];
+    const asked = await visitor.post('/checkout', { paid_once_key: key, name });
+    assert.match(asked.headers.location, /login/);
+    shop.answers = {};
+    visitor.cookies.set('sessionid', 'logged in');
+    for (let sent = 0; sent < 2; sent += 1) {
+      assert.equal((await visitor.post('/checkout', { paid_once_key: key, name })).status, 303);
+    }
+    assert.equal(ordersOf(name).length, 1);
+  });
 
 test('a declined card is told with 200, and the same may be sent again', async () => {
   const { visitor, key } = await atCheckout('woo.test');

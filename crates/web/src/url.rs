@@ -25,6 +25,57 @@ impl<'a> Url<'a> {
     }
 }
 
+/// Where a reference leads, such as a `Location`, from the address at which it stands
+/// ([RFC 3986, 5.2](https://www.rfc-editor.org/rfc/rfc3986#section-5.2)). A backslash is a slash, as to browsers.
+///
+/// ```
+/// use web::url::join;
+///
+/// let from = |reference| join("https://shop.example/a/b?c=d", reference);
+/// assert_eq!(from("login.php?next=/x"), "https://shop.example/a/login.php?next=/x");
+/// assert_eq!(from("//Other.example/../x/./%6Cogin"), "https://other.example/x/login");
+/// ```
+pub fn join(base: &str, reference: &str) -> String {
+    let Url { scheme, host, path: at, query } = Url::split(base);
+    let reference = reference.trim();
+    let (path, tail) = reference.split_at(reference.find(['?', '#']).unwrap_or(reference.len()));
+    let path = path.replace('\\', "/");
+    let is_absolute = path.split_once(':').is_some_and(|(scheme, _)| !scheme.contains('/'));
+    let whole = match path.as_str() {
+        _ if is_absolute => path,
+        "" if tail.starts_with('?') || query.is_empty() => format!("{scheme}://{host}{at}"),
+        "" => return format!("{scheme}://{host}{at}?{query}{tail}"),
+        path if path.starts_with("//") => format!("{scheme}:{path}"),
+        path if path.starts_with('/') => format!("{scheme}://{host}{path}"),
+        path => {
+            let folder = at.rsplit_once('/').map_or("", |(folder, _)| folder);
+            format!("{scheme}://{host}{folder}/{path}")
+        }
+    };
+    if !whole.contains("://") {
+        return reference.to_owned();
+    }
+    let Url { scheme, host, path, .. } = Url::split(&whole);
+    let path = without_dots(&decode_unreserved(path));
+    format!("{}://{}{path}{tail}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
+}
+
+/// A path without the segments `.` and `..`.
+fn without_dots(path: &str) -> String {
+    let mut kept = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    if path.ends_with("/.") || path.ends_with("/..") {
+        kept.push("");
+    }
+    format!("/{}", kept.join("/"))
+}
+
 /// An address with more in its query: `more` is encoded already.
 pub fn with_query(address: &str, more: &str) -> String {
     let (address, fragment) = match address.split_once('#') {
