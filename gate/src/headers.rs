@@ -1,6 +1,7 @@
 //! Headers on their way to the origin and back.
 
 use web::http::Request;
+use web::url::{Url, join};
 
 /// Headers of a connection ([RFC 9110, 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), and those that the runtime sets.
 const OF_CONNECTION: &[&str] = &[
@@ -114,6 +115,19 @@ pub fn moved(address: &str, from: &str, to: &str) -> String {
     }
 }
 
+/// Where a request goes on with its method and body, by an answer of this address that has not done it
+/// ([RFC 9110, 15.4.8](https://www.rfc-editor.org/rfc/rfc9110#section-15.4.8)). Only at the same origin, which may call itself `ours`: what another one
+/// gets is not the gate's.
+pub fn goes_on(status: u16, address: &str, location: &str, ours: &str) -> Option<String> {
+    let Url { scheme, host, .. } = Url::split(address);
+    let origin = format!("{scheme}://{host}");
+    let to = moved(&join(address, location), ours, &origin);
+    let to = to.split('#').next().unwrap_or_default();
+    let follows =
+        matches!(status, 307 | 308) && !location.is_empty() && to.starts_with(&format!("{origin}/"));
+    follows.then(|| to.to_owned())
+}
+
 /// How a page with a key may be kept: by nobody but the browser, and never shown again unasked.
 pub fn cache_control(origins: Option<&str>) -> &'static str {
     if origins.is_some_and(|value| value.to_ascii_lowercase().contains("no-store")) {
@@ -142,6 +156,23 @@ mod tests {
         assert_eq!(moved("https://shop.example"), "http://10.0.0.1:8000");
         assert_eq!(moved("https://shop.example.evil/a"), "https://shop.example.evil/a");
         assert_eq!(moved("/a"), "/a");
+    }
+
+    #[test]
+    fn a_request_goes_on_at_its_origin_alone() {
+        let ours = "https://shop.example";
+        let to = |status, location| goes_on(status, "http://10.0.0.1:8000/checkout", location, ours);
+        for location in
+            ["/checkout/", "checkout/#x", "https://shop.example/checkout/", "http://10.0.0.1:8000/checkout/"]
+        {
+            let to = [307, 308].map(|status| to(status, location));
+            assert_eq!(to, [(); 2].map(|()| Some("http://10.0.0.1:8000/checkout/".to_owned())), "{location}");
+        }
+        for location in ["https://www.shop.example/checkout", "//evil.example/", "http://10.0.0.1:80001/", ""]
+        {
+            assert_eq!(to(308, location), None, "{location}");
+        }
+        assert_eq!([301, 302, 303, 200].map(|status| to(status, "/checkout/")), [const { None }; 4]);
     }
 
     #[test]

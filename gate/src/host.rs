@@ -19,7 +19,7 @@ use runtime::http_client::within;
 use runtime::log::log;
 use runtime::now_ms;
 use serde_json::Value;
-use web::url::Url;
+use web::url::{Url, join};
 use worker::js_sys::Uint8Array;
 use worker::wasm_bindgen::JsValue;
 use worker::worker_sys::web_sys;
@@ -28,7 +28,7 @@ use worker::{AbortController, ByteStream, Delay, Env, Fetch, Headers, Response, 
 use crate::bucket::{self, ROW_MAX};
 use crate::cookies::Sent;
 use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, ends, without_answer};
-use crate::headers::is_answers;
+use crate::headers::{goes_on, is_answers};
 use crate::meaning::{Ended, Rules, Seen};
 use crate::sealed::{self, Head, Kept};
 use crate::secret::Secret;
@@ -37,6 +37,8 @@ use crate::told;
 
 /// How long the read model has to take what it is told.
 const TAKES_WITHIN: Duration = Duration::from_secs(3);
+/// How often a request goes on to another address.
+const GOES_ON_MAX: u32 = 5;
 /// How often one key may be sent after refusals.
 const TRIES_MAX: u32 = 100;
 
@@ -44,6 +46,8 @@ const TRIES_MAX: u32 = 100;
 pub(crate) struct Outgoing {
     pub(crate) method: String,
     pub(crate) url: String,
+    /// The site's own origin, as the visitor has it.
+    pub(crate) ours: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Rc<Payload>,
     pub(crate) secret: Secret,
@@ -74,6 +78,8 @@ pub(crate) struct GateHost {
 
 /// An answer of the origin, as far as it is read.
 struct Answered {
+    /// Where it was given: the request may have gone on from its own address.
+    address: String,
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
@@ -132,7 +138,8 @@ impl GateHost {
                 None => return not_brought(),
             },
         };
-        let answered = match exchange(outgoing, &outgoing.method, &outgoing.url, Some(body)).await {
+        let goes_on = if watched.is_none() { GOES_ON_MAX } else { 0 };
+        let answered = match exchange(outgoing, &outgoing.method, &outgoing.url, Some(body), goes_on).await {
             Ok(answered) => answered,
             // Nobody works on a body that is not whole.
             Err(_)
@@ -146,11 +153,20 @@ impl GateHost {
         let ended = outgoing.rules.judge(Seen {
             status: answered.status,
             is_json: answered.header("content-type").is_some_and(|kind| kind.contains("json")),
-            address: &outgoing.url,
+            address: &answered.address,
             location: answered.header("location").unwrap_or_default(),
             body: &answered.body,
         });
         if ended == Ended::Unknown {
+            if matches!(answered.status, 307 | 308) {
+                let to = join(&answered.address, answered.header("location").unwrap_or_default());
+                let fields = [
+                    ("event", "redirect_not_followed".into()),
+                    ("route", call.request.path.as_str().into()),
+                    ("to", Url::split(&to).host.into()),
+                ];
+                log("error", &fields);
+            }
             return unknown(format!("status {}", answered.status));
         }
         let status = answered.status;
@@ -213,7 +229,7 @@ impl GateHost {
         };
         let origin = Url::split(&outgoing.url);
         let url = format!("{}://{}{}", origin.scheme, origin.host, get.replace("{key}", &call.provider_key));
-        match exchange(outgoing, "GET", &url, None).await {
+        match exchange(outgoing, "GET", &url, None, 0).await {
             Ok(answered) if answered.status == *done => {
                 let status = answered.status;
                 let (sealed, in_bucket) = self.keep(outgoing, call.key_id, answered).await;
@@ -247,12 +263,14 @@ fn not_brought() -> Outcome<Reply> {
     Outcome::NotExecuted { retry_after_ms: None, scope: RefusalScope::NoClient, reason }
 }
 
-/// Asks the origin. An error means that it is unknown whether it got it; its text quotes nothing of it.
+/// Asks the origin. An error means that it is unknown whether it got it; its text quotes nothing of it. A request goes on so often to where it is led with
+/// its body.
 async fn exchange(
     outgoing: &Outgoing,
     method: &str,
     url: &str,
     body: Option<Option<JsValue>>,
+    goes_on_max: u32,
 ) -> std::result::Result<Answered, String> {
     let abort = AbortController::default();
     let signal = abort.signal();
@@ -265,10 +283,25 @@ async fn exchange(
         if let Some(body) = body.flatten() {
             init.set_body(&body);
         }
-        let request = web_sys::Request::new_with_str_and_init(url, &init).map_err(|_| NO_REQUEST)?;
-        let mut response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
-        let headers = answered_headers(response.headers());
-        let mut answered = Answered { status: response.status_code(), headers, body: Vec::new(), rest: None };
+        let (mut url, mut led) = (url.to_owned(), 0);
+        let mut response = loop {
+            let request = web_sys::Request::new_with_str_and_init(&url, &init).map_err(|_| NO_REQUEST)?;
+            let response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
+            let location = response.headers().get("location").ok().flatten().unwrap_or_default();
+            match goes_on(response.status_code(), &url, &location, &outgoing.ours) {
+                Some(to) if led < goes_on_max && !outgoing.rules.asks_who(&url, &location) => {
+                    (url, led) = (to, led + 1);
+                }
+                _ => break response,
+            }
+        };
+        let mut headers = answered_headers(response.headers());
+        // The visitor does not know that it was led on.
+        for (_, location) in headers.iter_mut().filter(|(name, _)| led > 0 && name == "location") {
+            *location = join(&url, location);
+        }
+        let status = response.status_code();
+        let mut answered = Answered { address: url, status, headers, body: Vec::new(), rest: None };
         if let ResponseBody::Stream(_) = response.body() {
             let mut stream = response.stream().map_err(|_| BROKE_OFF)?;
             while let Some(chunk) = stream.next().await {

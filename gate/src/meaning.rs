@@ -2,7 +2,7 @@
 //!
 //! | answer | meaning |
 //! |---|---|
-//! | 2xx, 3xx | done; with `done = "redirect"` a 2xx shows the form again, and other content may follow |
+//! | 2xx, 3xx but 307 and 308 | done; with `done = "redirect"` a 2xx shows the form again, and other content may follow |
 //! | 2xx that `failed_if` names; a redirect to `log_in`; 4xx; a status of `not_taken` | refused: the key is free again |
 //! | 521, 523, 525, 526, 530 | never sent: the key is free again |
 //! | all else, and none | unknown |
@@ -92,6 +92,8 @@ impl Rules {
             200..=299 if self.has_failed(seen.is_json, seen.body) => Ended::Refused,
             200..=299 if self.done == Done::Redirect => Ended::ShownAgain,
             300..=399 if self.asks_who(seen.address, seen.location) => Ended::Refused,
+            // It was not done here, and nobody has followed it.
+            307 | 308 => Ended::Unknown,
             200..=399 => Ended::Done,
             400..=499 => Ended::Refused,
             status if self.not_taken.contains(&status) => Ended::Refused,
@@ -130,7 +132,7 @@ mod tests {
             (&[200, 201, 204, 302, 303][..], Ended::Done),
             (&[400, 401, 403, 404, 409, 422, 429], Ended::Refused),
             (&[521, 523, 525, 526, 530], Ended::NeverSent),
-            (&[500, 501, 502, 503, 504, 520, 522, 524, 599], Ended::Unknown),
+            (&[307, 308, 500, 501, 502, 503, 504, 520, 522, 524, 599], Ended::Unknown),
         ] {
             statuses.iter().for_each(|status| assert_eq!(means(*status), ended, "{status}"));
         }

@@ -174,6 +174,8 @@ async fn run(
     // A browser may have a key of its own, another one for each click.
     let is_passed_on = |name: &str| name != ASK && name != "idempotency-key";
     let headers = request.headers().entries().filter(|(name, _)| is_passed_on(name)).collect::<Vec<_>>();
+    let sent = |name| request.headers().get(name).map(Option::unwrap_or_default);
+    let ours = format!("{}://{}", sent("x-forwarded-proto")?, sent("x-forwarded-host")?);
     let body = Rc::new(match ask.large {
         None => Payload::Held(request.bytes().await?),
         Some(length) => {
@@ -212,6 +214,7 @@ async fn run(
         let outgoing = Outgoing {
             method: method.clone(),
             url: url.clone(),
+            ours: ours.clone(),
             headers,
             body: Rc::clone(&body),
             secret,

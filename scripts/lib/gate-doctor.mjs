@@ -124,7 +124,7 @@ async function send(form, { here, answer, fields, good, bad, fetch }) {
     );
   if (first.status >= 500)
     return bad(
-      `${told}: nobody knows whether it was done. Look at the shop's orders before you send it again${reference(await first.text())}.`,
+      `${told}: nobody knows whether it was done. Look at the shop's orders before you send it again${reference(await first.text())}. If the gate logs \`redirect_not_followed\`, the shop leads the form on to another host by 307 or 308: let the form go there itself, and leave this address out.`,
     );
   if (first.status >= 400) return bad(`${told}: give fields that the shop takes, as name=value.`);
   const page = first.headers.get('content-type')?.startsWith('text/html') ? await first.text() : '';

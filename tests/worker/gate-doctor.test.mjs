@@ -98,6 +98,10 @@ test('it tells of a shop that refuses another host, leads past the gate, or sets
   assert.deepEqual(led.length, 2, led.join('\n'));
   assert.match(led[0], /leads to shop\.example/);
   assert.match(led[1], /cookie a is of shop\.example/);
+  shop.answers['/elsewhere'] = [307, { location: 'https://shop.example/checkout' }];
+  const [sentOn, ...more] = await complaints(at('/elsewhere'), { fields: {}, path: '/form-3' });
+  assert.match(sentOn, /answered 502.*leads the form on to another host by 307 or 308/);
+  assert.deepEqual(more, []);
   shop.answers = {};
 });
 

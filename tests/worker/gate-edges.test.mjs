@@ -30,6 +30,7 @@ const HOSTS = {
   'patient.test': { ...LOOKUP, timeout_ms: 1_500, quiet_ms: 1_510 },
   'replay.test': { ...REPLAY, done: 'answer' },
   'shown.test': { ...REPLAY, done: 'redirect' },
+  'led.test': { forms: ['POST /led', ...forms] },
   'api.test': { api },
   'named.test': { api, identity: ['x-client'] },
   'shared.test': { api, identity: [] },
@@ -168,6 +169,55 @@ describe('sent again after its answer was lost', () => {
     delete shop.answers['/checkout'];
     assert.equal((await send()).status, 303, 'it was refused: what comes next is sent');
   });
+});
+
+describe('a redirect that has the form sent on', () => {
+  const send = async (host, location, more = {}) => {
+    shop.answers['/led'] = [308, location ? { location } : {}];
+    const visitor = gate.visitor(host);
+    const key = await visitor.key('/led');
+    const name = someone();
+    const answers = [];
+    for (const fields of [{ name }, { name }, { name, note: 'changed' }])
+      answers.push(await visitor.post('/led', { paid_once_key: key, ...fields, ...more }));
+    return { answers, orders: ordersOf(name) };
+  };
+  before(() => shop.page('/led', FORM.replace('/checkout', '/led')));
+
+  for (const [what, location] of [
+    ['by its path', '/checkout'],
+    ['beside it', 'checkout'],
+    ['by the address of the site', 'http://led.test/checkout'],
+    ['to an address that is no route', '/orders-of-old/'],
+  ])
+    test(`${what} is followed by the gate: it is one order`, async () => {
+      const { answers, orders } = await send('led.test', location);
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [303, 303, 422],
+      );
+      assert.match(answers[0].headers.location, /^http:\/\/led\.test\/thanks\/\d+$/);
+      assert.equal(answers[1].headers.location, answers[0].headers.location);
+      assert.equal(orders.length, 1);
+    });
+
+  for (const [what, location, more] of [
+    ['to another host', 'http://another.test/checkout'],
+    ['to itself', '/led'],
+    ['nowhere'],
+    ['with a body that is not held', '/checkout', { note: 'x'.repeat(2 << 20) }],
+  ])
+    test(`${what} is not, and sent once alone`, async () => {
+      const before = shop.requests.filter(({ method }) => method === 'POST').length;
+      const { answers, orders } = await send('led.test', location, more);
+      assert.deepEqual([...new Set(answers.map(({ status }) => status))], [502]);
+      assert.ok(answers.every(({ headers }) => headers.location === undefined));
+      assert.equal(orders.length, 0);
+      const sent = shop.requests.filter(({ method }) => method === 'POST').length - before;
+      assert.equal(sent, location === '/led' ? 6 : 1);
+      const line = gate.lines.findLast(({ event }) => event === 'redirect_not_followed');
+      assert.equal(line.route, 'POST /led');
+    });
 });
 
 describe('a key of the API is of whoever has the credentials', () => {
