@@ -23,6 +23,9 @@ const SESSIONS: &[&str] = &[
     "wp_woocommerce_session_*",
 ];
 
+/// Those of them that may have another value at each answer: the session itself stands in them, signed or encrypted (Laravel, Rails, Flask).
+const RENEWED: &[&str] = &["laravel_session", "session", "*_session"];
+
 /// Name and value of a `Set-Cookie` header.
 fn set(header: &str) -> Option<(&str, &str)> {
     let (name, value) = header.split(';').next()?.split_once('=')?;
@@ -52,14 +55,29 @@ fn digest(name: &str, value: &str, secret: &Secret) -> String {
     hex
 }
 
-/// The values of the cookies of a session.
+/// The values of the cookies of a session, of those that stay the same from one answer to the next.
 pub fn sessions<'a>(header: &'a str, more: &'a [String]) -> impl Iterator<Item = &'a str> {
-    pairs(header).filter(|(name, _)| is_session(name, more)).map(|(_, value)| value)
+    let lasts = |name: &str| is_session(name, more) && !is_renewed(name);
+    pairs(header).filter(move |(name, _)| lasts(name)).map(|(_, value)| value)
+}
+
+/// The cookies of a request without those that may be new at each answer.
+pub fn without_renewed(header: &str) -> String {
+    let kept = pairs(header).filter(|(name, _)| !is_renewed(name));
+    kept.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
 }
 
 fn is_session(name: &str, more: &[String]) -> bool {
+    is_one_of(name, SESSIONS.iter().copied().chain(more.iter().map(String::as_str)))
+}
+
+fn is_renewed(name: &str) -> bool {
+    is_one_of(name, RENEWED.iter().copied())
+}
+
+fn is_one_of<'a>(name: &str, mut known: impl Iterator<Item = &'a str>) -> bool {
     let name = name.strip_prefix("__Host-").or_else(|| name.strip_prefix("__Secure-")).unwrap_or(name);
-    SESSIONS.iter().copied().chain(more.iter().map(String::as_str)).any(|known| is_like(known, name))
+    known.any(|known| is_like(known, name))
 }
 
 fn of<'a>(cookies: &'a [Sent], name: &str) -> Option<&'a str> {
@@ -147,6 +165,14 @@ mod tests {
         assert!(same("Redmine=a", "Redmine=b", &set));
         assert!(!same("Redmine=a", "Redmine=c", &set));
         assert!(same("Redmine=a", "Redmine=c", &["Redmine=b; path=/"]));
+    }
+
+    #[test]
+    fn a_session_that_is_new_at_each_answer_says_not_who_it_is() {
+        let header =
+            "laravel_session=1; __Host-_shop_session=2; session=3; language=en; sessionid=4; my_session_id=5";
+        assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["4", "5"]);
+        assert_eq!(without_renewed(header), "language=en; sessionid=4; my_session_id=5");
     }
 
     #[test]

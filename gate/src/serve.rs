@@ -208,7 +208,7 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
     })
 }
 
-/// The key of a client, and whose it is: of whoever has its credentials. Where no header is named that says it all may share their keys.
+/// The key of a client, and whose it is: of whoever has its credentials, its session or the gate's cookie. Where no header is named that says it all may share their keys.
 fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
@@ -219,10 +219,14 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     if owner.is_empty() {
         owner = cookies::sessions(cookie, &route.session).collect();
     }
+    if owner.is_empty() {
+        owner.extend(visitor::of(request));
+    }
+    let shared = cookies::without_renewed(cookie);
     match (&key, owner.is_empty()) {
         // Who shared a key with strangers would be given their answers.
         (Some(_), true) if !route.identity.is_empty() => return Err(Say::Unidentified),
-        (_, true) => owner.push(cookie),
+        (_, true) => owner.push(&shared),
         (_, false) => {}
     }
     let owner = format!("api\n{}", owner.join("\n"));

@@ -260,6 +260,20 @@ describe('a key of the API is of whoever has the credentials', () => {
     assert.equal(ordersOf(name).length, 2);
   });
 
+  test('a session that is new at each answer says nothing; with it the cookie of the gate does', async () => {
+    for (const name of ['laravel_session', '_shop_session', 'session']) {
+      const who = someone();
+      const key = `key-of-${who.replace(' ', '-')}`;
+      const visitor = `paid_once_visitor=${'a'.repeat(32)}`;
+      const statuses = [];
+      for (const cookie of [`${name}=one`, `${name}=one; ${visitor}`, `${visitor}; ${name}=two`])
+        statuses.push((await send('api.test', key, { cookie }, who)).status);
+      // The second one's answer is of the first one's session.
+      assert.deepEqual(statuses, [400, 201, 409]);
+      assert.equal(ordersOf(who).length, 1, name);
+    }
+  });
+
   test('where requests are signed, a header that is named says it', async () => {
     const name = someone();
     const key = `key-of-${name.replace(' ', '-')}`;
