@@ -13,6 +13,16 @@ pub fn of(request: &Request) -> Option<&str> {
     cookies(request.header("cookie")?, NAME, request.secure()).find(well_formed)
 }
 
+/// Whether a request may be a visitor's though it has no cookie: a browser sends none with a form that another site's page posts. A new one would take
+/// the place of theirs, under which they have sent forms.
+pub fn is_unsure(request: &Request) -> bool {
+    let is_cross_site = || match request.header("sec-fetch-site") {
+        Some(site) => site == "cross-site",
+        None => request.header("origin").is_some_and(|origin| origin != request.origin()),
+    };
+    of(request).is_none() && !matches!(request.method.as_str(), "GET" | "HEAD") && is_cross_site()
+}
+
 /// The `Set-Cookie` header of the visitor, or of a new one. It is set anew with each key: it must live longer than what is sent with that.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ import { request } from 'node:http';
 import { after, before, test } from 'node:test';
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 
-import { keysIn, startGate } from './support/gate.mjs';
+import { FORM, keysIn, startGate } from './support/gate.mjs';
 
 let gate;
 let shop;
@@ -130,6 +130,38 @@ test('a page with a key is private, and only it brings the cookie of the visitor
   });
   assert.equal(secret.headers['cache-control'], 'private, no-store');
 });
+
+const RETURN = `<!doctype html><h1>Back from the bank</h1>${FORM}`;
+for (const [what, host, page, keys] of [
+  ['its script brings the keys', 'scripted.test', RETURN, 0],
+  ['a long one', 'scripted.test', `<!doctype html>${'<p>x</p>'.repeat(20_000)}${FORM}`, 0],
+  ['without a script it has keys', 'shop.test', RETURN, 1],
+])
+  test(`what another site has posted is answered without a cookie in the place of the visitor's: ${what}`, async () => {
+    const elsewhere = { origin: 'https://bank.test', 'sec-fetch-site': 'cross-site' };
+    shop.page('/checkout', FORM);
+    shop.answers['/return'] = [200, {}, page];
+    const someone = gate.visitor(host);
+    const key = await someone.key('/checkout');
+    const name = `Ann of ${what}`;
+    const send = () => someone.post('/checkout', { paid_once_key: key, name });
+    const first = await send();
+    const kept = new Map(someone.cookies);
+    for (const headers of [elsewhere, { origin: 'https://bank.test' }, { origin: 'null' }]) {
+      // The browser keeps them back.
+      someone.cookies.clear();
+      const { status, set, text } = await someone.post('/return', { ok: '1' }, { headers });
+      assert.deepEqual([status, set], [200, []]);
+      assert.equal(keysIn(text).length, keys);
+      assert.equal(text.includes('/.paid-once/gate.js'), keys === 0);
+      someone.cookies = new Map([...kept, ...someone.cookies]);
+      assert.equal((await send()).headers.location, first.headers.location);
+    }
+    assert.equal(shop.orders.filter(({ fields }) => fields.name === name).length, 1);
+    // Control: a page of this site sends what it has, and whoever has none gets one.
+    const { set, text } = await gate.visitor(host).post('/return', { ok: '1' });
+    assert.deepEqual([set.length, keysIn(text).length], [1, 1]);
+  });
 
 test('a visitor keeps the cookie, and the shop its own', async () => {
   shop.page('/checkout', '<form method="post">', {
