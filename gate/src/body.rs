@@ -57,9 +57,12 @@ fn parameter(parameters: &str, name: &str) -> Option<String> {
 pub struct Cut {
     /// What the origin gets.
     pub rest: Vec<u8>,
-    /// What stood where our key stands, in its order. Whoever sends it can have written anything there.
+    /// What stood where our key stands, in its order, at most [`KEYS_MAX`]. Whoever sends it can have written anything there.
     pub keys: Vec<String>,
 }
+
+/// How many keys of a body are looked at. A form has one, or a few where one stands in another.
+const KEYS_MAX: usize = 8;
 
 /// Cuts our keys out of a body, or out of the beginning of one that is longer. All else stays byte for byte.
 pub fn cut(encoding: &Encoding, body: Vec<u8>, is_longer: bool) -> Cut {
@@ -91,6 +94,7 @@ fn cut_pairs(body: &[u8]) -> Cut {
             rest.push(pair);
         }
     }
+    keys.truncate(KEYS_MAX);
     Cut { rest: rest.join(&b'&'), keys }
 }
 
@@ -172,17 +176,19 @@ fn part<'a>(body: &'a [u8], at: usize, line: &str, between: &str) -> Option<Part
 fn cut_parts(boundary: &str, body: Vec<u8>, is_longer: bool) -> Cut {
     let parts = parts(boundary, &body);
     let is_read = parts.is_whole || is_longer;
-    let ours: Vec<(Range<usize>, String)> = parts
-        .found
-        .into_iter()
-        .filter(|part| is_read && part.name == FIELD && part.filename.is_none())
-        .map(|part| (part.whole, String::from_utf8_lossy(part.content).into_owned()))
-        .collect();
-    let (mut rest, mut keys) = (body, Vec::new());
-    for (whole, key) in ours.into_iter().rev() {
-        rest.drain(whole);
-        keys.insert(0, key);
+    let is_ours = |part: &&Part<'_>| is_read && part.name == FIELD && part.filename.is_none();
+    let (mut rest, mut keys, mut from) = (Vec::new(), Vec::new(), 0);
+    for Part { whole, content, .. } in parts.found.iter().filter(is_ours) {
+        rest.extend_from_slice(body.get(from..whole.start).unwrap_or_default());
+        from = whole.end;
+        if keys.len() < KEYS_MAX {
+            keys.push(String::from_utf8_lossy(content).into_owned());
+        }
     }
+    if keys.is_empty() {
+        return Cut { rest: body, keys };
+    }
+    rest.extend_from_slice(body.get(from..).unwrap_or_default());
     Cut { rest, keys }
 }
 
@@ -410,6 +416,20 @@ mod tests {
             let Cut { rest, keys } = cut(&encoding, multipart(&all), false);
             assert_eq!(String::from_utf8(rest), String::from_utf8(without.clone()), "{at}");
             assert_eq!(keys, ["K"]);
+        }
+    }
+
+    #[test]
+    fn of_many_keys_all_are_cut_out_and_the_first_few_are_looked_at() {
+        let many: Vec<String> = (0..20_000).map(|number| format!("K{number}")).collect();
+        let of_keys = many.iter().map(|key| ("name=\"paid_once_key\"", key.as_str()));
+        let parts = multipart(&of_keys.chain([("name=\"a\"", "1")]).collect::<Vec<_>>());
+        let pairs = many.iter().map(|key| format!("paid_once_key={key}&")).collect::<String>() + "a=1";
+        for (encoding, body, rest) in [
+            (Encoding::Parts(B.to_owned()), parts, multipart(&[("name=\"a\"", "1")])),
+            (Encoding::Pairs, pairs.into_bytes(), b"a=1".to_vec()),
+        ] {
+            assert_eq!(cut(&encoding, body, false), Cut { rest, keys: many[..KEYS_MAX].to_vec() });
         }
     }
 
