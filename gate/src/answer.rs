@@ -41,7 +41,7 @@ pub(crate) async fn from_origin(
     let encoding = headers.get("content-encoding")?.unwrap_or_default();
     let is_readable = matches!(encoding.as_str(), "" | "identity" | "gzip" | "br");
     if is_page && !is_readable {
-        not_read(request);
+        not_read(request, &format!("content-encoding: {encoding}"));
     }
     let has_forms = gate.config.of_host(&request.host).any(Route::has_forms);
     if !is_page || !is_readable || !has_forms || request.method == "HEAD" || !has_body {
@@ -60,12 +60,12 @@ pub(crate) async fn from_origin(
     let raw = web_sys::Response::from(response);
     let rewritten = rewrite(&raw, page, &address, &script).await;
     let Some(Rewritten { body, is_keyed }) = rewritten else {
-        not_read(request);
+        not_read(request, "it broke off");
         return Ok(Response::from(raw).with_headers(headers));
     };
     response = Response::from_body(ResponseBody::Stream(body))?;
     let Some(is_keyed) = is_keyed else {
-        not_read(request);
+        not_read(request, &format!("content-type: {content_type}"));
         return Ok(response.with_status(status).with_headers(headers));
     };
     if is_keyed {
@@ -85,9 +85,11 @@ pub(crate) async fn from_origin(
     Ok(response.with_status(status).with_headers(headers))
 }
 
-/// A page passes as it is: its forms have no keys.
-fn not_read(request: &Request) {
-    log("warn", &[("event", "page_not_read".into()), ("path", request.path.as_str().into())]);
+/// A page passes as it is: its forms have no keys. Its address may hold what lets somebody in, such as the token of an invitation: it is not named.
+fn not_read(request: &Request, why: &str) {
+    let fields =
+        [("event", "page_not_read".into()), ("host", request.host.as_str().into()), ("why", why.into())];
+    log("warn", &fields);
 }
 
 /// The tag of the gate's script, with the nonce that the page's policy wants.

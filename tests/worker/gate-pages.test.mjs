@@ -209,6 +209,14 @@ test('characters stay what they are', async () => {
   }
 });
 
+/** What the log says of the page that was not read last: not its address. */
+function notRead() {
+  const { event, host, why, ...more } = gate.lines.at(-1);
+  assert.equal(event, 'page_not_read');
+  assert.doesNotMatch(JSON.stringify(more), /page-/);
+  return { host, why };
+}
+
 test('a page in unknown characters passes untouched', async () => {
   for (const charset of ['utf-16le', 'x-unknown']) {
     const page = Buffer.from(
@@ -220,7 +228,10 @@ test('a page in unknown characters passes untouched', async () => {
     assert.equal(answer.status, 200, charset);
     assert.deepEqual(answer.bytes, page, charset);
     assert.equal(answer.headers.etag, '"1"');
-    assert.equal(gate.lines.at(-1).event, 'page_not_read');
+    assert.deepEqual(notRead(), {
+      host: 'scripted.test',
+      why: `content-type: text/html; charset=${charset}`,
+    });
   }
 });
 
@@ -246,6 +257,7 @@ test('a page that is packed in another way passes untouched', async () => {
   const answer = await through(page, { headers: { 'content-encoding': 'zstd' } });
   assert.deepEqual([answer.status, answer.headers['content-encoding']], [200, 'zstd']);
   assert.deepEqual(answer.bytes, page);
+  assert.deepEqual(notRead(), { host: 'shop.test', why: 'content-encoding: zstd' });
 });
 
 test('a large page streams, with a form at its end', async () => {
