@@ -29,6 +29,16 @@ pub enum Kind {
     Api,
 }
 
+impl Kind {
+    /// One thing of a form, another one of an API.
+    pub const fn of<T: Copy>(self, form: T, api: T) -> T {
+        match self {
+            Self::Form => form,
+            Self::Api => api,
+        }
+    }
+}
+
 /// What the settings say of an address that is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {

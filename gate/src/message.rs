@@ -67,6 +67,14 @@ says! {
         429, "too-many-tries", "This form was sent very often",
         "Load the page that it stands on again, and send it from there."
     );
+    KeyExpired(
+        409, "idempotency-key-expired", "This Idempotency-Key has expired",
+        "It was used before, and what was answered is not kept any more. Nothing was sent now: a new request takes a new key."
+    );
+    KeySpent(
+        409, "limit-reached", "This Idempotency-Key was used too often",
+        "What was sent with it was refused each time. Nothing was sent now: another try takes a new key."
+    );
     KeyMissing(
         400, "idempotency-key-missing", "One more click is needed",
         "This form came without the key that keeps it from being sent twice. Nothing was sent yet."

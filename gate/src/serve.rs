@@ -159,7 +159,7 @@ async fn gated(
             return answer::from_origin(gate, request, route, response, Some(replayed)).await;
         }
         ObjectReply::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
-        ObjectReply::TooMany => return refused(Problem::new(Say::TooMany)),
+        ObjectReply::TooMany => return refused(Problem::new(kind.of(Say::TooMany, Say::KeySpent))),
         ObjectReply::Nothing => return refused(Problem::new(Say::NothingHere)),
         ObjectReply::Differs => Problem::new(Say::Differs).with_answer(&key.text, request),
         ObjectReply::Unknown { quiet_ms: 0 } => Problem::new(Say::Unknown).with_reference(reference),
@@ -172,7 +172,7 @@ async fn gated(
         }
         ObjectReply::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
         ObjectReply::NotDone => Problem::new(Say::NotDone),
-        ObjectReply::Old => Problem::new(Say::Old),
+        ObjectReply::Old => Problem::new(kind.of(Say::Old, Say::KeyExpired)),
     };
     let problem = problem.again(gate, request, &encoding, rest);
     refused(problem)

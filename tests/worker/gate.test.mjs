@@ -16,7 +16,7 @@ const HOSTS = {
   'woo.test': { forms, preset: 'woocommerce' },
   'asks.test': { forms, api: ['POST /v1/*'], missing: 'ask' },
   'new.test': { forms, edited: 'new' },
-  'short.test': { forms, keep_ms: SHORT_MS },
+  'short.test': { forms, api: ['POST /v1/*'], keep_ms: SHORT_MS },
   'series.test': { forms, one_at_a_time: true },
   'small.test': { forms, max_body: 1000 },
 };
@@ -420,4 +420,36 @@ test('a client of an API sends its key in the header', async () => {
   assert.equal(ordersOf(name).length, 3);
   const asks = await gate.send('asks.test', '/v1/charges', { method: 'POST', body: '{}' });
   assert.deepEqual([asks.status, JSON.parse(asks.text).title], [400, 'One more click is needed']);
+});
+
+test('a client of an API is told to take a new key once its own has expired, or was refused too often', async () => {
+  const send = async (host, name) => {
+    const { status, text, headers } = await gate.send(host, '/v1/charges', {
+      method: 'POST',
+      body: JSON.stringify({ name }),
+      headers: {
+        'content-type': 'application/json',
+        authorization: 'Bearer one',
+        'idempotency-key': `key-at-${host}`,
+      },
+    });
+    return { status, text, type: headers['content-type'] };
+  };
+  const name = someone();
+  assert.equal((await send('short.test', name)).status, 201);
+  await pause(SHORT_MS + 1);
+  const old = await send('short.test', name);
+  for (let sent = 0; sent < 100; sent += 1) assert.equal((await send('shop.test', '')).status, 422);
+  const spent = await send('shop.test', '');
+  for (const [told, word] of [
+    [old, 'idempotency-key-expired'],
+    [spent, 'limit-reached'],
+  ]) {
+    assert.deepEqual([told.status, told.type], [409, 'application/problem+json']);
+    const { type, detail } = JSON.parse(told.text);
+    assert.equal(type, `/.paid-once/problems/${word}`);
+    assert.match(detail, /a new key/);
+    assert.doesNotMatch(detail, /page|form/);
+  }
+  assert.equal(ordersOf(name).length, 1);
 });
