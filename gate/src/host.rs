@@ -235,9 +235,9 @@ impl GateHost {
                 let (sealed, in_bucket) = self.keep(outgoing, call.key_id, answered).await;
                 found(status, Reply { ended: Ended::Done, in_bucket, sealed })
             }
-            // Who is not known, or comes too often, is told nothing.
+            // Who is not known, comes too often or to where it does not stand any more is told nothing.
             Ok(answered)
-                if matches!(answered.status, 401 | 403 | 407 | 408 | 425 | 429)
+                if matches!(answered.status, 301 | 307 | 308 | 401 | 403 | 407 | 408 | 425 | 429)
                     || outgoing.rules.asks_who(&url, answered.header("location").unwrap_or_default()) =>
             {
                 unclear(format!("status {}", answered.status))

@@ -72,6 +72,8 @@ describe('a look-up', () => {
     ['is forbidden', 403],
     ['comes too often', 429, { 'retry-after': '1' }],
     ['is led to the log-in', 302, { location: '/login?next=/asked' }],
+    ['is led on to where it stands', 301, { location: '/asked/' }],
+    ['is led on for now', 307, { location: '/asked/' }],
     ['fails', 500],
   ]) {
     test(`that ${what} says nothing: it is not sent again`, async () => {
