@@ -181,6 +181,7 @@ describe('an email that', () => {
     'rate_limited',
     'connection_reset',
     'connection_reset_after',
+    'unreadable_answer',
   ])
     test(`meets ${fault} is sent again, the same bytes under the same key, and there is one`, async () => {
       const { id } = await paid(client(site, NO_ADDRESS));
@@ -287,7 +288,7 @@ describe('a message to the pilot, which only releases before have staged,', () =
   test('is not sent, and a person is told so', async () => {
     const job = messageJob((await paid(user)).id);
     await deliver(job);
-    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /not sent any more/);
+    assert.match(errors(await becomes(job.job_id, 'dead'))[0], /no longer sent: purge this job/);
     await deliver(job);
     await heardOf(job.job_id, 2);
     assert.equal(errors(await rowOf(job.job_id)).length, 1);
