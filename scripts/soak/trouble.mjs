@@ -13,6 +13,7 @@ const FAULTS = [
   'lock_timeout',
   'connection_reset',
   'connection_reset_after',
+  'unreadable_answer',
 ];
 /** `simulator.fault()` means payments unless it is told otherwise. */
 const everywhere = { path: undefined, method: undefined };

@@ -35,6 +35,8 @@ pub enum Fault {
     ConnectionReset,
     /// It executes, and the connection breaks.
     ConnectionResetAfter,
+    /// It executes, and something in between answers 200 with a page of its own.
+    UnreadableAnswer,
     /// Something in between answers with a page: 502. Nothing happened, nothing is stored.
     GatewayError,
     /// At Adyen: 503 `703`, keys cannot be checked. Nothing happened, nothing is stored. Elsewhere as `error_before`.
@@ -114,6 +116,17 @@ pub enum Effect {
     Refuse(Refusal),
 }
 
+/// What a caller gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The provider's.
+    Given,
+    /// 200 with a page of something in between.
+    Unreadable,
+    /// None: the connection is cut.
+    Cut,
+}
+
 /// A fault, played step by step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
@@ -123,8 +136,8 @@ pub struct Plan {
     pub effect: Effect,
     /// Waited then.
     pub after_ms: u64,
-    /// Whether an answer is given at last, or the connection is cut.
-    pub answers: bool,
+    /// What is answered at last.
+    pub answer: Answer,
 }
 
 /// A fault that waits for its requests.
@@ -157,27 +170,28 @@ pub const MAX_DELAY_MS: u64 = 600_000;
 impl Fault {
     /// What happens to a request that it is played on.
     pub fn plan(self, delay_ms: Option<u64>) -> Plan {
-        let plan = |before_ms, effect, after_ms, answers| Plan { before_ms, effect, after_ms, answers };
+        let plan = |before_ms, effect, after_ms, answer| Plan { before_ms, effect, after_ms, answer };
         let never = delay_ms.unwrap_or(NEVER_MS);
         let slow = delay_ms.unwrap_or(SLOW_MS);
         match self {
-            Fault::RequestLost => plan(0, Effect::Nothing, never, false),
-            Fault::ResponseLost => plan(0, Effect::Execute, never, false),
-            Fault::Slow => plan(slow, Effect::Execute, 0, true),
-            Fault::SlowResponse => plan(0, Effect::Execute, slow, true),
-            Fault::ErrorBefore => plan(0, Effect::Refuse(Refusal::ServerError), 0, true),
-            Fault::ErrorAfter => plan(0, Effect::ExecuteThenFail, 0, true),
-            Fault::ErrorStored => plan(0, Effect::FailMidway, 0, true),
-            Fault::RateLimited => plan(0, Effect::Refuse(Refusal::RateLimited), 0, true),
-            Fault::LockTimeout => plan(0, Effect::Refuse(Refusal::LockTimeout), 0, true),
-            Fault::GatewayError => plan(0, Effect::Refuse(Refusal::Gateway), 0, true),
-            Fault::KeyStoreDown => plan(0, Effect::Refuse(Refusal::KeyStoreDown), 0, true),
-            Fault::RateLimitedAs500 => plan(0, Effect::Refuse(Refusal::RateLimitedAs500), 0, true),
-            Fault::ConfigurationError => plan(0, Effect::Refuse(Refusal::Configuration), 0, true),
-            Fault::ProblemJson => plan(0, Effect::Refuse(Refusal::ProblemJson), 0, true),
-            Fault::Forbidden => plan(0, Effect::Refuse(Refusal::Forbidden), 0, true),
-            Fault::ConnectionReset => plan(0, Effect::Nothing, 0, false),
-            Fault::ConnectionResetAfter => plan(0, Effect::Execute, 0, false),
+            Fault::RequestLost => plan(0, Effect::Nothing, never, Answer::Cut),
+            Fault::ResponseLost => plan(0, Effect::Execute, never, Answer::Cut),
+            Fault::Slow => plan(slow, Effect::Execute, 0, Answer::Given),
+            Fault::SlowResponse => plan(0, Effect::Execute, slow, Answer::Given),
+            Fault::UnreadableAnswer => plan(0, Effect::Execute, 0, Answer::Unreadable),
+            Fault::ErrorBefore => plan(0, Effect::Refuse(Refusal::ServerError), 0, Answer::Given),
+            Fault::ErrorAfter => plan(0, Effect::ExecuteThenFail, 0, Answer::Given),
+            Fault::ErrorStored => plan(0, Effect::FailMidway, 0, Answer::Given),
+            Fault::RateLimited => plan(0, Effect::Refuse(Refusal::RateLimited), 0, Answer::Given),
+            Fault::LockTimeout => plan(0, Effect::Refuse(Refusal::LockTimeout), 0, Answer::Given),
+            Fault::GatewayError => plan(0, Effect::Refuse(Refusal::Gateway), 0, Answer::Given),
+            Fault::KeyStoreDown => plan(0, Effect::Refuse(Refusal::KeyStoreDown), 0, Answer::Given),
+            Fault::RateLimitedAs500 => plan(0, Effect::Refuse(Refusal::RateLimitedAs500), 0, Answer::Given),
+            Fault::ConfigurationError => plan(0, Effect::Refuse(Refusal::Configuration), 0, Answer::Given),
+            Fault::ProblemJson => plan(0, Effect::Refuse(Refusal::ProblemJson), 0, Answer::Given),
+            Fault::Forbidden => plan(0, Effect::Refuse(Refusal::Forbidden), 0, Answer::Given),
+            Fault::ConnectionReset => plan(0, Effect::Nothing, 0, Answer::Cut),
+            Fault::ConnectionResetAfter => plan(0, Effect::Execute, 0, Answer::Cut),
         }
     }
 }
@@ -185,6 +199,11 @@ impl Fault {
 impl Plan {
     /// An ordinary request, and how long its answer takes.
     pub fn undisturbed(latency_ms: u64) -> Self {
-        Plan { before_ms: 0, effect: Effect::Execute, after_ms: latency_ms.min(MAX_DELAY_MS), answers: true }
+        Plan {
+            before_ms: 0,
+            effect: Effect::Execute,
+            after_ms: latency_ms.min(MAX_DELAY_MS),
+            answer: Answer::Given,
+        }
     }
 }

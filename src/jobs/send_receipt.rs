@@ -83,12 +83,12 @@ struct Answer {
 fn read(status: u16, body: &str) -> Result<Done, Failure> {
     let answer: Answer = json_text::from_str(body).unwrap_or_default();
     match (status, answer.name.as_str()) {
-        (200..300, _) => Ok(Done::Recorded(answer.id)),
+        (200..300, _) if !answer.id.is_empty() => Ok(Done::Recorded(answer.id)),
         (409, "invalid_idempotent_request") => {
             Err(Failure::Permanent("another email was sent under its key".to_owned()))
         }
-        // In flight, rate limited, or an error there: retry with the same bytes and key.
-        (409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
+        // In flight, rate limited, an error there, or an answer that is not Resend's: retry with the same bytes and key.
+        (200..300 | 409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
         // This includes a wrong secret: set the right one, then requeue the job.
         (_, name) => Err(Failure::Permanent(format!("{status} {name}"))),
     }

@@ -52,6 +52,7 @@ const ARMED_EACH_LIFE = 3;
 /** What the provider does to the next requests, with these weights. */
 const FAULTS = {
   ...{ slow_response: 45, slow: 25, connection_reset_after: 8, connection_reset: 4, response_lost: 3 },
+  unreadable_answer: 3,
   ...{ request_lost: 3, error_before: 5, error_after: 2, rate_limited: 3, lock_timeout: 2 },
 };
 /** From how long to how long it takes. */

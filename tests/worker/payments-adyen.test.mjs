@@ -300,6 +300,7 @@ describe('asked for by the request', async () => {
     'error_before',
     'connection_reset',
     'connection_reset_after',
+    'unreadable_answer',
     'response_lost',
   ])
     test(`${fault} is passing: the same key brings the payment, once`, async () => {

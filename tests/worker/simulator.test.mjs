@@ -322,6 +322,7 @@ describe('faults over HTTP', () => {
     ['response_lost', { delay_ms: 60_000 }, 'StripeConnectionError', undefined, 1, 200],
     ['connection_reset', {}, 'StripeConnectionError', undefined, 0, 200],
     ['connection_reset_after', {}, 'StripeConnectionError', undefined, 1, 200],
+    ['unreadable_answer', {}, 'StripeAPIError', undefined, 1, 200],
     ['error_before', {}, 'StripeAPIError', 500, 0, 200],
     ['error_after', {}, 'StripeAPIError', 500, 1, 500],
     ['rate_limited', {}, 'StripeRateLimitError', 429, 0, 200],

@@ -18,7 +18,7 @@ use worker::{Delay, DurableObject, Env, Headers, Request, Response, Result, Stat
 use crate::api::{self, Incoming};
 use crate::control;
 use crate::failure::Outcome;
-use crate::fault::{Effect, Plan};
+use crate::fault::{Answer, Effect, Plan};
 use crate::http::{self, Reply};
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
@@ -158,12 +158,15 @@ impl Account {
             }
         };
         self.wait(plan.after_ms).await;
-        match reply {
-            Some(reply) if plan.answers => {
+        match (plan.answer, reply) {
+            (Answer::Cut, _) | (_, None) => cut(),
+            (Answer::Unreadable, Some(_)) => {
+                respond(Reply::html(200, "<p>Please wait while your connection is checked.</p>".to_owned()))
+            }
+            (Answer::Given, Some(reply)) => {
                 self.log_answer(&request_id, &reply);
                 respond(reply)
             }
-            _ => cut(),
         }
     }
 

@@ -30,6 +30,7 @@ const faults = [
   { fault: 'error_before', inDoubt: true },
   { fault: 'connection_reset', inDoubt: true },
   { fault: 'connection_reset_after', inDoubt: true },
+  { fault: 'unreadable_answer', inDoubt: true },
   { fault: 'rate_limited', inDoubt: false },
   { fault: 'lock_timeout', inDoubt: false },
 ];
