@@ -6,7 +6,7 @@ use messages::message::{ExecuteResult, KeyView};
 use once::fingerprint::FieldError;
 use once::record::Channel;
 use payments::payment::operation::Refusal;
-use payments::payment::tries::Try;
+use payments::payment::tries::{GIVING_BACK, Try};
 use payments::payment::{Payment, Refund};
 use payments::timestamp;
 use web::http::{Answer, Request};
@@ -39,6 +39,7 @@ fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
         Refusal::NoPayment => (Problem::new(Kind::NotFound), "no_payment"),
         Refusal::State { state, detail } => {
             let mut problem = Problem::because(Kind::PaymentState, detail);
+            problem.retry_after_s = (state == GIVING_BACK).then_some(GIVING_BACK_AGAIN_S);
             problem.state = Some(state);
             (problem, "payment_state")
         }
@@ -70,6 +71,9 @@ fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
         Refusal::LimitReached { detail } => (Problem::because(Kind::LimitReached, detail), "limit_reached"),
     }
 }
+
+/// When to ask again, in seconds, while money of an earlier try is being given back.
+pub const GIVING_BACK_AGAIN_S: u64 = 60;
 
 /// When to ask again, in seconds, where an operator has to set a key first.
 const KEYS_AGAIN_S: u64 = 60;

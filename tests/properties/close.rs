@@ -6,9 +6,10 @@ use once::record::StoredResponse;
 use once::run::RunEnd;
 use payments::engine::{Action, Begin, Context, Event, Lifecycle, ObjectState, Run};
 use payments::payment::money::AmountMinor;
-use payments::payment::operation::Operation;
+use payments::payment::operation::{Operation, Refusal};
 use payments::payment::result::RemoteState;
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
+use payments::payment::tries::{LateMoney, Stage};
 use payments::providers::HttpAnswer;
 use payments::transitions::{answers, polling};
 use serde_json::{Value, json};
@@ -225,4 +226,56 @@ fn each_try_that_could_not_be_closed_is_asked_for_and_none_that_was() {
     let truth = still_declined(&order);
     let ids: Vec<String> = asked(&mut order, &truth).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, ["pi_2"; 3]);
+}
+
+/// Money on the order's first try, given back as far as this.
+fn late(order: &mut Order, stage: Stage) {
+    let late = LateMoney { amount_minor: AMOUNT, captured: true, stage };
+    order.object_state.resource.tries[0].late = Some(late);
+}
+
+#[test]
+fn no_other_try_is_admitted_beside_money_that_is_not_given_back() {
+    let mut order = left_open(&["pi_1"]);
+    for (stage, expected) in
+        [(Stage::Begun, "giving_back"), (Stage::Received, "giving_back"), (Stage::Refused, "not_given_back")]
+    {
+        late(&mut order, stage);
+        let before = order.object_state.clone();
+        let command = command("another", pay(true));
+        let begun = begin(&mut order.object_state, &command, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        let Begin::Refused(Refusal::State { state, .. }) = begun else { panic!("{stage:?}: {begun:?}") };
+        assert_eq!(state, expected);
+        assert_eq!(order.object_state, before, "nothing is stored, and no try is counted");
+    }
+    late(&mut order, Stage::GivenBack);
+    assert_eq!(order.tries(pay(true), vec![charged("pi_2")], &at(NOW_MS)).0, 201);
+}
+
+#[test]
+fn a_try_that_is_not_sent_yet_is_not_sent_once_there_is_money_on_an_earlier_one() {
+    for steps in 0..4 {
+        let (mut order, ctx) = (left_open(&["pi_1"]), at(NOW_MS));
+        order.object_state.resource.tries[0].status = "canceled".to_owned();
+        let me = InstanceId("me".into());
+        let begun = begin(&mut order.object_state, &command("another", pay(true)), &me, &ctx).unwrap();
+        let Begin::Run(token) = begun else { panic!("{begun:?}") };
+        let mut run = Run::new(token, 0, &[]);
+        for _ in 0..steps {
+            let mut ahead = order.object_state.clone();
+            match run.clone().step(&mut ahead, Event::Go, &ctx).unwrap() {
+                Action::Again => run.step(&mut order.object_state, Event::Go, &ctx).unwrap(),
+                _ => break,
+            };
+        }
+        late(&mut order, Stage::Begun);
+        let code = loop {
+            match run.step(&mut order.object_state, Event::Go, &ctx).unwrap() {
+                Action::Again => {}
+                Action::End(RunEnd::Finished(response)) => break response.status,
+                other => panic!("after {steps} steps: {other:?}"),
+            }
+        };
+        assert_eq!(code, 402, "after {steps} steps");
+    }
 }

@@ -79,6 +79,7 @@ impl Saboteur {
             Some(Mutant::MovesOverlap) => shown::without_move_under_way(state, command, judge),
             Some(Mutant::RefundWhileDisputed) => shown::without_dispute(state, command, judge),
             Some(Mutant::OrderPaidAgain) => shown::with_failed_try(state, command, judge),
+            Some(Mutant::BesideLateMoney) => shown::without_late_money(state, judge),
             _ => judge(state),
         }
     }
@@ -115,6 +116,7 @@ impl Saboteur {
             Mutant::HeldIsRefused => shown::without_executed(state, key_id, step),
             Mutant::OvertakenIsSent => shown::as_when_admitted(state, key_id, step),
             Mutant::NoCloseBeforeTry => shown::without_earlier_tries(state, key_id, step),
+            Mutant::BesideLateMoney if shown::pays(state, key_id) => shown::without_late_money(state, step),
             _ => step(state),
         }?;
         if mutant == Mutant::ReleaseKeyOnError {

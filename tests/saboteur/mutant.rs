@@ -51,6 +51,8 @@ pub(crate) enum Mutant {
     OrderPaidAgain,
     /// Another try begins while the last one, which was declined, can still be confirmed at the provider.
     NoCloseBeforeTry,
+    /// Another try begins beside the money of an earlier one that is not given back.
+    BesideLateMoney,
     /// An amount goes to every provider in our own minor units.
     OwnMinorUnits,
     /// A capture or a void that the provider has only received counts as done.

@@ -9,7 +9,7 @@ use payments::engine::{
 };
 use payments::payment::operation::{CaptureRequest, Operation};
 use payments::payment::result::CallKind;
-use payments::payment::tries::Try;
+use payments::payment::tries::{Stage, Try};
 use payments::payment::{Failure, PaymentState, RefundState};
 use payments::providers::Provider;
 
@@ -213,9 +213,7 @@ pub(super) fn without_earlier_tries<T>(
     key_id: u32,
     body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
-    let is_payment =
-        |lifecycle: &_| matches!(lifecycle, Lifecycle::Open(Open { operation: Operation::Payment(_), .. }));
-    let pays = state.key(key_id).is_some_and(|key| is_payment(&key.lifecycle));
+    let pays = pays(state, key_id);
     let Some(attempt) = state.resource.payment.as_ref().filter(|_| pays).map(|payment| payment.attempt)
     else {
         return body(state);
@@ -228,6 +226,31 @@ pub(super) fn without_earlier_tries<T>(
     let result = body(state);
     tries.append(&mut state.resource.tries);
     state.resource.tries = tries;
+    result
+}
+
+/// Whether it is the key of a try to pay.
+pub(super) fn pays(state: &ObjectState, key_id: u32) -> bool {
+    let is_payment =
+        |lifecycle: &_| matches!(lifecycle, Lifecycle::Open(Open { operation: Operation::Payment(_), .. }));
+    state.key(key_id).is_some_and(|key| is_payment(&key.lifecycle))
+}
+
+/// The money of tries that were over seems to be given back.
+pub(super) fn without_late_money<T>(state: &mut ObjectState, body: impl FnOnce(&mut ObjectState) -> T) -> T {
+    let mut hidden = Vec::new();
+    for row in &mut state.resource.tries {
+        if let Some(late) = row.late.as_mut().filter(|late| late.stage != Stage::GivenBack) {
+            hidden.push((row.attempt, std::mem::replace(&mut late.stage, Stage::GivenBack)));
+        }
+    }
+    let result = body(state);
+    for (attempt, stage) in hidden {
+        let row = state.resource.tries.iter_mut().find(|row| row.attempt == attempt);
+        if let Some(late) = row.and_then(|row| row.late.as_mut()) {
+            late.stage = stage;
+        }
+    }
     result
 }
 

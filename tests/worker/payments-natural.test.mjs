@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, describe, test } from 'node:test';
 
 import { DECLINED_USER, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
 import { withoutEffect } from './support/effects.mjs';
 import { shareSite } from './support/harness.mjs';
 import {
@@ -18,6 +19,7 @@ import {
   moved,
   paid,
 } from './support/payments.mjs';
+import { heading } from './support/shopper.mjs';
 import { until } from './support/until.mjs';
 
 const site = await shareSite();
@@ -251,6 +253,40 @@ describe('an order', () => {
     });
     const third = await user.pay({ ...PAYMENT, amount: 2600, order_id }, freshKey());
     assert.equal(third.status, 201, third.text);
+    const { captured, refunded } = await site.simulator.moved(first.payment);
+    assert.deepEqual([captured - refunded, refunded], [2600, 2500]);
+  });
+
+  test('with money on an earlier try is not charged until that is given back, here or at the checkout', async () => {
+    const order_id = freshOrder();
+    const first = await user.pay({ ...declined, order_id }, freshKey());
+    const [{ provider_payment: dead }] = first.json().payment.tries;
+    const lines = [{ name: 'Enamel mug', unit_amount: 2600, quantity: 1 }];
+    const { url } = (await user.post('/checkout/sessions', { order_id, currency: 'usd', lines })).json();
+    const page = () => browser(site).visit(new URL(url).pathname);
+    await confirmed(dead);
+    await site.simulator.fault('gateway_error', { path: '/v1/refunds', count: 1000 });
+    const found = await user.pay({ ...PAYMENT, amount: 2600, order_id }, freshKey());
+    assertProblem(found, 402, 'payment-failed', { code: 'earlier_try_open' });
+
+    const key = freshKey();
+    const refused = await user.pay({ ...PAYMENT, amount: 2600, order_id }, key);
+    assertProblem(refused, 409, 'payment-state', { state: 'giving_back' });
+    assert.equal(refused.header('retry-after'), '60');
+    assert.equal((await user.ask(`/idempotency-keys/${key}`)).status, 404, 'nothing is stored');
+    const shown = await page();
+    assert.equal(shown.status, 409);
+    assert.equal(heading(shown), 'An earlier payment is being given back');
+    assert.doesNotMatch(shown.text, /<form/);
+
+    await site.simulator.calm();
+    await until('it is given back', async () => {
+      const { tries } = (await user.ask(`/payments/${first.payment}`)).json();
+      return tries[0].late_money?.status === 'given_back';
+    });
+    assert.match((await page()).text, /<form/);
+    const paidNow = await user.pay({ ...PAYMENT, amount: 2600, order_id }, key);
+    assert.equal(paidNow.status, 201, paidNow.text);
     const { captured, refunded } = await site.simulator.moved(first.payment);
     assert.deepEqual([captured - refunded, refunded], [2600, 2500]);
   });

@@ -157,6 +157,37 @@ describe('what is done at the provider past us', () => {
     assert.equal(rows.length, 2);
   });
 
+  test('money on an earlier try that Adyen refuses to give back holds the order up for good', async () => {
+    const order = { ...PAYMENT, ...ADYEN, order_id: `order-${randomUUID()}` };
+    const refused = await user.pay({ ...order, payment_method: 'adyen_card_refused' }, freshKey());
+    assertProblem(refused, 402, 'payment-failed');
+    const id = refused.payment;
+    const [first] = await itemsOf(id);
+    const late = { ...first, success: 'true', eventDate: '2099-01-01T00:00:00Z' };
+    assert.equal((await toAdyen(signed(late))).text, '[accepted]');
+    const asked = await until('Adyen is asked to refund it', async () =>
+      (await site.simulator.requests()).find(({ path }) =>
+        path.endsWith(`/payments/${first.pspReference}/refunds`),
+      ),
+    );
+    await until('it is received', async () => (await openKeys(id)) === 0);
+    const again = () => user.pay(order, freshKey());
+    assertProblem(await again(), 409, 'payment-state', { state: 'giving_back' });
+    const told = {
+      ...late,
+      eventCode: 'REFUND',
+      success: 'false',
+      originalReference: first.pspReference,
+      pspReference: `REFUND${id.slice(4, 12)}`,
+      merchantReference: `${id}.${asked.idempotency_key}`,
+    };
+    assert.equal((await toAdyen(signed(told))).text, '[accepted]');
+    const held = await again();
+    assertProblem(held, 409, 'payment-state', { state: 'not_given_back' });
+    assert.equal(held.header('retry-after'), null);
+    assert.equal((await user.payment(id)).json().tries.length, 1);
+  });
+
   test('a bank that takes money back makes a payment disputed, which is not refunded as well', async () => {
     const { id } = await paid(user, { ...PAYMENT, ...ADYEN });
     const [authorised] = await itemsOf(id);

@@ -12,6 +12,7 @@ use payments::flows::tries::NextTry;
 use payments::payment::card::Card;
 use payments::payment::id::reference;
 use payments::payment::money::Currency;
+use payments::payment::tries::{Stage, not_given_back};
 use payments::payment::{InFlight, Payment, PaymentState, Refund, RefundState};
 use payments::timestamp;
 use web::entries::{email_entry, kept};
@@ -63,6 +64,11 @@ pub enum OrderState {
         /// The bank's page.
         url: String,
     },
+    /// An earlier try was paid after it was over, and its money is not given back: nothing else is charged beside it.
+    GivingBack {
+        /// The provider has refused to give it back.
+        is_refused: bool,
+    },
     /// Paid, or reserved to be taken later.
     Paid(Paid),
 }
@@ -74,6 +80,9 @@ impl OrderState {
             return Self::Open;
         };
         let since_ms = view.key.created_at_ms;
+        if let Some(stage) = not_given_back(&view.tries).filter(|_| payment.is_over_unpaid()) {
+            return Self::GivingBack { is_refused: stage == Stage::Refused };
+        }
         match &payment.state {
             PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } | PaymentState::Authorized => {
                 Self::Paid(Paid::of(payment, &view.refunds))
@@ -358,6 +367,7 @@ pub fn notice(t: &Messages, standing: &OrderState, edited: bool, wait_ms: u64) -
         OrderState::Open
         | OrderState::Confirming { .. }
         | OrderState::AtTheBank { .. }
+        | OrderState::GivingBack { .. }
         | OrderState::Paid(_) => None,
     }
 }

@@ -63,6 +63,7 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
             &page::status(till.visit(), in_doubt, since_ms, till.total(shown.as_ref())),
             "status",
         )),
+        OrderState::GivingBack { is_refused } => Ok(till.giving_back(is_refused)),
         OrderState::Open | OrderState::Failed { .. } | OrderState::Canceled => {
             let next_try = shown.as_ref().map(|view| view.next_try).unwrap_or_default();
             if next_try == NextTry::Never && !till.is_expired() {

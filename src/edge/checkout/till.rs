@@ -9,7 +9,7 @@ use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path}
 use crate::edge::api::{unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
-use crate::edge::reply::{CARD_PAGE_POLICY, keys_unusable};
+use crate::edge::reply::{CARD_PAGE_POLICY, GIVING_BACK_AGAIN_S, keys_unusable};
 use crate::own_keys::OwnKeys;
 use askama::Template;
 use messages::account::{Account, Shop};
@@ -18,6 +18,7 @@ use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
 use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{self, LinkState, is_through};
+use payments::payment::tries::{GIVING_BACK, NOT_GIVEN_BACK};
 use runtime::random;
 use web::http::{Answer, Request};
 use web::image_url::ImageUrl;
@@ -203,24 +204,44 @@ impl<'a> Till<'a> {
         self.refuse(&Problem::because(Kind::LimitReached, EN.tried_too_often_text))
     }
 
+    /// An earlier payment of this order is being given back, or could not be: no card is taken beside it.
+    pub(super) fn giving_back(&self, is_refused: bool) -> Answer {
+        let (t, path) = (self.t(), path(self.link));
+        let words = |t: &Messages| match is_refused {
+            true => (t.not_given_back, t.not_given_back_text),
+            false => (t.giving_back, t.giving_back_text),
+        };
+        let mut problem = Problem::because(Kind::PaymentState, words(&EN).1);
+        problem.state = Some(if is_refused { NOT_GIVEN_BACK } else { GIVING_BACK }.to_owned());
+        problem.retry_after_s = (!is_refused).then_some(GIVING_BACK_AGAIN_S);
+        problem.resource = Some(path.clone());
+        let link = if is_refused { self.way_back() } else { (path.as_str(), t.show_order) };
+        self.worded(words(t), &problem, link)
+    }
+
     /// A page that leads back to the shop; for programs the problem.
     fn refuse(&self, problem: &Problem) -> Answer {
-        let t = self.t();
-        let link = match &self.order.return_url {
-            Some(url) => (url.as_str(), t.back_to_shop),
-            None => ("/", t.back_to_start),
-        };
-        self.problem(problem, link)
+        self.problem(problem, self.way_back())
+    }
+
+    fn way_back(&self) -> (&str, &'static str) {
+        match &self.order.return_url {
+            Some(url) => (url.as_str(), self.t().back_to_shop),
+            None => ("/", self.t().back_to_start),
+        }
     }
 
     /// A problem in the order's language; for programs as ever.
     fn problem(&self, problem: &Problem, link: (&str, &str)) -> Answer {
+        self.worded(self.t().problem(problem), problem, link)
+    }
+
+    /// The same with a title and a text of its own.
+    fn worded(&self, words: (&str, &str), problem: &Problem, link: (&str, &str)) -> Answer {
         if !self.request.wants_html() {
             return web::reply::problem(problem, self.request);
         }
-        let t = self.t();
-        let page = web::reply::worded_page(t.problem(problem), problem, self.request, self.site(), link);
-        in_language(page, t)
+        in_language(web::reply::worded_page(words, problem, self.request, self.site(), link), self.t())
     }
 
     /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.

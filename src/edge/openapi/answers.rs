@@ -116,7 +116,8 @@ refusals! {
     IN_PROGRESS = "InProgress"(InProgress; RETRY_AFTER, LOCATION) "The key is not finished: nothing is forgotten.";
     ALREADY_PAID = "AlreadyPaid"(PaymentState; LOCATION) "The order is paid: there is nothing left to end.";
     REVISION_CONFLICT = "RevisionConflict"(LinkRevision) "The order has a newer link. Nothing was changed.";
-    TRIED_TOO_OFTEN = "TriedTooOften"(LimitReached) "The order was tried as often as it may be.";
+    TRIED_TOO_OFTEN = "TriedTooOften"(LimitReached | PaymentState; RETRY_AFTER, LOCATION)
+        "The order was tried as often as it may be, or an earlier payment of it is being given back.";
     FORM_CLOSED = "FormClosed"(LimitReached; RETRY_AFTER)
         "The form once more with the reason, or, where the order was tried as often as it may be, a page that says so. Nothing was charged by this.";
     LINK_CLOSED = "LinkClosed"(LinkExpired | LinkReplaced | LinkEnded)

@@ -201,3 +201,18 @@ fn money_on_a_declined_try_is_given_back_although_no_webhook_tells_of_it() {
     let violations = confirmed_unheard(Some(Off::Core(Mutant::DecidedIsFinal)));
     assert!(violations.iter().any(|violation| violation.invariant == GIVEN_BACK), "nothing was missed");
 }
+
+/// The money of a declined try is found a day later, and Stripe refuses to give it back; then the order is tried again.
+fn confirmed_and_kept(off: Option<Off>) -> Outcome {
+    let refused = vec![(Boundary::Send, 1, Fault::Odd(Oddity::Declined))];
+    with_clocks(told("confirmed-kept"), &[], refused, off)
+}
+
+#[test]
+fn an_order_is_not_charged_beside_money_that_was_not_given_back() {
+    let Outcome { violations, counters, .. } = confirmed_and_kept(None);
+    assert!(violations.is_empty(), "{violations:?}");
+    assert!(counters.of("begin: refused by the payment's state") > 0, "{counters}");
+    let violations = confirmed_and_kept(Some(Off::Core(Mutant::BesideLateMoney))).violations;
+    assert!(violations.iter().any(|violation| violation.invariant == ONE_TRY), "{violations:?}");
+}

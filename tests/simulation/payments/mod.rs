@@ -53,8 +53,8 @@ use crate::report::{Counters, Name};
 use crate::rng::Dice;
 use crate::saboteur::Mutant;
 use auditor::{
-    AGREES, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, ONE_CUSTOMER, SHOWS, SUMS, TAKEN_ONCE,
-    UNCHANGED,
+    AGREES, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, ONE_CUSTOMER, ONE_TRY, SHOWS, SUMS,
+    TAKEN_ONCE, UNCHANGED,
 };
 use scenario::Scenario;
 use scenarios::{CUSTOMERS, NEWS, STORIES, told};

@@ -25,7 +25,7 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
             Mutant::OwnMinorUnits => &[TRUE_VERDICT],
             Mutant::MovesOverlap => &[MOVES],
             // Told histories have it.
-            Mutant::OvertakenIsSent => &[],
+            Mutant::OvertakenIsSent | Mutant::BesideLateMoney => &[],
             Mutant::ReceivedIsDone => &[AGREES, ONE_CHARGE],
             Mutant::DecidedIsFinal => &[AGREES],
             Mutant::RefundWhileDisputed => &[DISPUTED],

@@ -129,6 +129,15 @@ pub(crate) fn told(name: &str) -> Scenario {
         "confirmed-unheard" => {
             Scenario { confirms_ms: Some(3 * HOUR), ..at_key(pay(DECLINED, true), vec![]) }
         }
+        // The same; and a day later, when that money was found, another card is tried.
+        "confirmed-kept" => {
+            let place = Place::order("order-7");
+            let clients = vec![
+                Client::new(pay(DECLINED, true), own("first"), 0, &place, 0),
+                Client::new(pay(VISA, true), own("second"), 0, &place, 26 * HOUR),
+            ];
+            Scenario { confirms_ms: Some(3 * HOUR), ..Scenario::of(vec![place], clients) }
+        }
         // Declined by the first provider, taken by the second.
         "fallback" => at_key(pay_or(DECLINED, "stored-card", true), vec![]),
         // The same, reserved; then captured in part, and given back, where it was paid.

@@ -3,6 +3,7 @@
 use payments::engine::{Lifecycle, ObjectState, StagedJob};
 use payments::payment::customer::Customer;
 use payments::payment::records::JobKind;
+use payments::payment::tries::{Stage, Try};
 use payments::payment::{InFlight, Payment, PaymentState, Refund, RefundState};
 
 use super::auditor::{Commit, CustomerView, PaymentView, RefundView, thousandths};
@@ -36,7 +37,11 @@ pub(crate) fn commit(
         writer,
         changed: before != object_state || added,
         keys: object_state.keys.iter().map(|key| key_view(object_state, key, now_ms, is_refused)).collect(),
-        payment: object_state.resource.payment.as_ref().map(payment_view),
+        payment: object_state
+            .resource
+            .payment
+            .as_ref()
+            .map(|payment| PaymentView { late: late(&object_state.resource.tries), ..payment_view(payment) }),
         customer: object_state.resource.customer.as_ref().map(customer_view),
         refunds: object_state
             .resource
@@ -88,6 +93,7 @@ fn payment_view(payment: &Payment) -> PaymentView {
         attempt: payment.attempt,
         provider: payment.provider.as_str(),
         provider_payment: payment.provider_payment.clone(),
+        late: Vec::new(),
         pending: payment.pending.map(|pending| match pending {
             InFlight::Capture { .. } => "capture",
             InFlight::Void { .. } => "void",
@@ -102,6 +108,11 @@ fn payment_view(payment: &Payment) -> PaymentView {
         dispute: payment.dispute.as_ref().map(|dispute| dispute.status.as_str()),
         is_withdrawn: payment.dispute.as_ref().is_some_and(|dispute| dispute.withdrawn),
     }
+}
+
+fn late(tries: &[Try]) -> Vec<String> {
+    let is_left = |row: &&Try| row.late.as_ref().is_some_and(|late| late.stage != Stage::GivenBack);
+    tries.iter().filter(is_left).filter_map(|row| row.provider_payment.clone()).collect()
 }
 
 fn refund_view(refund: &Refund, payment: &Payment) -> RefundView {

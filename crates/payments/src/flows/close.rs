@@ -14,7 +14,7 @@ use super::phase::PhaseExt;
 use crate::engine::{CallSpec, Phase, Settlement};
 use crate::payment::operation::PaymentRequest;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
-use crate::payment::tries::{Stage, Try};
+use crate::payment::tries::{Try, not_given_back};
 use crate::payment::{Failure, PaymentState};
 use crate::transitions::{late_money, left_open};
 use once::call::RetryPolicy;
@@ -28,15 +28,14 @@ pub(crate) enum Earlier {
     Close(CallSpec),
     /// This one was confirmed after all.
     Lives(u32, RemoteState),
-    /// One could not be closed.
+    /// One could not be closed, or has money that is not given back.
     Open,
 }
 
 /// How the tries before the newest stand, as far as this key has asked.
 pub(crate) fn earlier(phase: &Phase<'_>) -> Result<Earlier, Bug> {
-    // Its money is about to be given back.
-    let is_begun = |row: &Try| row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
-    if phase.object_state.resource.tries.iter().any(is_begun) {
+    // It was told of since this try was admitted.
+    if not_given_back(&phase.object_state.resource.tries).is_some() {
         return Ok(Earlier::Open);
     }
     let newest = phase.object_state.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
@@ -124,7 +123,7 @@ pub(crate) fn open(phase: &mut Phase<'_>) -> Result<(), Bug> {
         decline_code: None,
         message:
             "An earlier attempt to pay is still being canceled at the payment provider, so no other was begun. \
-                  Nothing was charged for this one. Try again in a few minutes."
+                  Nothing was charged for this one. Try again in a few minutes, with another key."
                 .to_owned(),
     });
     Ok(())

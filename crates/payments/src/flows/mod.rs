@@ -23,6 +23,7 @@ use crate::payment::PaymentState;
 use crate::payment::operation::{Operation, Refusal};
 use crate::payment::provider::Provider;
 use crate::payment::refund::refunded_minor;
+use crate::payment::tries::not_given_back;
 use crate::transitions::{audit, pii, polling, projection};
 use once::context::Bug;
 use once::flow::Admission;
@@ -163,6 +164,7 @@ fn is_overtaken(call: &ProviderCall, state: &ObjectState) -> bool {
     match call.name.as_str() {
         capture::CAPTURE => !capture::is_capturable(&payment.state),
         refund::REFUND => !refund::is_refundable(payment),
+        name if name.starts_with(payment::CALL) => not_given_back(&state.resource.tries).is_some(),
         _ => false,
     }
 }

@@ -23,6 +23,7 @@ use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::operation::{PaymentRequest, Point, Refusal, Route};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
+use crate::payment::tries::{GIVING_BACK, NOT_GIVEN_BACK, Stage, not_given_back};
 use crate::payment::{Failure, Payment, PaymentState};
 use crate::providers::codec::Authorization;
 use crate::transitions::effects::on_transition;
@@ -87,6 +88,24 @@ fn must_be_payable(request: &PaymentRequest) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The order has money of a try that was over: charged now, it would be paid twice.
+fn money_of_earlier_try(stage: Stage) -> Refusal {
+    let (state, detail) = match stage {
+        Stage::Refused => (
+            NOT_GIVEN_BACK,
+            "An earlier attempt was paid after it was over, and the payment provider has refused to give that money back. Nothing \
+             was run, and this order takes no other attempt. A person must give the money back at the provider; then make a new \
+             order, under another order id.",
+        ),
+        _ => (
+            GIVING_BACK,
+            "An earlier attempt was paid after it was over, and that money is being given back. Nothing was run. Send the same \
+             request with the same key again after the time in Retry-After.",
+        ),
+    };
+    Refusal::State { state: state.to_owned(), detail: detail.to_owned() }
+}
+
 /// The payment and its audit record; or another try of an order whose last one is over, unpaid.
 pub(crate) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<Admission<Payments>, Bug> {
     if let Err(refusal) = must_be_payable(request) {
@@ -107,6 +126,9 @@ pub(crate) fn admit(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<A
         };
         let state = under_way(payment).unwrap_or_else(|| payment.status());
         return Ok(Err(Refusal::State { state: state.to_owned(), detail: detail.to_owned() }));
+    }
+    if let Some(stage) = not_given_back(&phase.object_state.resource.tries) {
+        return Ok(Err(money_of_earlier_try(stage)));
     }
     if let Some(refusal) =
         order_link::refusal(phase.object_state.resource.links.as_ref(), request.link_revision)
@@ -287,9 +309,12 @@ fn ended(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
     answer(request, &payment, phase)
 }
 
+/// What the name of a try's call begins with; its number follows.
+pub(super) const CALL: &str = "authorize_";
+
 /// The call of a try, in the timeline and among the calls of its key.
 fn call_name(attempt: u32) -> String {
-    format!("authorize_{attempt}")
+    format!("{CALL}{attempt}")
 }
 
 /// Until when what was reserved can be captured, if the answer says so.

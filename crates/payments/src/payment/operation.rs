@@ -169,7 +169,7 @@ pub enum Refusal {
     NoPayment,
     /// The payment's state forbids it.
     State {
-        /// The state: a status of the API, or `capturing`, `voiding`.
+        /// The state: a status of the API, or `capturing`, `voiding`, `giving_back`, `not_given_back`.
         state: String,
         /// What can be done instead.
         detail: String,

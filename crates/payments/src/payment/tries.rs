@@ -56,7 +56,7 @@ pub struct LateMoney {
 }
 
 /// How giving money back stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// It was begun.
@@ -78,6 +78,17 @@ impl Stage {
             Self::Refused => "refused",
         }
     }
+}
+
+/// The state of an order, as a problem names it, while money of a try that was over is being given back.
+pub const GIVING_BACK: &str = "giving_back";
+/// The same where the provider has refused that: it stays so.
+pub const NOT_GIVEN_BACK: &str = "not_given_back";
+
+/// How giving back stands that is not done, of all tries the worst. While there is such money the order is not charged again.
+pub fn not_given_back(tries: &[Try]) -> Option<Stage> {
+    let stages = tries.iter().filter_map(|row| Some(row.late.as_ref()?.stage));
+    stages.filter(|stage| *stage != Stage::GivenBack).max()
 }
 
 impl Try {

@@ -126,6 +126,14 @@ pub(super) static DE: Messages = Messages {
     tried_too_often: "Diese Bestellung kann hier nicht mehr bezahlt werden",
     tried_too_often_text: "Es gab zu viele erfolglose Versuche, deshalb wird dafür keine Karte mehr angenommen. Es wurde nichts \
                            abgebucht. Bitte wenden Sie sich an den Shop: Er kann Ihnen eine neue Bestellung mit eigenem Link anlegen.",
+    giving_back: "Eine frühere Zahlung wird zurückgegeben",
+    giving_back_text: "Ein früherer Versuch, diese Bestellung zu bezahlen, ist doch noch durchgegangen, und dieses Geld wird Ihnen zurückgegeben. Bis \
+                       das geschehen ist, wird keine andere Karte belastet, damit Sie nicht doppelt bezahlen. Meist dauert es einige \
+                       Minuten, selten einige Tage: Bitte sehen Sie später wieder nach.",
+    not_given_back: "Eine frühere Zahlung konnte noch nicht zurückgegeben werden",
+    not_given_back_text: "Ein früherer Versuch, diese Bestellung zu bezahlen, ist doch noch durchgegangen, und die Rückgabe dieses Geldes hat nicht \
+                          geklappt. Damit Sie nicht doppelt bezahlen, wird für diese Bestellung keine andere Karte belastet. Bitte \
+                          wenden Sie sich an den Shop: Er gibt Ihnen das Geld zurück und kann Ihnen eine neue Bestellung anlegen.",
     flooded: "Einen Moment bitte",
     flooded_text: "Das wurde in kurzer Zeit zu oft gesendet und diesmal nicht ausgeführt. Warten Sie eine Minute und sehen Sie dann \
                    nach Ihrer Bestellung: Ihre Seite zeigt, ob sie bezahlt ist.",

@@ -126,6 +126,14 @@ pub static EN: Messages = Messages {
     tried_too_often: "This order cannot be paid here any more",
     tried_too_often_text: "It was tried too often without success, so no more cards are accepted for it. Nothing was charged. Please \
                            contact the shop: it can make a new order for you, with a link of its own.",
+    giving_back: "An earlier payment is being given back",
+    giving_back_text: "An earlier attempt to pay this order went through after all, and that money is being given back to you. Until that is done, no \
+                       other card is charged, so that you do not pay twice. Mostly it takes a few minutes, rarely some days: please \
+                       look again later.",
+    not_given_back: "An earlier payment could not be given back yet",
+    not_given_back_text: "An earlier attempt to pay this order went through after all, and giving that money back to you did not work. So that you do \
+                          not pay twice, no other card is charged for this order. Please contact the shop: it gives you the money \
+                          back, and can make a new order for you.",
     flooded: "One moment, please",
     flooded_text: "This was sent too often in a short time, and it was not run this time. Wait a minute, then look at your order: \
                    its page shows whether it is paid.",

@@ -125,6 +125,14 @@ pub(super) static ES: Messages = Messages {
     tried_too_often: "Este pedido ya no se puede pagar aquí",
     tried_too_often_text: "Ha habido demasiados intentos sin éxito, por lo que ya no se aceptan más tarjetas. No se ha cobrado nada. \
                            Póngase en contacto con la tienda: puede crearle un pedido nuevo con su propio enlace.",
+    giving_back: "Se está devolviendo un pago anterior",
+    giving_back_text: "Un intento anterior de pagar este pedido se realizó finalmente, y se le está devolviendo ese dinero. Hasta entonces no se cobra \
+                       ninguna otra tarjeta, para que no pague dos veces. Suele tardar unos minutos, rara vez unos días: vuelva a \
+                       consultarlo más tarde.",
+    not_given_back: "Todavía no se ha podido devolver un pago anterior",
+    not_given_back_text: "Un intento anterior de pagar este pedido se realizó finalmente, y no se ha podido devolverle ese dinero. Para que no pague dos \
+                          veces, no se cobra ninguna otra tarjeta por este pedido. Póngase en contacto con la tienda: le devolverá \
+                          el dinero y puede crearle un pedido nuevo.",
     flooded: "Un momento, por favor",
     flooded_text: "Se ha enviado demasiadas veces en poco tiempo y esta vez no se ha ejecutado. Espere un minuto y consulte su pedido: \
                    su página muestra si está pagado.",

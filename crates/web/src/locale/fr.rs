@@ -126,6 +126,14 @@ pub(super) static FR: Messages = Messages {
     tried_too_often: "Cette commande ne peut plus être payée ici",
     tried_too_often_text: "Trop de tentatives ont échoué\u{a0}: aucune carte n’est plus acceptée pour elle. Rien n’a été débité. \
                            Veuillez contacter la boutique\u{a0}: elle peut vous créer une nouvelle commande, avec son propre lien.",
+    giving_back: "Un paiement précédent est en cours de remboursement",
+    giving_back_text: "Un essai précédent de payer cette commande a finalement abouti, et cet argent vous est remboursé. D’ici là, aucune autre carte \
+                       n’est débitée, pour que vous ne payiez pas deux fois. Cela prend en général quelques minutes, rarement \
+                       quelques jours\u{a0}: revenez voir plus tard.",
+    not_given_back: "Un paiement précédent n’a pas encore pu être remboursé",
+    not_given_back_text: "Un essai précédent de payer cette commande a finalement abouti, et son remboursement a échoué. Pour que vous ne payiez pas deux \
+                          fois, aucune autre carte n’est débitée pour cette commande. Veuillez contacter la boutique\u{a0}: elle vous \
+                          remboursera et peut vous créer une nouvelle commande.",
     flooded: "Un instant, s’il vous plaît",
     flooded_text: "Cet envoi a été répété trop souvent en peu de temps et n’a pas été exécuté cette fois. Attendez une minute, puis \
                    consultez votre commande\u{a0}: sa page indique si elle est payée.",

@@ -58,7 +58,7 @@ messages! {
         // Pages that say no.
         back_to_start, load_again, request, show_order, link_broken, shop_gone,
         not_found, not_found_text, link_expired, link_expired_text, link_replaced, link_replaced_text, link_ended, link_ended_text,
-        tried_too_often, tried_too_often_text, flooded, flooded_text, foreign_form, foreign_form_text, unreadable_form,
+        tried_too_often, tried_too_often_text, giving_back, giving_back_text, not_given_back, not_given_back_text, flooded, flooded_text, foreign_form, foreign_form_text, unreadable_form,
         unreadable_form_text, not_now, not_now_text, cannot_show, cannot_show_text,
         // Above the form.
         unreachable, unreachable_text, shop_busy, shop_busy_text, form_expired, form_expired_text, form_not_here,

@@ -56,11 +56,16 @@ impl Auditor {
     /// Another try: nothing of the earlier ones may still become a charge.
     fn judge_try(&mut self, derived: &str, resource: &str) {
         let living = self.ledger.values().find(|entry| entry.resource == resource && entry.lives());
+        // Nobody has asked for it: but it is known, and charging beside it would be paying twice.
+        let known = self.objects.values().filter_map(|seen| seen.payment.as_ref());
+        let late = known.filter(|payment| payment.id == resource).flat_map(|payment| &payment.late);
+        let is_left = |entry: &&Entry| entry.status == "reserved" || entry.captured > entry.refunded;
+        let beside = late.filter_map(|id| self.ledger.get(id)).find(is_left);
         let on_way = self.derived.iter().find(|(name, other)| {
             let is_other = *name != derived && other.begins && other.resource == resource;
             is_other && other.sends.may_still_be_executed()
         });
-        let seen = match (living, on_way) {
+        let seen = match (living.or(beside), on_way) {
             (Some(entry), _) => format!("{derived} begins beside {entry:?}"),
             (None, Some((name, _))) => format!("{derived} begins while {name} is under way"),
             (None, None) => return,

@@ -17,6 +17,8 @@ pub(crate) struct PaymentView {
     pub(crate) attempt: u32,
     pub(crate) provider: &'static str,
     pub(crate) provider_payment: Option<String>,
+    /// The tries that are over with money of which nobody has said that it was given back, by the provider's ids.
+    pub(crate) late: Vec<String>,
     /// `capture`, `void`
     pub(crate) pending: Option<&'static str>,
     /// The provider has taken that over.

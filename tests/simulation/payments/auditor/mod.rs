@@ -27,7 +27,7 @@ use crate::invariants::{
 };
 
 pub(crate) const SUMS: &str = "2: authorised ≥ captured ≥ refunded ≥ 0";
-const ONE_TRY: &str = "1: another try begins only after the last one has failed for good";
+pub(crate) const ONE_TRY: &str = "1: another try begins only after the last one has failed for good";
 pub(crate) const MOVES: &str = "7: a payment moves only along its table";
 const REFUSED: &str = "2: what does not run leaves no row";
 pub(crate) const ONCE: &str = "19: every job is done once";
