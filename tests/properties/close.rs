@@ -5,6 +5,7 @@ use once::id::{InstanceId, ObjectId};
 use once::record::StoredResponse;
 use once::run::RunEnd;
 use payments::engine::{Action, Begin, Context, Event, Lifecycle, ObjectState, Run};
+use payments::flows::tries::{NextTry, next_try};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{Operation, Refusal};
 use payments::payment::result::RemoteState;
@@ -278,4 +279,16 @@ fn a_try_that_is_not_sent_yet_is_not_sent_once_there_is_money_on_an_earlier_one(
         };
         assert_eq!(code, 402, "after {steps} steps");
     }
+}
+
+#[test]
+fn what_was_never_sent_is_no_try_that_counts() {
+    let mut order = left_open(&["pi_1"]);
+    let ctx = at(NOW_MS);
+    for _ in 0..2 * ctx.settings.limits.order_tries_max {
+        let (_, body) = order.tries(pay(true), vec![missing()], &ctx);
+        assert_eq!(body["code"], "earlier_try_open");
+        assert_eq!(next_try(&order.object_state, &ctx), NextTry::Now);
+    }
+    assert_eq!(order.tries(pay(true), vec![canceled("pi_1"), charged("pi_2")], &ctx).0, 201);
 }

@@ -10,6 +10,7 @@ use payments::flows::tries::{FREE_TRIES, NextTry, next_try};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{Operation, RefundRequest, Refusal};
 use payments::payment::{Failure, PaymentState, RefundReason};
+use payments::transitions::try_rows;
 use proptest::prelude::*;
 
 use crate::payment::pay;
@@ -43,6 +44,7 @@ impl Order {
     fn tries(&mut self, now_ms: u64, state: &PaymentState) -> Begin {
         let begun = self.ask(pay(true), now_ms);
         if matches!(begun, Begin::Run(_)) {
+            try_rows::begin(&mut self.object_state, "sent");
             self.object_state.resource.payment.as_mut().unwrap().state = state.clone();
             self.end(now_ms);
         }

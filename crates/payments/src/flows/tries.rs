@@ -35,7 +35,8 @@ pub fn next_try(state: &ObjectState, ctx: &Context) -> NextTry {
         Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
         Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
     });
-    let tries = state.resource.payment.as_ref().map_or(0, |payment| payment.attempt);
+    // A try that was never sent has no row, and has shown nobody what a card can do.
+    let tries = u32::try_from(state.resource.tries.len()).unwrap_or(u32::MAX);
     let ended = ended_at_ms.clone().count();
     if tries >= ctx.settings.limits.order_tries_max || ended >= ctx.settings.limits.keys_max as usize {
         return NextTry::Never;
