@@ -112,8 +112,8 @@ impl CheckoutForm {
 pub struct CheckoutBank {
     /// See [`Site`].
     pub site: Site,
-    /// The signed key, for the hidden input: without it nothing is given up.
-    pub key: String,
+    /// The signed key, for the hidden input: without it nothing is given up, and no button for that is there.
+    pub key: Option<String>,
     /// The page's own address.
     pub path: String,
     /// The merchant's id of the order.

@@ -446,11 +446,13 @@ fn each_page_leads_on() {
     ] {
         assert!(with_element.contains(part), "{part}");
     }
-    let bank = |on_the_way| {
-        let at_the_bank = (2, "https://bank.example/?a=1&b=2".into());
-        page::bank(visit(&order), "key".into(), at_the_bank, "$14.50".into(), on_the_way, false)
+    let bank = |key: Option<&str>, on_the_way| {
+        let (key, at_the_bank) = (key.map(str::to_owned), (2, "https://bank.example/?a=1&b=2".into()));
+        let page = page::bank(visit(&order), key, at_the_bank, "$14.50".into(), on_the_way, false);
+        page.render().unwrap()
     };
-    let (bank, on_the_way) = (bank(false).render().unwrap(), bank(true).render().unwrap());
+    assert!(!bank(None, false).contains("<form"), "with a link that has expired nothing is given up");
+    let (bank, on_the_way) = (bank(Some("key"), false), bank(Some("key"), true));
     assert!(bank.contains(r#"href="https://bank.example/?a=1&#38;b=2""#));
     assert!(!bank.contains("http-equiv"), "whoever comes back from the bank chooses");
     assert!(

@@ -10,7 +10,7 @@ import { withoutEffect } from './support/effects.mjs';
 import { SIGNING_KEY, shareSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
-import { contentOf, expired, sign } from './support/order-link.mjs';
+import { contentOf, expired, formKey, sign } from './support/order-link.mjs';
 import { asksFor, beforeTheAlarm } from './support/polling.mjs';
 import { BANK, DECLINED, GOOD, heading } from './support/shopper.mjs';
 
@@ -258,6 +258,30 @@ describe('whoever has one link', () => {
       assert.equal(await cancels(), 0);
       await browser(site).send(path, { ...bank.entries, another_card: '1' });
       assert.equal(await cancels(), 1);
+    });
+
+    test('not by a link or a form that has expired, and there is no button for it', async () => {
+      const path = await newOrder();
+      const bank = await pay(path, BANK);
+      const [, address] = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(bank.text);
+      const [, , payment] = (await site.simulator.wayBack(address)).pathname.split('/');
+      const before = await cancels();
+      const late = expired(path, SIGNING_KEY);
+      const page = await browser(site).visit(late);
+      assert.equal(heading(page), 'Your bank wants to be sure it is you');
+      assert.doesNotMatch(page.text, /another_card/);
+      for (const [at, expires_at_ms] of [
+        [late, Date.now() + 60_000],
+        [path, Date.now() - 1],
+      ]) {
+        const idempotency_key = formKey(at, payment, expires_at_ms, SIGNING_KEY);
+        const sent = await browser(site).send(at, { another_card: '1', idempotency_key });
+        assert.deepEqual([sent.status, sent.header('location')], [303, at]);
+        assert.equal(await cancels(), before);
+      }
+      const idempotency_key = formKey(path, payment, Date.now() + 60_000, SIGNING_KEY);
+      await browser(site).send(path, { another_card: '1', idempotency_key });
+      assert.equal(await cancels(), before + 1, 'the control: a fresh key gives it up');
     });
 
     test('nor of a try that there is not', async () => {

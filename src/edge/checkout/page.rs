@@ -249,7 +249,7 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
 /// Before the bank's page of the try of that number, or on the way to it; `edited` if a form with another card came meanwhile.
 pub fn bank(
     visit: Visit<'_>,
-    key: String,
+    key: Option<String>,
     (attempt, url): (u32, String),
     total: String,
     on_the_way: bool,

@@ -5,6 +5,7 @@
 //! to the order's page: that asks the object, and shows the truth.
 
 use super::cart::Line;
+use super::form_key::FormKey;
 use super::limits::{Bucket, buckets};
 use super::page::{self, FormState, OrderState, last_entries, path};
 use super::request::Sent;
@@ -50,7 +51,9 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
     let [on_the_way, edited] = [ON_THE_WAY, EDITED].map(|name| request.has_query(name));
     match standing {
         OrderState::AtTheBank { attempt, url } => {
-            let (key, total) = (till.form_key()?, till.total(shown.as_ref()));
+            // Nothing is begun with a link that has expired: what waits at the bank goes on there.
+            let key = (!till.is_expired()).then(|| till.form_key()).transpose()?;
+            let total = till.total(shown.as_ref());
             let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, edited);
             Ok(till.page(200, &page, "bank"))
         }
@@ -126,8 +129,7 @@ impl Till<'_> {
             return self.again(409, sheet(t.form_not_here, t.form_not_here_text)).await;
         };
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
-        let is_fresh = self.request.now_ms < form_key.expires_at_ms && !self.is_expired();
-        let may_start = is_fresh && self.is_allowed();
+        let may_start = self.is_fresh(&form_key) && self.is_allowed();
         let key_hash = key.hash(&self.owner);
         let command = self.command(key_hash.clone(), operation, entries, may_start);
         let answer = match self.run(command).await {
@@ -173,9 +175,9 @@ impl Till<'_> {
         entries: &Parameters,
     ) -> Result<Answer, Problem> {
         // Whoever was shown the button has its key; it may be old, and then nothing waits for the bank any more.
-        if self.opened(key.as_ref()).is_none() {
+        let Some((_, form_key)) = self.opened(key.as_ref()) else {
             return Ok(self.see("not_given_up"));
-        }
+        };
         let void = VoidRequest {
             page: Some(path(self.link)),
             attempt: Some(attempt),
@@ -183,11 +185,18 @@ impl Till<'_> {
             seen: None,
         };
         let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
-        let command = self.command(key_hash.clone(), Operation::Void(void), entries, true);
+        let command =
+            self.command(key_hash.clone(), Operation::Void(void), entries, self.is_fresh(&form_key));
         match self.run(command).await {
+            Ok(ExecuteResult::NotStarted) => Ok(self.see("not_given_up")),
             // The page shows whether it was given up; if not, it can be asked for once more.
             Err(Unreachable) | Ok(_) => Ok(self.see("given_up").under(&self.owner, &key_hash)),
         }
+    }
+
+    /// Whether a form may begin something: neither it nor its link has expired. What was begun goes on all the same.
+    const fn is_fresh(&self, form_key: &FormKey) -> bool {
+        self.request.now_ms < form_key.expires_at_ms && !self.is_expired()
     }
 
     async fn run(&self, command: Command) -> Result<ExecuteResult, Unreachable> {

@@ -1,5 +1,8 @@
 // The links of orders, as src/edge/checkout/order_token.rs makes them: to change them, and to make a past.
 
+import { createHash, randomBytes } from 'node:crypto';
+
+import { objectId } from './objects.mjs';
 import { oldSignature, signature } from './signing.mjs';
 
 const EXPIRES_AT = 6;
@@ -23,3 +26,19 @@ export const contentOf = (page) => JSON.parse(Buffer.from(page.split('/')[2].spl
 
 /** The page of the same order, whose link has run out. */
 export const expired = (page, key) => sign(contentOf(page).with(EXPIRES_AT, Date.now() - 1), key);
+
+/** The key of a form of an order's page, as src/edge/checkout/form_key.rs makes it. */
+export function formKey(page, payment, expires_at_ms, key) {
+  const u64 = (number) => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigUInt64BE(BigInt(number));
+    return bytes;
+  };
+  const parts = [Buffer.from('order link'), Buffer.from(page.split('/')[2])];
+  const link = createHash('sha256');
+  for (const part of parts) link.update(u64(part.length)).update(part);
+  const signed = Buffer.concat([Buffer.of(1), u64(expires_at_ms), randomBytes(16)]);
+  const object = Buffer.from(objectId(payment), 'hex');
+  const bytes = [signed, signature(key, 'order forms', signed, object, link.digest())];
+  return Buffer.concat(bytes).toString('base64url');
+}
