@@ -120,16 +120,26 @@ impl App {
         request: &Request,
     ) -> Result<Option<Rc<OwnKeys>>, Problem> {
         // Not with tokens: who has a provider send events to accounts that are not there would spend what its addresses have for tokens, too.
-        let from = format!("accounts {}", network(request.header("cf-connecting-ip").unwrap_or_default()));
+        const WHAT: &str = "accounts";
         let is_known = own_keys::is_known(&self.config, id);
-        if !is_known && guesses::too_many(&from, request.now_ms) {
+        if !is_known && self.is_flooding(WHAT, request) {
             return Ok(None);
         }
         let own = self.own_keys_of(id).await?;
         if !is_known && own.rows.is_empty() {
-            guesses::count(&self.env, &from, request.now_ms).await;
+            self.count_guess(WHAT, request).await;
         }
         Ok(Some(own))
+    }
+
+    /// Whether too many of these [guesses](guesses) came from this request's network a moment ago.
+    pub(super) fn is_flooding(&self, what: &str, request: &Request) -> bool {
+        guesses::too_many(&guesser(what, request), request.now_ms)
+    }
+
+    /// Counts one.
+    pub(super) async fn count_guess(&self, what: &str, request: &Request) {
+        guesses::count(&self.env, &guesser(what, request), request.now_ms).await;
     }
 
     /// The keys of the account of this id; where there are none, none of them.
@@ -186,6 +196,10 @@ impl App {
             }
         }
     }
+}
+
+fn guesser(what: &str, request: &Request) -> String {
+    format!("{what} {}", network(request.header("cf-connecting-ip").unwrap_or_default()))
 }
 
 fn unreadable_account(why: Unreadable) -> Problem {

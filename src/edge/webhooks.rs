@@ -95,7 +95,7 @@ async fn from_stripe_signed(app: &App, read: &stripe::Read, is_ours: bool) -> Re
 }
 
 /// `POST /webhooks/adyen`. That a report is there comes without a signature in some cases: then it is believed where the webhook has a password, and
-/// else left to a person. It is acknowledged all the same: what is not holds up all that Adyen has to tell.
+/// else left to a person, and no more than some of them a minute from one network. It is acknowledged all the same: what is not holds up all that Adyen has to tell.
 pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, Problem> {
     let config = app.config.adyen.as_ref().ok_or_else(|| closed("ADYEN_HMAC_KEY"))?;
     let keys = &app.config.adyen_hmac_keys;
@@ -121,7 +121,8 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     if !reports.is_empty() {
         announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
     }
-    if let Some(report) = unproven.first() {
+    if let Some(report) = unproven.first().filter(|_| !app.is_flooding("unsigned reports", request)) {
+        app.count_guess("unsigned reports", request).await;
         leave_to_a_person(&app.env, report, request.now_ms).await.map_err(again)?;
     }
     // A report tells of no payment: nothing else follows from it.

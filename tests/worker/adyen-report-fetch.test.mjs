@@ -205,9 +205,15 @@ describe('a report of which Adyen tells', async () => {
     );
     assert.deepEqual(
       seen.map(({ theirs, state }) => [theirs, state]),
-      [[names[1], 'open']],
+      [[names[0], 'open']],
     );
     assert.match(seen[0].note, /set ADYEN_WEBHOOK_AUTH/);
+    // Anybody can tell of one: what a person has accepted stays so.
+    await model.run("UPDATE breaks SET state = 'accepted' WHERE break_id = 'report:adyen:unsigned'");
+    await site.simulator.report({ unsigned: true });
+    await told();
+    const { state } = await model.first("SELECT state FROM breaks WHERE break_id = 'report:adyen:unsigned'");
+    assert.equal(state, 'accepted');
   });
 });
 
