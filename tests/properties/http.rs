@@ -109,6 +109,22 @@ proptest! {
     }
 }
 
+/// Who sends `true` has lost a key: all such requests would be one.
+#[test]
+fn what_is_true_or_false_is_no_key() {
+    let key = |value: serde_json::Value| {
+        let field = Parameters::Json([("idempotency_key".to_owned(), value)].into_iter().collect());
+        let key = key_source::key(&request(&[]), Some(&field));
+        key.map(|key| key.map(|key| key.as_str().to_owned())).map_err(|problem| problem.kind)
+    };
+    for value in [true.into(), false.into(), serde_json::json!([]), serde_json::json!({})] {
+        assert_eq!(key(value), Err(Kind::KeyInvalid));
+    }
+    assert_eq!(key("true".into()), Ok(Some("true".to_owned())));
+    assert_eq!(key(17.into()), Ok(Some("17".to_owned())));
+    assert_eq!(key(serde_json::Value::Null), Ok(None));
+}
+
 #[test]
 fn a_body_that_is_too_large_is_refused() {
     let body = vec![b'a'; REQUEST_MAX_BYTES + 1];

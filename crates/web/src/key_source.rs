@@ -4,6 +4,10 @@ use crate::http::Request;
 use crate::problem::{Kind, Problem};
 use once::fingerprint::{Field, Parameters};
 use once::key::{IdempotencyKey, KeyError};
+use serde_json::Value;
+
+/// The body's field that names the key.
+const FIELD: &str = "idempotency_key";
 
 /// The longest wait that a client can ask for, in ms.
 pub const WAIT_MAX_MS: u64 = 30_000;
@@ -33,7 +37,15 @@ pub fn missing(request: &Request) -> Problem {
 }
 
 fn field(parameters: Option<&Parameters>) -> Result<Option<String>, Problem> {
-    match parameters.map(|parameters| parameters.text("idempotency_key")) {
+    if let Some(Parameters::Json(members)) = parameters
+        && matches!(members.get(FIELD), Some(Value::Bool(_)))
+    {
+        return Err(Problem::because(
+            Kind::KeyInvalid,
+            "The key is `true` or `false`: send a text. Nothing was run.",
+        ));
+    }
+    match parameters.map(|parameters| parameters.text(FIELD)) {
         Some(Field::Text(text)) => Ok(Some(text)),
         Some(Field::NotText) => Err(Problem::new(Kind::KeyInvalid)),
         Some(Field::Missing) | None => Ok(None),
