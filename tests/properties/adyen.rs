@@ -53,8 +53,13 @@ const RESULTS: [&str; 12] = [
 ];
 const PSP: &str = "NC6HT9CRT65ZGN82";
 
+/// What a call of this kind says by `reference`.
+fn reference(kind: Sent) -> Value {
+    serde_json::from_str::<Value>(&request(kind).body).unwrap()["reference"].clone()
+}
+
 fn paid(result: &str) -> Value {
-    json!({ "pspReference": PSP, "resultCode": result, "merchantReference": "r" })
+    json!({ "pspReference": PSP, "resultCode": result, "merchantReference": reference(Sent::Charge) })
 }
 
 fn received() -> Value {
@@ -338,6 +343,33 @@ fn another_amount_than_was_asked_for_is_never_a_success() {
             "nothing to compare with"
         );
     }
+}
+
+#[test]
+fn what_names_another_payment_or_request_is_not_believed() {
+    for kind in KINDS {
+        let is_payment = matches!(kind, Sent::Charge | Sent::Authorize);
+        let good = if is_payment { paid("Authorised") } else { received() };
+        let names: &[&str] =
+            if is_payment { &["merchantReference"] } else { &["reference", "paymentPspReference"] };
+        let id = good["pspReference"].as_str().unwrap().to_owned();
+        for name in names {
+            let mut said = good.clone();
+            said[name] = if *name == "paymentPspReference" { json!(PSP) } else { reference(kind) };
+            assert!(matches!(meaning(kind, &answer(200, said.clone())), Meaning::Done(_)), "{kind:?} {name}");
+            said[name] = json!(null);
+            assert!(matches!(meaning(kind, &answer(200, said.clone())), Meaning::Done(_)), "{kind:?} {name}");
+            said[name] = json!("another");
+            assert_eq!(
+                meaning(kind, &answer(200, said)),
+                Meaning::Unconfirmed(id.clone()),
+                "{kind:?} {name}"
+            );
+        }
+    }
+    let mut refused = paid("Refused");
+    refused["merchantReference"] = json!("another");
+    assert_eq!(meaning(Sent::Charge, &answer(200, refused)), unconfirmed(), "nor that it was refused");
 }
 
 #[test]

@@ -53,6 +53,15 @@ fn another_ones_object_answers_nothing() {
     let captured = |id| Provider::Stripe.classify(&capture, &answer(200, intent(id, None)));
     assert!(matches!(captured("pi_1"), Outcome::Definitive(_)));
     assert!(matches!(captured("pi_9"), Outcome::Unconfirmed(_)));
+    let request = FrozenRequest::new("/v1/refunds".into(), "payment_intent=pi_1&amount=2000".into());
+    let refund = support::a_call(Provider::Stripe, CallKind::Refund, request);
+    let refunded = |of: Option<&str>| {
+        let body = json!({ "id": "re_1", "status": "succeeded", "amount": 2000, "payment_intent": of });
+        Provider::Stripe.classify(&refund, &answer(200, body))
+    };
+    assert!(matches!(refunded(Some("pi_1")), Outcome::Definitive(_)));
+    assert!(matches!(refunded(None), Outcome::Definitive(_)), "in Stripe's types it can be null");
+    assert!(matches!(refunded(Some("pi_9")), Outcome::Unconfirmed(_)));
 }
 
 /// An id becomes a part of later addresses: what cannot stand there is never kept as one.

@@ -36,6 +36,9 @@ struct PaymentAnswer {
     psp_reference: Option<String>,
     #[serde(default)]
     amount: Option<AmountBody>,
+    /// Our `reference`.
+    #[serde(default)]
+    merchant_reference: Option<String>,
     #[serde(default)]
     refusal_reason: Option<String>,
     #[serde(default)]
@@ -69,6 +72,24 @@ struct ModificationAnswer {
     psp_reference: String,
     #[serde(default)]
     amount: Option<AmountBody>,
+    /// Our `reference`.
+    #[serde(default)]
+    reference: Option<String>,
+    /// The payment that it modifies.
+    #[serde(default)]
+    payment_psp_reference: Option<String>,
+}
+
+/// What a frozen body calls itself.
+#[derive(Deserialize)]
+struct Referred {
+    reference: String,
+}
+
+/// Whether an answer that says this reference is another request's.
+fn is_anothers(call: &ProviderCall, said: Option<&String>) -> bool {
+    let sent = json_text::from_str::<Referred>(&call.request.body).ok();
+    said.zip(sent).is_some_and(|(said, sent)| *said != sent.reference)
 }
 
 /// Adyen's error, of which there are two forms: its own, and RFC 7807.
@@ -197,6 +218,9 @@ fn read_payment(
     payment: String,
     answer: PaymentAnswer,
 ) -> Result<ProviderResult, &'static str> {
+    if is_anothers(call, answer.merchant_reference.as_ref()) {
+        return Err("another payment than the one that was asked for");
+    }
     match answer.result_code.as_str() {
         "Authorised" => {
             let asked = asked(call, answer.amount.as_ref())?;
@@ -258,6 +282,13 @@ fn read_modification(
 ) -> Result<ProviderResult, &'static str> {
     if answer.status != "received" {
         return Err("a status that is not known");
+    }
+    // Its address is `/payments/{id}/…`.
+    let modified = call.request.path.split('/').nth(2);
+    let said = answer.payment_psp_reference.as_deref();
+    if is_anothers(call, answer.reference.as_ref()) || said.zip(modified).is_some_and(|(said, id)| said != id)
+    {
+        return Err("of another payment or request than the one that was asked for");
     }
     match call.kind {
         CallKind::Capture => {

@@ -310,6 +310,10 @@ pub(super) fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning 
     if is_anothers(&refund.metadata, call) {
         return disbelieved(&refund.id, "another refund than the one that was asked for");
     }
+    let of = payment_of(call.kind, &call.request);
+    if refund.payment_intent.as_ref().zip(of.as_ref()).is_some_and(|(said, asked)| said != asked) {
+        return disbelieved(&refund.id, "a refund of another payment than the one that was asked for");
+    }
     if refund.amount != asked(call).amount {
         return disbelieved(&refund.id, "the provider refunded another amount");
     }

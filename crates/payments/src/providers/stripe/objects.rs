@@ -121,6 +121,8 @@ pub(super) struct RefundObject {
     pub(super) status: Option<String>,
     #[serde(default)]
     pub(super) amount: Option<u64>,
+    #[serde(default)]
+    pub(super) payment_intent: Option<String>,
     #[serde(default, deserialize_with = "or_none")]
     pub(super) metadata: Metadata,
     #[serde(default)]
