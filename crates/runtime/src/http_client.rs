@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use web::trace::Span;
@@ -50,16 +49,27 @@ pub async fn fetch(
     timeout: Duration,
 ) -> Result<(Response, String), String> {
     exchanged(env, binding, sent, timeout, async |response: web_sys::Response| {
-        let body = text(&response).await.map_err(|_| BROKE_OFF)?;
-        Ok((response.into(), body))
+        let bytes = gathered(&response, TEXT_MAX_BYTES).await?;
+        Ok((response.into(), String::from_utf8(bytes).map_err(|_| BROKE_OFF)?))
     })
     .await
 }
 
-/// The body. The runtime gathers it: as a stream each chunk of it, and its end, would be a turn of ours.
-async fn text(response: &web_sys::Response) -> worker::Result<String> {
-    let bytes = Uint8Array::new(&JsFuture::from(response.array_buffer()?).await?).to_vec();
-    String::from_utf8(bytes).map_err(|error| worker::Error::RustError(error.to_string()))
+/// The longest answer that is read as text, in bytes: more could fill the isolate's memory, at each repetition.
+const TEXT_MAX_BYTES: usize = 8 << 20;
+
+#[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen, module = "/src/bounded.mjs")]
+extern "C" {
+    fn bounded(response: &web_sys::Response, max_bytes: usize) -> Promise;
+}
+
+/// The body, if it has at most `max_bytes`.
+async fn gathered(response: &web_sys::Response, max_bytes: usize) -> Result<Vec<u8>, String> {
+    let bytes = JsFuture::from(bounded(response, max_bytes)).await.map_err(|_| BROKE_OFF)?;
+    if bytes.is_null() {
+        return Err(format!("the answer has more than {max_bytes} bytes"));
+    }
+    Ok(bytes.unchecked_into::<Uint8Array>().to_vec())
 }
 
 /// The same, as a span, if there is one: the other side is told of it by `traceparent`, and nothing else of the trace.
@@ -93,16 +103,8 @@ pub async fn download(
     max_bytes: usize,
 ) -> Result<(u16, Vec<u8>), String> {
     exchanged(env, binding, sent, timeout, async |response: web_sys::Response| {
-        let mut response = Response::from(response);
-        let mut stream = response.stream().map_err(|_| BROKE_OFF)?;
-        let mut bytes = Vec::new();
-        while let Some(chunk) = stream.next().await {
-            bytes.extend(chunk.map_err(|_| BROKE_OFF)?);
-            if bytes.len() > max_bytes {
-                return Err(format!("the answer has more than {max_bytes} bytes"));
-            }
-        }
-        Ok((response.status_code(), bytes))
+        let bytes = gathered(&response, max_bytes).await?;
+        Ok((response.status(), bytes))
     })
     .await
 }
