@@ -216,6 +216,8 @@ describe('an API', () => {
   test('that is down is a failure, too', async () => {
     const gone = await startAnalytics(points);
     gone.close();
+    const read_to = await readTo();
+    await until('there is something to be read', () => Date.now() / 1000 > read_to + 2.5);
     await site.deploy(workers({ vars: { ANALYTICS_API_BASE: `${gone.url}/client/v4` } }));
     const answer = await ask('/metrics');
     assert.equal(answer.status, 503);
