@@ -121,6 +121,8 @@ describe('what decides how much is moved, and from where', () => {
     const capture = `/payments/${id}/capture`;
     await refused(() => send(`${capture}?amount=500&re%61son=x`, {}, ''), 'amount', 'reason');
     await refused(() => user.post(`/payments?amount=500`, PAYMENT, freshKey()), 'amount');
+    const long = { ...PAYMENT, description: 'x'.repeat(70_000) };
+    await refused(() => user.post(`/payments?amount=500`, long), 'amount');
     assert.equal((await site.fetch(`${capture}?amount=500`, { method: 'POST' })).status, 401);
     assert.equal((await send(capture, FORM, 'amount=500')).json().amount_captured, 500);
   });
