@@ -6,9 +6,11 @@ import { describe, test } from 'node:test';
 
 import { freshKey, read } from './support/account.mjs';
 import { notify, signed } from './support/adyen.mjs';
+import { browser } from './support/browser.mjs';
 import { worked } from './support/inbox.mjs';
 import { jobsOf, receiptsOf } from './support/jobs.mjs';
 import { AUTHORISATION, PAYMENT, assertProblem, moved, paid } from './support/payments.mjs';
+import { heading } from './support/shopper.mjs';
 import { until } from './support/until.mjs';
 import { ADYEN, HOUR_MS, MINUTE_MS, startWebhookSite } from './support/webhooks.mjs';
 
@@ -186,6 +188,12 @@ describe('what is done at the provider past us', () => {
     assertProblem(held, 409, 'payment-state', { state: 'not_given_back' });
     assert.equal(held.header('retry-after'), null);
     assert.equal((await user.payment(id)).json().tries.length, 1);
+    const lines = [{ name: 'Enamel mug', unit_amount: 2500, quantity: 1 }];
+    const { order_id } = order;
+    const { url } = (await user.post('/checkout/sessions', { order_id, currency: 'usd', lines })).json();
+    const page = await browser(site).visit(new URL(url).pathname);
+    assert.equal(page.status, 409);
+    assert.equal(heading(page), 'An earlier payment could not be given back yet');
   });
 
   test('a bank that takes money back makes a payment disputed, which is not refunded as well', async () => {

@@ -56,7 +56,7 @@ fn members(kind: Kind, schema: Schema) -> Schema {
             .has("payment", reference("Payment"))
             .may_have("resource", resource()),
         Kind::PaymentState => schema
-            .has("state", text().about("The payment's present status.").example("succeeded"))
+            .has("state", text().about("The payment's present status, or what is under way: `capturing`, `voiding`, `giving_back`, `not_given_back`.").example("succeeded"))
             .has("resource", resource()),
         Kind::LinkRevision => schema
             .has("revision", integer_of(0, REVISION_MAX).about("The order's newest link.").example(3)),
