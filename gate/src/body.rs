@@ -57,7 +57,7 @@ fn parameter(parameters: &str, name: &str) -> Option<String> {
 pub struct Cut {
     /// What the origin gets.
     pub rest: Vec<u8>,
-    /// What stood where our key stands, in its order, at most [`KEYS_MAX`]. Whoever sends it can have written anything there.
+    /// What stood where our key stands, in its order, at most eight. Whoever sends it can have written anything there.
     pub keys: Vec<String>,
 }
 

@@ -185,5 +185,3 @@ function change(file, sql, value) {
   database.close();
   return changes;
 }
-
-after(() => stopAll());
