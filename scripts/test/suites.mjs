@@ -316,8 +316,8 @@ function nodeTests(folder) {
   return [
     ...(folder === 'browser' ? inFirefox(files) : []),
     ...groupsOf(inTurn).map(([what, names]) => group(oneAfterTheOther, `${what}, in turn`, names)),
-    ...files.filter(isLong).map(suite),
     ...groupsOf(together).map(([what, names]) => group(inOneProcess, what, names)),
+    ...files.filter(isLong).map(suite),
     ...files.filter((file) => !isLong(file)).map(suite),
   ];
 }
