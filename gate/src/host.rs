@@ -235,11 +235,8 @@ impl GateHost {
                 let (sealed, in_bucket) = self.keep(outgoing, call.key_id, answered).await;
                 found(status, Reply { ended: Ended::Done, in_bucket, sealed })
             }
-            // Who is not known, comes too often or to where it does not stand any more is told nothing.
-            Ok(answered)
-                if matches!(answered.status, 301 | 307 | 308 | 401 | 403 | 407 | 408 | 425 | 429)
-                    || outgoing.rules.asks_who(&url, answered.header("location").unwrap_or_default()) =>
-            {
+            // Who is not known, comes too often or is led elsewhere, be it to a log-in that no setting names, is told nothing.
+            Ok(answered) if matches!(answered.status, 300..=399 | 401 | 403 | 407 | 408 | 425 | 429) => {
                 unclear(format!("status {}", answered.status))
             }
             Ok(answered) if matches!(answered.status, 200..=499) => LookUp::Absent,

@@ -73,6 +73,8 @@ describe('a look-up', () => {
     ['comes too often', 429, { 'retry-after': '1' }],
     ['is led to the log-in', 302, { location: '/login?next=/asked' }],
     ['is led on to where it stands', 301, { location: '/asked/' }],
+    ['is led to a log-in that no setting names', 302, { location: '/sign-in' }],
+    ['is led to another page', 303, { location: '/en/asked' }],
     ['is led on for now', 307, { location: '/asked/' }],
     ['fails', 500],
   ]) {
