@@ -50,13 +50,10 @@ pub(crate) async fn from_origin(
         }
         return Ok(response.with_headers(headers));
     }
-    let is_unsure = visitor::is_unsure(request);
     let address = format!("{}{}", request.origin(), request.path_and_query());
     let has_script = gate.config.of_host(&request.host).any(|route| route.has_forms() && route.script);
     let script = script(has_script, &headers)?;
-    let mut page = Page::new(Rc::clone(&gate.config), request.host.clone());
-    // The script fetches its keys from this site itself, with the cookie that the browser has.
-    page.has_keys = !(is_unsure && has_script);
+    let page = Page::new(Rc::clone(&gate.config), request.host.clone());
     let raw = web_sys::Response::from(response);
     let rewritten = rewrite(&raw, page, &address, &script).await;
     let Some(Rewritten { body, is_keyed }) = rewritten else {
@@ -71,7 +68,8 @@ pub(crate) async fn from_origin(
     if is_keyed {
         OF_BYTES.iter().chain(OF_CACHES).try_for_each(|name| headers.delete(name))?;
         headers.set("cache-control", cache_control(headers.get("cache-control")?.as_deref()))?;
-        if !is_unsure {
+        // Whose its keys are is decided when they are sent: with the cookie that the browser has.
+        if !visitor::is_unsure(request) {
             headers.append("set-cookie", &visitor::cookie(request)?)?;
         }
     } else if !script.is_empty() {

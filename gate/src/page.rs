@@ -16,14 +16,12 @@ use crate::form_key::FormKey;
 pub struct Page {
     config: Rc<Config>,
     host: String,
-    /// Its forms get keys as it passes.
-    pub(crate) has_keys: bool,
 }
 
 impl Page {
     /// Of a page at this host.
     pub const fn new(config: Rc<Config>, host: String) -> Self {
-        Self { config, host, has_keys: true }
+        Self { config, host }
     }
 
     /// A key for a form that goes there, if that is one of the gate's.
@@ -38,7 +36,7 @@ impl Page {
 impl Page {
     /// The same, for the rewriter.
     pub fn key(&self, method: &str, path: &str, query: &str) -> Option<String> {
-        self.mint(method, path, query).filter(|_| self.has_keys).map(|key| key.as_str().to_owned())
+        self.mint(method, path, query).map(|key| key.as_str().to_owned())
     }
 }
 
