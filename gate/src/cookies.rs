@@ -55,9 +55,10 @@ fn digest(name: &str, value: &str, secret: &Secret) -> String {
     hex
 }
 
-/// The values of the cookies of a session, of those that stay the same from one answer to the next.
+/// The values of the cookies of a session, of those that stay the same from one answer to the next, as `more` do by the word of the settings.
 pub fn sessions<'a>(header: &'a str, more: &'a [String]) -> impl Iterator<Item = &'a str> {
-    let lasts = |name: &str| is_session(name, more) && !is_renewed(name);
+    let is_named = |name: &str| is_one_of(name, more.iter().map(String::as_str));
+    let lasts = move |name: &str| is_named(name) || (is_session(name, &[]) && !is_renewed(name));
     pairs(header).filter(move |(name, _)| lasts(name)).map(|(_, value)| value)
 }
 
@@ -173,6 +174,8 @@ mod tests {
             "laravel_session=1; __Host-_shop_session=2; session=3; language=en; sessionid=4; my_session_id=5";
         assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["4", "5"]);
         assert_eq!(without_renewed(header), "language=en; sessionid=4; my_session_id=5");
+        let named = ["session".to_owned(), "language".to_owned()];
+        assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["3", "en", "4", "5"]);
     }
 
     #[test]

@@ -86,7 +86,8 @@ says! {
     Unidentified(
         400, "client-unknown", "It is not known who sends this",
         "A key is its client's own, and this request says nowhere whose it is: neither by a header nor by a session that \
-         stays the same. Nothing was sent. The site's staff can name the header that says it, in the gate's setting identity."
+         stays the same. Nothing was sent. The site's staff can name the header that says it, in the gate's setting identity, \
+         or the cookie that stays the same, in session."
     );
     CrossSite(
         403, "cross-site", "This came from another site",

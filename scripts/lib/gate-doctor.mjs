@@ -134,7 +134,7 @@ async function send(form, { here, answer, fields, good, bad, fetch }) {
     again.headers.get('location') !== first.headers.get('location')
   )
     return bad(
-      `${told}, and the same form once more was not answered the same (${again.status}). Does the shop set a new session cookie with each answer? Name it in \`session\`.`,
+      `${told}, and the same form once more was not answered the same (${again.status}). Was it refused, by a redirect to \`log_in\` or as \`failed_if\` says? Or is the answer larger than \`max_answer\`?`,
     );
   good(`${told}, and the same form once more got the same answer.`);
   if (isShownAgain)

@@ -34,6 +34,7 @@ const HOSTS = {
   'api.test': { api },
   'named.test': { api, identity: ['x-client'] },
   'shared.test': { api, identity: [] },
+  'session.test': { api, session: ['session'] },
   'series.test': { forms, one_at_a_time: true },
   'asked.test': { forms: ['POST /*'], missing: 'ask' },
   // Two routes of one host: the first one has no forms.
@@ -72,9 +73,9 @@ describe('a look-up', () => {
     ['is forbidden', 403],
     ['comes too often', 429, { 'retry-after': '1' }],
     ['is led to the log-in', 302, { location: '/login?next=/asked' }],
-    ['is led on to where it stands', 301, { location: '/asked/' }],
     ['is led to a log-in that no setting names', 302, { location: '/sign-in' }],
     ['is led to another page', 303, { location: '/en/asked' }],
+    ['is led on to where it stands', 301, { location: '/asked/' }],
     ['is led on for now', 307, { location: '/asked/' }],
     ['fails', 500],
   ]) {
@@ -276,6 +277,16 @@ describe('a key of the API is of whoever has the credentials', () => {
       assert.deepEqual(statuses, [400, 201, 409]);
       assert.equal(ordersOf(who).length, 1, name);
     }
+  });
+
+  test('a session that the settings name says it, whatever its name', async () => {
+    const name = someone();
+    const key = `key-of-${name.replace(' ', '-')}`;
+    for (const session of ['one', 'one', 'two']) {
+      const { status } = await send('session.test', key, { cookie: `session=${session}` }, name);
+      assert.equal(status, 201);
+    }
+    assert.equal(ordersOf(name).length, 2);
   });
 
   test('where requests are signed, a header that is named says it', async () => {
