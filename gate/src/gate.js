@@ -9,12 +9,15 @@
   const fetch0 = window.fetch.bind(window);
   const send0 = XMLHttpRequest.prototype.send;
 
-  async function renew(form) {
+  /** Until there is an answer it asks again, less often each time. A key that the form has got meanwhile stays. */
+  async function renew(form, old = keyOf(form)?.value, pauseMs = 500) {
     const at = new URL(form.getAttribute('action') || location, document.baseURI);
     if (form.method !== 'post' || at.host !== location.host) return;
-    const answer = await fetch0('/.paid-once/key?to=' + encodeURIComponent(at.pathname + at.search));
-    if (answer.status !== 200) return;
-    const key = await answer.text();
+    const [status, key] = await fetch0('/.paid-once/key?to=' + encodeURIComponent(at.pathname + at.search))
+      .then(async (answer) => [answer.status, await answer.text()])
+      .catch(() => [500]);
+    if (status > 499) return setTimeout(renew, pauseMs, form, old, pauseMs * 2);
+    if (status !== 200 || keyOf(form)?.value !== old) return;
     if (!keyOf(form))
       form.prepend(Object.assign(document.createElement('input'), { type: 'hidden', name: FIELD }));
     keyOf(form).value = key;

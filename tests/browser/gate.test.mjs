@@ -152,6 +152,21 @@ test('a form that a script builds gets a key', async (t) => {
   assert.equal(ordersOf(name), 1);
 });
 
+test('a form whose key does not come at once gets it later', async (t) => {
+  const page = await at(t, '<div id="here"></div>');
+  const asked = [];
+  await page.route('**/.paid-once/key?*', (route) => {
+    asked.push(route.request().url());
+    if (asked.length === 1) return route.abort();
+    return asked.length === 2 ? route.fulfill({ status: 503 }) : route.continue();
+  });
+  const errors = [];
+  page.on('pageerror', (error) => errors.push(error));
+  await page.evaluate((html) => (document.getElementById('here').innerHTML = html), form(someone()));
+  await page.locator('input[name="paid_once_key"]').waitFor({ state: 'attached' });
+  assert.deepEqual([asked.length, errors], [3, []]);
+});
+
 test('a copy of a form gets a key of its own', async (t) => {
   const page = await at(t, form(someone()));
   await page.evaluate(() => document.body.append(document.forms[0].cloneNode(true)));
