@@ -115,17 +115,36 @@ pub fn moved(address: &str, from: &str, to: &str) -> String {
     }
 }
 
+/// Where a request goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GoesOn {
+    /// Its address at the origin.
+    pub to: String,
+    /// The origin leads there by https.
+    pub is_https: bool,
+}
+
 /// Where a request goes on with its method and body, by an answer of this address that has not done it
-/// ([RFC 9110, 15.4.8](https://www.rfc-editor.org/rfc/rfc9110#section-15.4.8)). Only at the same origin, which may call itself `ours`: what another one
-/// gets is not the gate's.
-pub fn goes_on(status: u16, address: &str, location: &str, ours: &str) -> Option<String> {
-    let Url { scheme, host, .. } = Url::split(address);
-    let origin = format!("{scheme}://{host}");
-    let to = moved(&join(address, location), ours, &origin);
-    let to = to.split('#').next().unwrap_or_default();
-    let follows =
-        matches!(status, 307 | 308) && !location.is_empty() && to.starts_with(&format!("{origin}/"));
-    follows.then(|| to.to_owned())
+/// ([RFC 9110, 15.4.8](https://www.rfc-editor.org/rfc/rfc9110#section-15.4.8)). Only at the same host, which may call itself `ours`: what another one
+/// gets is not the gate's. By which scheme the origin is reached says its setting: behind what ends TLS a shop may not know its own one.
+pub fn goes_on(status: u16, address: &str, location: &str, ours: &str) -> Option<GoesOn> {
+    let at = Url::split(address);
+    let origin = format!("{}://{}", at.scheme, at.host);
+    let led = join(&moved(address, &origin, ours), location);
+    let led = Url::split(&led);
+    let is_here = [at, Url::split(ours)].iter().any(|url| without_port(url) == without_port(&led));
+    let follows = matches!(status, 307 | 308)
+        && !location.is_empty()
+        && matches!(led.scheme, "http" | "https")
+        && is_here;
+    let query = if led.query.is_empty() { String::new() } else { format!("?{}", led.query) };
+    follows.then(|| GoesOn { to: format!("{origin}{}{query}", led.path), is_https: led.scheme == "https" })
+}
+
+/// The host of an address without the port that is its scheme's own.
+fn without_port<'a>(url: &Url<'a>) -> &'a str {
+    let own = if url.scheme == "https" { ":443" } else { ":80" };
+    url.host.strip_suffix(own).unwrap_or(url.host)
 }
 
 /// How a page with a key may be kept: by nobody but the browser, and never shown again unasked.
@@ -161,18 +180,47 @@ mod tests {
     #[test]
     fn a_request_goes_on_at_its_origin_alone() {
         let ours = "https://shop.example";
-        let to = |status, location| goes_on(status, "http://10.0.0.1:8000/checkout", location, ours);
-        for location in
-            ["/checkout/", "checkout/#x", "https://shop.example/checkout/", "http://10.0.0.1:8000/checkout/"]
-        {
+        let to = |status, location| {
+            goes_on(status, "http://10.0.0.1:8000/checkout", location, ours).map(|goes_on| goes_on.to)
+        };
+        for location in [
+            "/checkout/?a",
+            "checkout/?a#x",
+            "https://shop.example/checkout/?a",
+            "https://shop.example:443/checkout/?a",
+            "http://shop.example/checkout/?a",
+            "http://10.0.0.1:8000/checkout/?a",
+        ] {
             let to = [307, 308].map(|status| to(status, location));
-            assert_eq!(to, [(); 2].map(|()| Some("http://10.0.0.1:8000/checkout/".to_owned())), "{location}");
+            assert_eq!(
+                to,
+                [(); 2].map(|()| Some("http://10.0.0.1:8000/checkout/?a".to_owned())),
+                "{location}"
+            );
         }
-        for location in ["https://www.shop.example/checkout", "//evil.example/", "http://10.0.0.1:80001/", ""]
-        {
+        for location in [
+            "https://www.shop.example/checkout",
+            "https://shop.example:8443/checkout",
+            "http://shop.example:443/checkout",
+            "ftp://shop.example/checkout",
+            "//evil.example/",
+            "http://10.0.0.1:80001/",
+            "",
+        ] {
             assert_eq!(to(308, location), None, "{location}");
         }
         assert_eq!([301, 302, 303, 200].map(|status| to(status, "/checkout/")), [const { None }; 4]);
+    }
+
+    #[test]
+    fn a_request_goes_on_by_the_scheme_of_its_origin() {
+        let to = |location, ours| goes_on(308, "https://shop.example/checkout", location, ours);
+        let on = |is_https| Some(GoesOn { to: "https://shop.example/checkout/".to_owned(), is_https });
+        let https = "https://shop.example/checkout/";
+        assert_eq!(to("http://shop.example/checkout/", "https://shop.example"), on(false));
+        assert_eq!(to(https, "http://shop.example"), on(true));
+        assert_eq!(to("/checkout/", "http://shop.example"), on(false), "nobody says that it is https");
+        assert_eq!(to("/checkout/", "https://shop.example"), on(true));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use worker::{AbortController, ByteStream, Delay, Env, Fetch, Headers, Response, 
 use crate::bucket::{self, ROW_MAX};
 use crate::cookies::Sent;
 use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, ends, without_answer};
-use crate::headers::{goes_on, is_answers};
+use crate::headers::{GoesOn, goes_on, is_answers};
 use crate::meaning::{Ended, Rules, Seen};
 use crate::sealed::{self, Head, Kept};
 use crate::secret::Secret;
@@ -276,7 +276,8 @@ async fn exchange(
         init.set_method(method);
         init.set_signal(Some(&signal));
         init.set_redirect(web_sys::RequestRedirect::Manual);
-        init.set_headers(&headers_of(&outgoing.headers, body.is_some()).map_err(|_| NO_REQUEST)?);
+        let headers = headers_of(&outgoing.headers, body.is_some()).map_err(|_| NO_REQUEST)?;
+        init.set_headers(&headers.0);
         if let Some(body) = body.flatten() {
             init.set_body(&body);
         }
@@ -286,7 +287,12 @@ async fn exchange(
             let response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
             let location = response.headers().get("location").ok().flatten().unwrap_or_default();
             match goes_on(response.status_code(), &url, &location, &outgoing.ours) {
-                Some(to) if led < goes_on_max && !outgoing.rules.asks_who(&url, &location) => {
+                Some(GoesOn { to, is_https })
+                    if led < goes_on_max && !outgoing.rules.asks_who(&url, &location) =>
+                {
+                    if is_https {
+                        headers.set("x-forwarded-proto", "https").map_err(|_| NO_REQUEST)?;
+                    }
                     (url, led) = (to, led + 1);
                 }
                 _ => break response,
@@ -325,14 +331,14 @@ const NO_REQUEST: &str = "no request could be made";
 const BROKE_OFF: &str = "the answer broke off";
 
 /// What is sent: of a body's own headers none without it.
-fn headers_of(pairs: &[(String, String)], has_body: bool) -> Result<JsValue> {
+fn headers_of(pairs: &[(String, String)], has_body: bool) -> Result<Headers> {
     let headers = Headers::new();
     for (name, value) in pairs {
         if has_body || !name.starts_with("content-") {
             headers.append(name, value)?;
         }
     }
-    Ok(headers.0.into())
+    Ok(headers)
 }
 
 /// The headers of an answer that belong to it: the runtime has decoded the body.

@@ -177,8 +177,8 @@ describe('sent again after its answer was lost', () => {
 });
 
 describe('a redirect that has the form sent on', () => {
-  const send = async (host, location, more = {}) => {
-    shop.answers['/led'] = [308, location ? { location } : {}];
+  const send = async (host, answer, more = {}) => {
+    shop.answers['/led'] = answer;
     const visitor = gate.visitor(host);
     const key = await visitor.key('/led');
     const name = someone();
@@ -193,10 +193,11 @@ describe('a redirect that has the form sent on', () => {
     ['by its path', '/checkout'],
     ['beside it', 'checkout'],
     ['by the address of the site', 'http://led.test/checkout'],
+    ['by its https address', 'https://led.test/checkout'],
     ['to an address that is no route', '/orders-of-old/'],
   ])
     test(`${what} is followed by the gate: it is one order`, async () => {
-      const { answers, orders } = await send('led.test', location);
+      const { answers, orders } = await send('led.test', [308, { location }]);
       assert.deepEqual(
         answers.map(({ status }) => status),
         [303, 303, 422],
@@ -206,6 +207,18 @@ describe('a redirect that has the form sent on', () => {
       assert.equal(orders.length, 1);
     });
 
+  test('to https is followed as a request by https: the shop leads nobody there again', async () => {
+    const location = 'https://led.test/led';
+    const { answers, orders } = await send('led.test', (headers) =>
+      headers['x-forwarded-proto'] === 'https' ? undefined : [308, { location }],
+    );
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [303, 303, 422],
+    );
+    assert.equal(orders.length, 1);
+  });
+
   for (const [what, location, more] of [
     ['to another host', 'http://another.test/checkout'],
     ['to itself', '/led'],
@@ -214,7 +227,7 @@ describe('a redirect that has the form sent on', () => {
   ])
     test(`${what} is not, and sent once alone`, async () => {
       const before = shop.requests.filter(({ method }) => method === 'POST').length;
-      const { answers, orders } = await send('led.test', location, more);
+      const { answers, orders } = await send('led.test', [308, location ? { location } : {}], more);
       assert.deepEqual([...new Set(answers.map(({ status }) => status))], [502]);
       assert.ok(answers.every(({ headers }) => headers.location === undefined));
       assert.equal(orders.length, 0);

@@ -27,7 +27,7 @@ export async function startOrigin() {
     requests: [],
     /** What happens to the next order. */
     fault: undefined,
-    /** What orders of an address are answered, whatever they say: a status and headers. */
+    /** What orders of an address are answered, whatever they say: a status and headers, or a function of their headers that gives them. */
     answers: {},
     /** How long the next order takes, in ms. */
     answersWithin: undefined,
@@ -89,7 +89,9 @@ export async function startOrigin() {
   }
 
   async function order({ path, headers, body, send, response }) {
-    if (shop.answers[path]) return send(...shop.answers[path]);
+    const answers = shop.answers[path];
+    const answered = typeof answers === 'function' ? answers(headers) : answers;
+    if (answered) return send(...answered);
     if (shop.held) await shop.held;
     if (shop.answersWithin) await pause(shop.answersWithin());
     const fault = shop.loses() ? 'lost' : shop.fault;
