@@ -123,6 +123,36 @@ pub fn is_given_again(header: &str, first: &[Sent], now: &[Sent]) -> bool {
     set(header).is_some_and(|(name, _)| of(first, name) == of(now, name))
 }
 
+/// The cookies of a request that goes on to this path of the same host, after these `Set-Cookie` headers of an answer: a cookie is kept under its name
+/// alone, unless it is of another path.
+pub fn after(header: &str, answered: &[String], path: &str) -> String {
+    let mut cookies: Vec<(&str, &str)> = pairs(header).collect();
+    for header in answered {
+        let Some((name, value)) = set(header) else { continue };
+        let attribute = |wanted: &str| {
+            let mut attributes = header.split(';').skip(1).filter_map(|part| part.split_once('='));
+            attributes
+                .find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted))
+                .map(|(_, value)| value.trim())
+        };
+        let folder = attribute("path").unwrap_or("/").trim_end_matches('/');
+        let is_of_path =
+            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if !is_of_path {
+            continue;
+        }
+        cookies.retain(|(given, _)| *given != name);
+        let is_over = match attribute("max-age").map(str::parse::<i64>) {
+            Some(Ok(age_s)) => age_s <= 0,
+            _ => value.is_empty(),
+        };
+        if !is_over {
+            cookies.push((name, value));
+        }
+    }
+    cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
+}
+
 /// A `Set-Cookie` of the origin as it stands for the gate's host: without the origin's own.
 pub fn for_our_host(header: &str, origin_host: &str) -> String {
     let is_origins = |part: &str| {
@@ -195,6 +225,17 @@ mod tests {
         assert!(!again("sessionid=b; Path=/", ""));
         assert!(again("new=1", "sessionid=c"));
         assert!(!again("new=1", "new=1"));
+    }
+
+    #[test]
+    fn what_an_answer_has_set_goes_on_with_the_request() {
+        let to = |path, set: &[&str]| {
+            after("a=1; b=2", &set.iter().map(ToString::to_string).collect::<Vec<_>>(), path)
+        };
+        assert_eq!(to("/checkout", &["a=3; Path=/; HttpOnly", "c=4"]), "b=2; a=3; c=4");
+        assert_eq!(to("/checkout", &["a=x; max-age=0", "b=; Expires=Thu, 01 Jan 1970 00:00:00 GMT"]), "");
+        assert_eq!(to("/checkout", &["a=3; path=/check", "c=4; path=/checkout/"]), "a=1; b=2; c=4");
+        assert_eq!(to("/checkout", &["", "no pair"]), "a=1; b=2");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use worker::worker_sys::web_sys;
 use worker::{AbortController, ByteStream, Delay, Env, Fetch, Headers, Response, ResponseBody, Result};
 
 use crate::bucket::{self, ROW_MAX};
-use crate::cookies::Sent;
+use crate::cookies::{self, Sent};
 use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, ends, without_answer};
 use crate::headers::{GoesOn, goes_on, is_answers};
 use crate::meaning::{Ended, Rules, Seen};
@@ -281,7 +281,7 @@ async fn exchange(
         if let Some(body) = body.flatten() {
             init.set_body(&body);
         }
-        let (mut url, mut led) = (url.to_owned(), 0);
+        let (mut url, mut led, mut set_cookies) = (url.to_owned(), 0, Vec::new());
         let mut response = loop {
             let request = web_sys::Request::new_with_str_and_init(&url, &init).map_err(|_| NO_REQUEST)?;
             let response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
@@ -293,12 +293,19 @@ async fn exchange(
                     if is_https {
                         headers.set("x-forwarded-proto", "https").map_err(|_| NO_REQUEST)?;
                     }
+                    let set = response.headers().get_all("set-cookie").unwrap_or_default();
+                    if !set.is_empty() {
+                        let cookie = headers.get("cookie").ok().flatten().unwrap_or_default();
+                        let cookie = cookies::after(&cookie, &set, Url::split(&to).path);
+                        headers.set("cookie", &cookie).map_err(|_| NO_REQUEST)?;
+                    }
+                    set_cookies.extend(set);
                     (url, led) = (to, led + 1);
                 }
                 _ => break response,
             }
         };
-        let mut headers = answered_headers(response.headers());
+        let mut headers = answered_headers(response.headers(), set_cookies);
         // The visitor does not know that it was led on.
         for (_, location) in headers.iter_mut().filter(|(name, _)| led > 0 && name == "location") {
             *location = join(&url, location);
@@ -341,11 +348,11 @@ fn headers_of(pairs: &[(String, String)], has_body: bool) -> Result<Headers> {
     Ok(headers)
 }
 
-/// The headers of an answer that belong to it: the runtime has decoded the body.
-fn answered_headers(headers: &Headers) -> Vec<(String, String)> {
+/// The headers of an answer that belong to it, after those of what has led to it: the runtime has decoded the body.
+fn answered_headers(headers: &Headers, set_cookies: Vec<String>) -> Vec<(String, String)> {
     let all = headers.entries().filter(|(name, _)| is_answers(name) && name != "set-cookie");
     let cookies = headers.get_all("set-cookie").unwrap_or_default();
-    all.chain(cookies.into_iter().map(|value| ("set-cookie".to_owned(), value))).collect()
+    all.chain(set_cookies.into_iter().chain(cookies).map(|value| ("set-cookie".to_owned(), value))).collect()
 }
 
 impl Host for GateHost {

@@ -219,6 +219,24 @@ describe('a redirect that has the form sent on', () => {
     assert.equal(orders.length, 1);
   });
 
+  test('with a cookie is followed with it, and the visitor gets that', async () => {
+    const set = ['checked=1; Path=/', 'sessionid=second; Path=/; HttpOnly', 'gone=; Max-Age=0; Path=/'];
+    const sent = [];
+    const { answers, orders } = await send('led.test', ({ cookie }) => {
+      sent.push(cookie);
+      if (!cookie?.includes('checked=1')) return [307, { location: '/led', 'set-cookie': set }];
+    });
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [303, 303, 422],
+    );
+    assert.equal(orders.length, 1);
+    assert.match(sent[1], /checked=1; sessionid=second$/);
+    assert.deepEqual(answers[0].set.slice(0, 3), set);
+    assert.equal(answers[0].set.length, 5, 'and those of the answer');
+    assert.equal(answers[1].headers.location, answers[0].headers.location);
+  });
+
   for (const [what, location, more] of [
     ['to another host', 'http://another.test/checkout'],
     ['to itself', '/led'],
