@@ -13,7 +13,7 @@ use crate::ask::REPLY_HEADER;
 use crate::body::{self, Encoding};
 use crate::config::Route;
 use crate::cookies::for_our_host;
-use crate::headers::{OF_BYTES, OF_CACHES, cache_control, moved, script_nonce};
+use crate::headers::{OF_BYTES, OF_CACHES, cache_control, led_to, script_nonce};
 use crate::message::{FormAgain, MessagePage, Say};
 use crate::page::{Page, Rewritten, rewrite};
 use crate::visitor;
@@ -108,7 +108,7 @@ fn for_us(response: &Response, request: &Request, route: &Route) -> Result<Heade
     let ours = request.origin();
     let is_theirs = |name: &str| name != "set-cookie" && name != REPLY_HEADER;
     for (name, value) in response.headers().entries().filter(|(name, _)| is_theirs(name)) {
-        let value = if name == "location" { moved(&value, &route.origin, &ours) } else { value };
+        let value = if name == "location" { led_to(&value, &route.origin, &ours) } else { value };
         headers.append(&name, &value)?;
     }
     for value in response.headers().get_all("set-cookie")? {

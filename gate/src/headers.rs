@@ -115,6 +115,14 @@ pub fn moved(address: &str, from: &str, to: &str) -> String {
     }
 }
 
+/// A `Location` of the origin as it stands for our host. Who has come by http to a host whose origin is its own https one is led there by it: as
+/// ours it would lead them back to where they are.
+pub fn led_to(location: &str, origin: &str, ours: &str) -> String {
+    let host = ours.strip_prefix("http://");
+    let is_upgrade = host.is_some() && origin.strip_prefix("https://") == host;
+    if is_upgrade { location.to_owned() } else { moved(location, origin, ours) }
+}
+
 /// Where a request goes on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GoesOn {
@@ -175,6 +183,16 @@ mod tests {
         assert_eq!(moved("https://shop.example"), "http://10.0.0.1:8000");
         assert_eq!(moved("https://shop.example.evil/a"), "https://shop.example.evil/a");
         assert_eq!(moved("/a"), "/a");
+    }
+
+    #[test]
+    fn who_is_led_to_https_is_not_led_back() {
+        let (http, https) = ("http://shop.example", "https://shop.example");
+        let led_to = |origin, ours| led_to("https://shop.example/a", origin, ours);
+        assert_eq!(led_to(https, http), "https://shop.example/a");
+        assert_eq!(led_to(https, https), "https://shop.example/a");
+        assert_eq!(led_to(https, "http://gate.example"), "http://gate.example/a");
+        assert_eq!(super::led_to("http://shop.example/a", http, https), "https://shop.example/a");
     }
 
     #[test]
