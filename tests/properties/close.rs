@@ -1,5 +1,6 @@
 //! What an order's earlier tries have left open at Stripe: it is closed before another one is sent, and asked for if none is.
 
+use once::alarm::wake;
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::record::StoredResponse;
@@ -78,7 +79,11 @@ impl Order {
         let command = command(&format!("key-{}", self.keys), operation);
         let begun = begin(&mut self.object_state, &command, &InstanceId("me".into()), ctx).unwrap();
         let Begin::Run(token) = begun else { panic!("{begun:?}") };
-        let (mut run, mut event, mut answers) = (Run::new(token, 0, &[]), Event::Go, answers.into_iter());
+        self.drive(Run::new(token, 0, &[]), answers, ctx)
+    }
+
+    fn drive(&mut self, mut run: Run, answers: Vec<HttpAnswer>, ctx: &Context) -> (u16, Value) {
+        let (mut event, mut answers) = (Event::Go, answers.into_iter());
         loop {
             event = match run.step(&mut self.object_state, event, ctx).unwrap() {
                 Action::Again => Event::Go,
@@ -227,6 +232,31 @@ fn each_try_that_could_not_be_closed_is_asked_for_and_none_that_was() {
     let truth = still_declined(&order);
     let ids: Vec<String> = asked(&mut order, &truth).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, ["pi_2"; 3]);
+}
+
+#[test]
+fn money_that_somebody_has_given_back_before_holds_nothing_up() {
+    for (code, expected) in [
+        ("charge_already_refunded", Stage::GivenBack),
+        // The bank has it, and decides.
+        ("charge_disputed", Stage::Refused),
+    ] {
+        let mut order = left_open(&["pi_1"]);
+        let found = RemoteState::Captured { amount_minor: AMOUNT };
+        asked(&mut order, &StatusReply::Payment(found, Beside::default()));
+        let ctx = at(NOW_MS + DAY_MS);
+        let refused = answer(
+            400,
+            json!({ "error": { "type": "invalid_request_error", "code": code, "message": "No." } }),
+        );
+        for token in wake(&mut order.object_state, &InstanceId("me".into()), &ctx) {
+            order.drive(Run::new(token, 0, &[]), vec![refused.clone()], &ctx);
+        }
+        assert_eq!(order.paths(), ["/v1/refunds"]);
+        let late = order.object_state.resource.tries[0].late.clone().unwrap();
+        assert_eq!(late.stage, expected, "{code}");
+        assert_eq!(order.audited("try.given_back"), expected == Stage::GivenBack);
+    }
 }
 
 /// Money on the order's first try, given back as far as this.

@@ -1,6 +1,6 @@
 //! What a provider tells of tries that are over: each has a row, and money on it is given back.
 
-use super::{AMOUNT, Harness, at, pay};
+use super::{AMOUNT, Harness, PART, at, pay};
 use crate::support::NOW_MS;
 use once::alarm::wake;
 use once::id::{InstanceId, ObjectId};
@@ -8,7 +8,9 @@ use paid_once::webhooks::{Event, EventKind, Ingested};
 use payments::engine::{ObjectState, Run};
 use payments::payment::operation::{Operation, PaymentRequest};
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
-use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
+use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
+use payments::payment::tries::{LateMoney, Stage};
+use payments::payment::{Dispute, DisputeStatus, RefundState};
 use payments::providers::Provider;
 use payments::transitions::{answers, ingest, polling, try_rows};
 use std::collections::BTreeSet;
@@ -41,8 +43,10 @@ fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
 impl Harness {
     fn of_first(&self, kind: &str, derived: &str, success: bool) -> Event {
         let mut event = self.told(kind, derived, "psp_first", success, AMOUNT);
-        let (EventKind::Authorisation(told) | EventKind::Cancellation(told) | EventKind::Refund(told)) =
-            &mut event.news
+        let (EventKind::Authorisation(told)
+        | EventKind::Capture(told)
+        | EventKind::Cancellation(told)
+        | EventKind::Refund(told)) = &mut event.news
         else {
             panic!("{kind}")
         };
@@ -63,6 +67,31 @@ impl Harness {
         }
         let call = self.object_state.calls.last().unwrap();
         (call.kind, call.request.path.clone(), call.provider_key.clone())
+    }
+
+    /// What Stripe answers while all is asked that an event about the first try gives cause to ask, and a dispute of it.
+    fn asks(&mut self, refunds: &[RemoteRefund], dispute: Option<Dispute>) {
+        let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), provider_key: None };
+        let kind = "charge.updated".to_owned();
+        let event = Event { event_id: "evt".into(), provider: Provider::Stripe, account: None, kind, news };
+        assert_eq!(self.takes(&event), Ingested::Applied);
+        let mut questions = polling::begin(&mut self.object_state, false, &at(NOW_MS + 1));
+        while let Some(question) = questions.pop() {
+            let truth = match &question {
+                StatusQuery::Payment { .. } => {
+                    let beside = Beside { is_disputed: dispute.is_some(), ..Beside::default() };
+                    StatusReply::Payment(RemoteState::Captured { amount_minor: AMOUNT }, beside)
+                }
+                StatusQuery::Disputes { .. } => StatusReply::Disputes(dispute.clone().into_iter().collect()),
+                StatusQuery::Refunds { .. } => {
+                    StatusReply::Refunds { refunds: refunds.to_vec(), has_more: false }
+                }
+                other => panic!("{other:?}"),
+            };
+            questions
+                .extend(answers::take(&mut self.object_state, &question, truth, &at(NOW_MS + 1)).unwrap());
+        }
+        assert_eq!(polling::questions(&self.object_state), [], "all is answered");
     }
 
     fn late(&self) -> &'static str {
@@ -117,6 +146,8 @@ fn money_on_a_try_that_is_over_is_seen_and_given_back() {
             bench.takes(&bench.of_first("REFUND", &derived, true));
         }
         assert_eq!(bench.late(), "given_back");
+        bench.takes(&bench.of_first("CAPTURE", &first, true));
+        assert_eq!(bench.late(), "given_back", "nothing is begun for what was refunded");
         assert_eq!(bench.object_state.resource.payment, before, "the try that was paid is as it was");
         assert!(bench.object_state.resource.refunds.is_empty());
     }
@@ -141,4 +172,87 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     assert_eq!((kind, path.as_str()), (CallKind::Refund, "/v1/refunds"));
     assert_eq!(bench.late(), "given_back");
     assert_eq!(polling::questions(&bench.object_state), []);
+}
+
+/// The first try's money was taken, and giving it back stands so.
+fn late_at(provider: Provider, stage: Stage) -> Harness {
+    let (mut bench, _) = tried_twice(provider, true);
+    let late = LateMoney { amount_minor: AMOUNT, captured: true, stage };
+    bench.object_state.resource.tries[0].late = Some(late);
+    bench
+}
+
+fn listed(id: &str, amount_minor: u32, state: RefundState) -> RemoteRefund {
+    RemoteRefund { id: id.into(), amount_minor, state, provider_key: None, may_be_release: false }
+}
+
+fn failed() -> RefundState {
+    RefundState::Failed { code: "expired_or_canceled_card".into(), message: String::new() }
+}
+
+#[test]
+fn what_a_person_gives_back_at_stripe_that_was_refused_is_given_back() {
+    let mut bench = late_at(Provider::Stripe, Stage::Refused);
+    bench.asks(&[listed("re_1", AMOUNT, failed())], None);
+    assert_eq!(bench.late(), "refused");
+    let part = listed("re_2", PART, RefundState::Succeeded);
+    bench.asks(&[listed("re_3", AMOUNT - PART, RefundState::Pending), part.clone()], None);
+    assert_eq!(bench.late(), "refused", "a part is on its way");
+    bench.asks(&[listed("re_3", AMOUNT - PART, RefundState::Succeeded), part.clone()], None);
+    assert_eq!(bench.late(), "given_back");
+    bench.asks(std::slice::from_ref(&part), None);
+    assert_eq!(bench.late(), "given_back", "a list that lacks one says nothing");
+    bench.asks(&[listed("re_3", AMOUNT - PART, failed()), part], None);
+    assert_eq!(bench.late(), "refused", "it came back");
+}
+
+#[test]
+fn what_a_bank_has_taken_back_for_good_is_given_back() {
+    let dispute = |status| Dispute {
+        id: "dp_1".into(),
+        amount_minor: AMOUNT,
+        status,
+        withdrawn: status != DisputeStatus::Won,
+        refundable: false,
+        at_ms: None,
+    };
+    let mut bench = late_at(Provider::Stripe, Stage::Refused);
+    for (status, expected) in [
+        (DisputeStatus::Open, "refused"),
+        (DisputeStatus::Won, "refused"),
+        (DisputeStatus::Lost, "given_back"),
+    ] {
+        bench.asks(&[], Some(dispute(status)));
+        assert_eq!(bench.late(), expected, "{status:?}");
+    }
+}
+
+#[test]
+fn a_person_who_looks_asks_about_the_money_of_an_earlier_try() {
+    let mut bench = late_at(Provider::Stripe, Stage::Refused);
+    ingest::ask_all(&mut bench.object_state, &at(NOW_MS + 1));
+    let asked = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
+    let is_it =
+        |question: &StatusQuery| matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first");
+    assert!(asked.iter().any(is_it), "{asked:?}");
+}
+
+#[test]
+fn what_a_person_gives_back_at_adyen_is_given_back() {
+    for stage in [Stage::Received, Stage::Refused] {
+        let mut bench = late_at(Provider::Adyen, stage);
+        let before = bench.late();
+        let elsewhere = |bench: &Harness, amount_minor, success| {
+            let mut event = bench.of_first("REFUND", "", success);
+            let EventKind::Refund(told) = &mut event.news else { unreachable!() };
+            (told.provider_key, told.amount_minor) = (None, amount_minor);
+            event
+        };
+        let part = elsewhere(&bench, AMOUNT - 1, true);
+        assert_eq!((bench.takes(&part), bench.late()), (Ingested::Applied, before));
+        let all = elsewhere(&bench, AMOUNT, true);
+        assert_eq!((bench.takes(&all), bench.late()), (Ingested::Applied, "given_back"));
+        let came_back = elsewhere(&bench, AMOUNT, false);
+        assert!(matches!(bench.takes(&came_back), Ingested::Alert { .. }), "a person must see it");
+    }
 }

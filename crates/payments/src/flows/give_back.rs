@@ -12,6 +12,7 @@ use crate::payment::operation::GiveBackRequest;
 use crate::payment::refund::{Refund, RefundReason, RefundState};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Stage, Try};
+use crate::providers::stripe::ALREADY_REFUNDED;
 use crate::transitions::audit::record_for_payment;
 use crate::transitions::{give_back, late_money, polling};
 use once::call::RetryPolicy;
@@ -31,6 +32,8 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
             ProviderResult::Rejected { found: Some(RemoteState::Voided | RemoteState::Expired), .. } => {
                 Some(Stage::GivenBack)
             }
+            // By somebody else, before.
+            ProviderResult::Rejected { code, .. } if code == ALREADY_REFUNDED => Some(Stage::GivenBack),
             ProviderResult::Rejected { code, .. } | ProviderResult::Declined { code, .. } => {
                 late_money::refused(phase.object_state, attempt, kind, &code, phase.ctx)?;
                 None
@@ -45,6 +48,8 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
     };
     if let Some((stage, late)) = stage.zip(give_back::late_mut(phase.object_state, attempt)) {
         late.stage = stage;
+        // What could only be refunded had been taken.
+        late.captured |= kind == CallKind::Refund;
         if stage == Stage::GivenBack {
             let data = serde_json::json!({ "attempt": attempt });
             record_for_payment(phase.object_state, "try.given_back", data, phase.ctx);

@@ -20,6 +20,9 @@ pub use look_up::{close, identity, known_payment, look_up, read_identity, read_p
 pub use questions::{dispute_status, question, read_truth};
 pub use requests::{authorize, capture, refund, void};
 
+/// The code of a refund that is refused because all of the money was given back before.
+pub(crate) const ALREADY_REFUNDED: &str = "charge_already_refunded";
+
 /// The version of the API that requests are written for and answers are read by: the last one in which a payment names its methods. From the
 /// next one on (2026-09-30.endive) it is
 /// [refused](https://docs.stripe.com/changelog/endive/2026-09-30/removes-the-payment-method-types-parameter-from-payment-intents-and-setup-intents),

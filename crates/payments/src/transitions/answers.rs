@@ -51,14 +51,12 @@ pub fn take(
             if let Some(payment) = &mut object_state.resource.payment {
                 answered(payment, Some(refund), doubt.as_deref());
             }
-            match object_state.resource.refunds.iter_mut().find(|known| known.id == *refund) {
-                Some(refund) => {
-                    if refund.apply(state) {
-                        let refund = refund.clone();
-                        refund_moved(object_state, &refund, ctx);
-                    }
-                }
-                None => late_money::take_refund(object_state, refund, doubt.as_deref(), &state, ctx)?,
+            let known = object_state.resource.refunds.iter_mut().find(|known| known.id == *refund);
+            if let Some(refund) = known
+                && refund.apply(state)
+            {
+                let refund = refund.clone();
+                refund_moved(object_state, &refund, ctx);
             }
         }
         (
@@ -71,7 +69,12 @@ pub fn take(
                 let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
                 return Ok(Some(StatusQuery::Refunds { provider, account, id, doubt, read }));
             }
-            take_refunds(object_state, id, doubt.as_deref(), &read, !has_more, ctx);
+            if late_money::is_to_be_back(object_state, id) {
+                try_queries::answered(object_state, id, doubt.as_deref());
+                late_money::take_refunds(object_state, id, &read, ctx);
+            } else {
+                take_refunds(object_state, id, doubt.as_deref(), &read, !has_more, ctx);
+            }
             let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
             for remote in read.iter().filter(is_there) {
                 let key = remote.provider_key.as_deref();
@@ -181,6 +184,9 @@ fn after_payment(
         }
         Some(payment) => answered(payment, None, doubt.as_deref()),
         None => {}
+    }
+    if late_money::is_to_be_back(object_state, &id) {
+        return Some(StatusQuery::Refunds { provider, account, id, doubt, read: Vec::new() });
     }
     try_queries::answered(object_state, &id, doubt.as_deref());
     polling::schedule(object_state, ctx);

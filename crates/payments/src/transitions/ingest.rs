@@ -14,7 +14,7 @@ use crate::providers::adyen;
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::{on_transition, refund_moved};
 use crate::transitions::event_account::is_of_account;
-use crate::transitions::{answers, by_hand, ended, late_money, polling, try_rows};
+use crate::transitions::{answers, by_hand, ended, late_money, polling, try_queries, try_rows};
 use once::context::Bug;
 
 /// How many refunds by others are known one by one; each further one is for a person.
@@ -111,7 +111,10 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
 
 /// Asks about all that the provider alone knows, because a person wants to know.
 pub fn ask_all(object_state: &mut ObjectState, ctx: &Context) {
-    polling::doubt_all(object_state, &format!("a person, {}", ctx.now_ms), ctx);
+    let event_id = format!("a person, {}", ctx.now_ms);
+    try_queries::doubt_watched(object_state, &event_id);
+    polling::doubt_all(object_state, &event_id, ctx);
+    polling::told(object_state, ctx);
 }
 
 /// Whatever nobody works on is due now.

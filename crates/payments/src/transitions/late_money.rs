@@ -6,10 +6,11 @@
 use serde_json::json;
 
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, RecoveryPoint};
-use crate::payment::id::RefundId;
+use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider_event::{EventKind, Ingested, OperationNotice};
 use crate::payment::refund::RefundState;
 use crate::payment::result::{CallKind, RemoteState};
+use crate::payment::status_query::RemoteRefund;
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::transitions::audit::{alert, record_for_payment};
 use crate::transitions::give_back;
@@ -52,6 +53,9 @@ pub(crate) fn news(
     if let Some(late) = row.late.as_mut().filter(|late| is_gone && !late.captured) {
         late.stage = Stage::GivenBack;
     }
+    if matches!(news, EventKind::Refund(_)) {
+        return Ok(Some(refunded_elsewhere(object_state, attempt, told, ctx)));
+    }
     let captured = match news {
         EventKind::Authorisation(told) if told.success && !row.was_authorized => row.capture,
         EventKind::Capture(told) if told.success => true,
@@ -63,6 +67,30 @@ pub(crate) fn news(
     row.provider_payment = Some(told.payment.clone());
     let amount_minor = if told.amount_minor == 0 { row.amount.get() } else { told.amount_minor };
     found(object_state, attempt, amount_minor, captured, ctx).map(Some)
+}
+
+/// A refund of a try's money that was not made here: a person has given it back.
+fn refunded_elsewhere(
+    object_state: &mut ObjectState,
+    attempt: u32,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Ingested {
+    let row = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt);
+    let Some((late, currency)) = row.and_then(|row| Some((row.late.as_mut()?, row.currency))) else {
+        return Ingested::Applied;
+    };
+    if !told.success {
+        let detail = format!("a refund of try {attempt} that was not made here failed ({})", told.reason);
+        let is_back = late.stage == Stage::GivenBack;
+        return if is_back { Ingested::Alert { detail } } else { Ingested::Applied };
+    }
+    let is_all = told.currency == currency.as_str() && told.amount_minor >= late.amount_minor;
+    if is_all && late.captured && matches!(late.stage, Stage::Received | Stage::Refused) {
+        late.stage = Stage::GivenBack;
+        record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
+    }
+    Ingested::Applied
 }
 
 /// The try that this tells of, if it is over: an earlier one, or the newest.
@@ -98,7 +126,9 @@ pub(crate) fn found(
     if row.late.as_ref().is_some_and(|late| late.captured >= captured) {
         return Ok(Ingested::Applied);
     }
-    row.late = Some(LateMoney { amount_minor, captured, stage: Stage::Begun });
+    // It stays as it is where nothing else is begun.
+    let stage = row.late.as_ref().map_or(Stage::Begun, |late| late.stage);
+    row.late = Some(LateMoney { amount_minor, captured, stage });
     let what = if captured { "was taken" } else { "is held" };
     let detail = format!("{amount_minor} {what} on try {attempt}, which is {}", row.status);
     record_for_payment(
@@ -175,42 +205,51 @@ pub(crate) fn refused(
     Ok(())
 }
 
-/// Takes in how the refund stands that gives back the money of a try: what was given back can still come back.
-pub(crate) fn take_refund(
+/// Whether money was taken on this try, and giving it back has come to an end or is the provider's.
+pub(crate) fn is_to_be_back(object_state: &ObjectState, provider_payment: &str) -> bool {
+    let is_it = |row: &&Try| row.provider_payment.as_deref() == Some(provider_payment);
+    let row = object_state.resource.tries.iter().find(is_it);
+    row.and_then(|row| row.late.as_ref()).is_some_and(|late| late.captured && late.stage != Stage::Begun)
+}
+
+/// Takes in all that was given back of the money of a try, by whomever. A person can do what the provider has refused, and what was given
+/// back can still come back. What a bank has taken back for good is gone as well.
+pub(crate) fn take_refunds(
     object_state: &mut ObjectState,
-    refund: &RefundId,
-    event_id: Option<&str>,
-    state: &RefundState,
+    provider_payment: &str,
+    listed: &[RemoteRefund],
     ctx: &Context,
-) -> Result<(), Bug> {
-    let is_its =
-        |row: &&Try| give_back::refund_of(object_state, row).is_some_and(|(known, _)| known == *refund);
-    let Some(attempt) = object_state.resource.tries.iter().find(is_its).map(|row| row.attempt) else {
-        return Ok(());
+) {
+    let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
+    let Some(row) = object_state.resource.tries.iter_mut().find(is_it) else { return };
+    let (attempt, of_minor, dispute) = (row.attempt, row.amount.get(), row.dispute.as_ref());
+    let is_lost = |dispute: &&Dispute| dispute.status == DisputeStatus::Lost && dispute.withdrawn;
+    let lost_minor = dispute.filter(is_lost).map_or(0, |dispute| dispute.amount_minor);
+    let Some(late) = &mut row.late else { return };
+    // A capture of a part may have given the rest free as a refund.
+    let rest_minor = of_minor.saturating_sub(late.amount_minor);
+    let of_money = || listed.iter().filter(|it| !(it.may_be_release && it.amount_minor == rest_minor));
+    let sum = |is_counted: fn(&RefundState) -> bool| {
+        let counted = of_money().filter(|refund| is_counted(&refund.state));
+        counted.fold(lost_minor, |sum, refund| sum.saturating_add(refund.amount_minor))
     };
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
-        return Ok(());
-    };
-    if row.asked_for.as_deref() == event_id {
-        row.asked_for = None;
-    }
-    let Some(late) = &mut row.late else { return Ok(()) };
-    let before = late.stage;
-    let (stage, action) = match state {
-        RefundState::Succeeded => (Stage::GivenBack, "try.given_back"),
-        RefundState::Failed { .. } => (Stage::Refused, "try.give_back_refused"),
-        RefundState::Requested | RefundState::Pending => return Ok(()),
-    };
-    if before == stage || before == Stage::Refused {
-        return Ok(());
-    }
-    late.stage = stage;
-    let code = match state {
-        RefundState::Failed { code, .. } => Some(code),
+    let done_minor = sum(|state| *state == RefundState::Succeeded);
+    let begun_minor = sum(|state| !matches!(state, RefundState::Failed { .. }));
+    let failed = of_money().find_map(|refund| match &refund.state {
+        RefundState::Failed { code, .. } => Some(code.as_str()),
         _ => None,
+    });
+    let (stage, action) = match failed {
+        _ if done_minor >= late.amount_minor => (Stage::GivenBack, "try.given_back"),
+        // What is not in the list yet may still be there.
+        Some(_) if begun_minor < late.amount_minor => (Stage::Refused, "try.give_back_refused"),
+        _ => return,
     };
-    record_for_payment(object_state, action, json!({ "attempt": attempt, "code": code }), ctx);
-    Ok(())
+    if late.stage != stage {
+        late.stage = stage;
+        let code = failed.filter(|_| stage == Stage::Refused);
+        record_for_payment(object_state, action, json!({ "attempt": attempt, "code": code }), ctx);
+    }
 }
 
 /// Takes in what the provider says that a try is which is over.

@@ -2,12 +2,12 @@
 
 use crate::engine::ObjectState;
 use crate::payment::status_query::StatusQuery;
-use crate::payment::tries::{LateMoney, Stage, Try};
+use crate::payment::tries::Try;
 use crate::payment::{Payment, Watched};
-use crate::transitions::{give_back, left_open};
+use crate::transitions::{late_money, left_open};
 
-/// What of the tries can still change at a provider that can be asked: one can be confirmed again, and what gave its money back can
-/// fail.
+/// What of the tries can still change at a provider that can be asked: one can be confirmed again, what gave its money back can
+/// fail, and a person can give back what was refused.
 pub(crate) fn watched(state: &ObjectState) -> Option<Watched> {
     let attempt = state.resource.payment.as_ref()?.attempt;
     let given_back = u32::try_from(refunded(state).count()).unwrap_or(u32::MAX);
@@ -16,11 +16,9 @@ pub(crate) fn watched(state: &ObjectState) -> Option<Watched> {
 }
 
 fn refunded(state: &ObjectState) -> impl Iterator<Item = &Try> {
-    let is_back = |late: &LateMoney| matches!(late.stage, Stage::Received | Stage::GivenBack);
+    let is_to_be_back = |id: &String| late_money::is_to_be_back(state, id);
     state.resource.tries.iter().filter(move |row| {
-        row.provider.answers_questions()
-            && row.late.as_ref().is_some_and(is_back)
-            && give_back::refund_of(state, row).is_some()
+        row.provider.answers_questions() && row.provider_payment.as_ref().is_some_and(is_to_be_back)
     })
 }
 
@@ -39,16 +37,12 @@ pub(crate) fn doubt_failed(payment: &Payment, tries: &mut [Try]) {
     row.asked_for = Some(event.to_owned());
 }
 
-/// What to ask about tries that are over: how the refund stands that gives their money back, else how they stand.
+/// What to ask about tries that are over: how they stand. What was given back of their money is asked for then.
 pub(crate) fn asked_for(state: &ObjectState) -> impl Iterator<Item = StatusQuery> {
     state.resource.tries.iter().filter_map(|row| {
         let (provider, doubt) = (row.provider, Some(row.asked_for.clone()?));
-        let id = row.provider_payment.clone()?;
-        let account = row.merchant_account.clone();
-        Some(match give_back::refund_of(state, row) {
-            Some((refund, id)) => StatusQuery::Refund { provider, account, refund, id, doubt },
-            None => StatusQuery::Payment { provider, account, id, doubt },
-        })
+        let (account, id) = (row.merchant_account.clone(), row.provider_payment.clone()?);
+        Some(StatusQuery::Payment { provider, account, id, doubt })
     })
 }
 
