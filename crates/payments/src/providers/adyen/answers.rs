@@ -80,6 +80,19 @@ struct ModificationAnswer {
     payment_psp_reference: Option<String>,
 }
 
+impl ModificationAnswer {
+    /// Whether it is another request's, or of another payment.
+    fn is_anothers(&self, call: &ProviderCall) -> bool {
+        // Its address is `/payments/{id}/…`.
+        let modified = call.request.path.split('/').nth(2);
+        let said = self.payment_psp_reference.as_deref();
+        is_anothers(call, self.reference.as_ref()) || said.zip(modified).is_some_and(|(said, id)| said != id)
+    }
+}
+
+/// Why an answer is not believed. The id in it is nothing that this call has made.
+const ANOTHERS: &str = "of another payment or request than the one that was asked for";
+
 /// What a frozen body calls itself.
 #[derive(Deserialize)]
 struct Referred {
@@ -176,12 +189,15 @@ fn classify_success(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     let read = match call.kind {
         CallKind::Authorize => {
             parse::<PaymentAnswer>(answer).and_then(|payment| match payment.psp_reference.clone() {
+                _ if is_anothers(call, payment.merchant_reference.as_ref()) => Some((None, Err(ANOTHERS))),
                 id if payment.asks_for_action() => Some((id.clone(), Ok(nobody_is_there(id)))),
                 id => id.map(|id| (Some(id.clone()), read_payment(call, id, payment))),
             })
         }
-        _ => parse::<ModificationAnswer>(answer)
-            .map(|received| (Some(received.psp_reference.clone()), read_modification(call, received))),
+        _ => parse::<ModificationAnswer>(answer).map(|received| match received.is_anothers(call) {
+            true => (None, Err(ANOTHERS)),
+            false => (Some(received.psp_reference.clone()), read_modification(call, received)),
+        }),
     };
     match read {
         // The id becomes a part of later addresses.
@@ -218,9 +234,6 @@ fn read_payment(
     payment: String,
     answer: PaymentAnswer,
 ) -> Result<ProviderResult, &'static str> {
-    if is_anothers(call, answer.merchant_reference.as_ref()) {
-        return Err("another payment than the one that was asked for");
-    }
     match answer.result_code.as_str() {
         "Authorised" => {
             let asked = asked(call, answer.amount.as_ref())?;
@@ -282,13 +295,6 @@ fn read_modification(
 ) -> Result<ProviderResult, &'static str> {
     if answer.status != "received" {
         return Err("a status that is not known");
-    }
-    // Its address is `/payments/{id}/…`.
-    let modified = call.request.path.split('/').nth(2);
-    let said = answer.payment_psp_reference.as_deref();
-    if is_anothers(call, answer.reference.as_ref()) || said.zip(modified).is_some_and(|(said, id)| said != id)
-    {
-        return Err("of another payment or request than the one that was asked for");
     }
     match call.kind {
         CallKind::Capture => {

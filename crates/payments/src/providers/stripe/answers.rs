@@ -91,6 +91,11 @@ fn disbelieved(id: &str, reason: &str) -> Meaning {
     })
 }
 
+/// The object of another call: its id is nothing that this one has made.
+fn anothers(reason: &str) -> Meaning {
+    Meaning::Unconfirmed(Unconfirmed { provider_id: None, needs_review: true, reason: reason.to_owned() })
+}
+
 /// The id becomes a part of later addresses.
 pub(super) fn plain_id(id: &str) -> Option<String> {
     Some(id.to_owned()).filter(|id| is_plain(id))
@@ -157,7 +162,7 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
         _ => !is_anothers(&intent.metadata, call),
     };
     if !is_its {
-        return disbelieved(&intent.id, "another payment than the one that was asked for");
+        return anothers("another payment than the one that was asked for");
     }
     if !is_plain(&intent.id) {
         return disbelieved(&intent.id, NO_ID);
@@ -308,11 +313,11 @@ pub(super) fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning 
         return disbelieved(&refund.id, NO_ID);
     }
     if is_anothers(&refund.metadata, call) {
-        return disbelieved(&refund.id, "another refund than the one that was asked for");
+        return anothers("another refund than the one that was asked for");
     }
     let of = payment_of(call.kind, &call.request);
     if refund.payment_intent.as_ref().zip(of.as_ref()).is_some_and(|(said, asked)| said != asked) {
-        return disbelieved(&refund.id, "a refund of another payment than the one that was asked for");
+        return anothers("a refund of another payment than the one that was asked for");
     }
     if refund.amount != asked(call).amount {
         return disbelieved(&refund.id, "the provider refunded another amount");
