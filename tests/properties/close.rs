@@ -300,14 +300,14 @@ fn a_try_that_is_not_sent_yet_is_not_sent_once_there_is_money_on_an_earlier_one(
             };
         }
         late(&mut order, Stage::Begun);
-        let code = loop {
-            match run.step(&mut order.object_state, Event::Go, &ctx).unwrap() {
-                Action::Again => {}
-                Action::End(RunEnd::Finished(response)) => break response.status,
-                other => panic!("after {steps} steps: {other:?}"),
-            }
-        };
-        assert_eq!(code, 402, "after {steps} steps");
+        let (status, body) = order.drive(run, Vec::new(), &ctx);
+        let answered = (status, body["code"].as_str());
+        assert_eq!(answered, (402, Some("earlier_try_open")), "after {steps} steps");
+        assert_eq!(
+            order.object_state.resource.tries.len(),
+            1,
+            "after {steps} steps: it is no try that counts"
+        );
     }
 }
 
@@ -321,4 +321,14 @@ fn what_was_never_sent_is_no_try_that_counts() {
         assert_eq!(next_try(&order.object_state, &ctx), NextTry::Now);
     }
     assert_eq!(order.tries(pay(true), vec![canceled("pi_1"), charged("pi_2")], &ctx).0, 201);
+}
+
+#[test]
+fn what_was_never_sent_begins_no_pause() {
+    let mut order = left_open(&["pi_1", "pi_2", "pi_3"]);
+    let NextTry::At(at_ms) = next_try(&order.object_state, &at(NOW_MS)) else { panic!("no pause") };
+    let ctx = at(at_ms);
+    let (_, body) = order.tries(pay(true), vec![missing()], &ctx);
+    assert_eq!(body["code"], "earlier_try_open");
+    assert_eq!(next_try(&order.object_state, &ctx), NextTry::Now);
 }

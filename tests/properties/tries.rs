@@ -1,20 +1,25 @@
 //! How often an order may be tried, how soon again, and how many keys an object takes.
 
 use once::begin::begin;
+use once::call::FrozenRequest;
 use once::context::Times;
 use once::id::{InstanceId, ObjectId};
 use once::record::{Finished, StoredResponse};
 use paid_once::edge::checkout::limits::buckets;
-use payments::engine::{Begin, Context, Lifecycle, Limits, ObjectState, context};
+use payments::engine::{
+    Begin, CallState, Context, Lifecycle, Limits, ObjectState, ProviderCall, Settlement, context,
+};
 use payments::flows::tries::{FREE_TRIES, NextTry, next_try};
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{Operation, RefundRequest, Refusal};
+use payments::payment::result::CallKind;
 use payments::payment::{Failure, PaymentState, RefundReason};
+use payments::providers::Provider;
 use payments::transitions::try_rows;
 use proptest::prelude::*;
 
 use crate::payment::pay;
-use crate::support::{NOW_MS, command};
+use crate::support::{NOW_MS, a_call, command};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -45,6 +50,15 @@ impl Order {
         let begun = self.ask(pay(true), now_ms);
         if matches!(begun, Begin::Run(_)) {
             try_rows::begin(&mut self.object_state, "sent");
+            let key_id = self.object_state.keys.last().unwrap().key_id;
+            let request = FrozenRequest::new(String::new(), String::new());
+            let call = ProviderCall {
+                call_id: key_id,
+                key_id,
+                state: CallState::Settled(Settlement::NotExecuted),
+                ..a_call(Provider::Stripe, CallKind::Authorize, request)
+            };
+            self.object_state.calls.push(call);
             self.object_state.resource.payment.as_mut().unwrap().state = state.clone();
             self.end(now_ms);
         }

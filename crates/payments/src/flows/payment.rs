@@ -162,6 +162,10 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     let Some(settlement) = phase.settlement(&call_name(attempt))? else {
         return begin_try(request, phase);
     };
+    if is_unsent(&call_name(attempt), phase) {
+        close::open(phase)?;
+        return unsent(request, phase);
+    }
     let capture_before_ms = captured_before_ms(&settlement);
     let card = take_card(&call_name(attempt), phase);
     let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
@@ -194,6 +198,13 @@ fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
     phase.object_state.calls.iter().find(is_it).is_some_and(|call| {
         call.evidence.is_executed && call.evidence.closing.is_none() && !call.provider.answers_questions()
     })
+}
+
+/// Whether a call was settled without a send: money was found on an earlier try.
+fn is_unsent(name: &str, phase: &Phase<'_>) -> bool {
+    let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name;
+    let call = phase.object_state.calls.iter().find(is_it);
+    call.is_some_and(|call| call.sends == 0 && call.state == CallState::Settled(Settlement::NotExecuted))
 }
 
 /// How many tries this key has sent.
@@ -299,6 +310,13 @@ fn cannot_be_sent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
         message: "The payment provider does not take this amount in this currency. Nothing was charged."
             .to_owned(),
     });
+    unsent(request, phase)
+}
+
+/// The answer of a payment whose newest try was never sent: it is none that counts.
+fn unsent(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End, Bug> {
+    let attempt = phase.payment()?.attempt;
+    phase.object_state.resource.tries.retain(|row| row.attempt != attempt);
     ended(request, phase)
 }
 

@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Context, Lifecycle, ObjectState};
+use crate::engine::{Context, KeyRecord, Lifecycle, ObjectState, ProviderCall};
 use crate::payment::operation::Refusal;
+use crate::payment::result::CallKind;
 
 /// After how many tries that failed the pauses begin.
 pub const FREE_TRIES: u32 = 3;
@@ -29,19 +30,23 @@ pub enum NextTry {
 
 /// When the next try may begin.
 pub fn next_try(state: &ObjectState, ctx: &Context) -> NextTry {
-    // An order's keys are its tries, and the voids of those that were given up.
-    let ended_at_ms = state.keys.iter().filter_map(|key| match &key.lifecycle {
+    let ended_at_ms = |key: &KeyRecord| match &key.lifecycle {
         Lifecycle::Open(_) => None,
         Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
         Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
-    });
-    // A try that was never sent has no row, and has shown nobody what a card can do.
+    };
+    // What was never sent has no row, and has shown nobody what a card can do. Nor has a void, or money that is given back.
+    let is_try = |key: &&KeyRecord| {
+        let is_its = |call: &ProviderCall| call.key_id == key.key_id && call.kind == CallKind::Authorize;
+        state.calls.iter().any(|call| is_its(call) && call.sends > 0)
+    };
     let tries = u32::try_from(state.resource.tries.len()).unwrap_or(u32::MAX);
-    let ended = ended_at_ms.clone().count();
+    let ended = state.keys.iter().filter_map(ended_at_ms).count();
     if tries >= ctx.settings.limits.order_tries_max || ended >= ctx.settings.limits.keys_max as usize {
         return NextTry::Never;
     }
-    let at_ms = ended_at_ms.max().unwrap_or(0).saturating_add(pause_ms(tries, ctx));
+    let newest_ms = state.keys.iter().filter(is_try).filter_map(ended_at_ms).max();
+    let at_ms = newest_ms.unwrap_or(0).saturating_add(pause_ms(tries, ctx));
     if at_ms > ctx.now_ms { NextTry::At(at_ms) } else { NextTry::Now }
 }
 
