@@ -170,7 +170,7 @@ describe('an API', () => {
     ['that does not answer in time', 'never', /no answer within 4000 ms/],
     ['that answers nonsense', () => '<html>', /is no object of JSON/],
     ['that answers with an error', () => '{"success":false,"errors":[]}', /no list `data`/],
-    ['whose answer is far too long', (body) => body.padEnd(9 << 20), /more than 8388608 bytes/],
+    ['whose answer is far too long', (body) => body.padEnd(33 << 20), /more than 33554432 bytes/],
     ['whose answer breaks off', (body) => body.slice(0, body.length / 2), /is no object of JSON/],
     ['that leaves rows out', (body) => body.replace(/"rows":\d+/, '"rows":999'), /another number of rows/],
     ['that leaves a number out', (body) => body.replaceAll('"sum7"', '"sum_7"'), /without the number sum7/],
@@ -197,6 +197,12 @@ describe('an API', () => {
 
   test('that answers again has lost nothing', async () => {
     assert.equal(await charges(), known + paid);
+  });
+
+  test('whose answer is as long as a page of payments with much metadata is read', async () => {
+    api.answer((body) => body.padEnd(16 << 20));
+    assert.equal((await user.pay(PAYMENT, freshKey())).status, 201);
+    assert.equal(await charges(), known + paid + 1);
   });
 
   test('that forgets, or estimates less, makes no counter go back', async () => {
