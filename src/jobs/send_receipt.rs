@@ -87,8 +87,9 @@ fn read(status: u16, body: &str) -> Result<Done, Failure> {
         (409, "invalid_idempotent_request") => {
             Err(Failure::Permanent("another email was sent under its key".to_owned()))
         }
-        // In flight, rate limited, an error there, or an answer that is not Resend's: retry with the same bytes and key.
-        (200..300 | 409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
+        // Retry with the same bytes and key, as in what follows: in flight, rate limited, or an error there.
+        (200..300, _) => Err(Failure::Retryable(format!("{status}, and no answer of Resend's"))),
+        (409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
         // This includes a wrong secret: set the right one, then requeue the job.
         (_, name) => Err(Failure::Permanent(format!("{status} {name}"))),
     }

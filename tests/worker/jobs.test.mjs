@@ -190,6 +190,7 @@ describe('an email that', () => {
       await deliver(job);
       const tried = await becomes(job.job_id, 'tried');
       assert.deepEqual([tried.attempts, errors(tried).length], [1, 1]);
+      if (fault === 'unreadable_answer') assert.deepEqual(errors(tried), ["200, and no answer of Resend's"]);
       // The queue brings it back after five seconds; an object that has lost patience does it at once.
       await deliver(job);
       assert.equal((await becomes(job.job_id, 'done')).attempts, 2);
