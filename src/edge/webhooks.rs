@@ -121,9 +121,9 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     if !reports.is_empty() {
         announce(&app.env, &reports, request.now_ms).await.map_err(again)?;
     }
-    if let Some(report) = unproven.first().filter(|_| !app.is_flooding("unsigned reports", request)) {
+    if !unproven.is_empty() && !app.is_flooding("unsigned reports", request) {
         app.count_guess("unsigned reports", request).await;
-        leave_to_a_person(&app.env, report, request.now_ms).await.map_err(again)?;
+        leave_to_a_person(&app.env, &unproven, request.now_ms).await.map_err(again)?;
     }
     // A report tells of no payment: nothing else follows from it.
     let events = items.into_iter().filter(|item| !item.tells_of_reports());

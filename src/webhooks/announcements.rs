@@ -52,16 +52,19 @@ pub(crate) async fn announce(env: &Env, announced: &[Announcement], now_ms: u64)
     Db::of(env)?.run(sql, values).await.map(drop)
 }
 
-/// A report is said to be there by whom nothing shows to be Adyen: a person looks. However many are told of, it is one break, of the first one.
-/// Anybody can tell of one: what is open, or was accepted, stays as it is.
-pub(crate) async fn leave_to_a_person(env: &Env, report: &Announcement, now_ms: u64) -> Result<()> {
-    log("warn", &[("event", "report_not_signed".into()), ("report", report.name.as_str().into())]);
+/// Reports are said to be there by whom nothing shows to be Adyen: a person looks. However many are told of, it is one break, of the first one; the
+/// log names each. Anybody can tell of one: what is open, or was accepted, stays as it is.
+pub(crate) async fn leave_to_a_person(env: &Env, reports: &[Announcement], now_ms: u64) -> Result<()> {
+    let Some(first) = reports.first() else { return Ok(()) };
+    for report in reports {
+        log("warn", &[("event", "report_not_signed".into()), ("report", report.name.as_str().into())]);
+    }
     let sql =
         "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
          VALUES ('report:adyen:unsigned', 'report', 'adyen', ?1, 'open', ?2, ?3, ?3)
          ON CONFLICT (break_id) DO NOTHING";
     let note = "it is told without a signature that reports are there, of which this was the first: set ADYEN_WEBHOOK_AUTH, and download them in the \
                 Customer Area and send them under Reports";
-    let values = vec![report.name.as_str().into(), note.into(), now_ms.into()];
+    let values = vec![first.name.as_str().into(), note.into(), now_ms.into()];
     Db::of(env)?.run(sql, values).await.map(drop)
 }

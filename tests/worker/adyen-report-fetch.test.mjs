@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
 import { ADMIN_TOKEN } from './support/abandoned.mjs';
-import { ADYEN_KEY, notifyAt } from './support/adyen.mjs';
+import { ADYEN_KEY, notify, notifyAt } from './support/adyen.mjs';
 import { startSite } from './support/harness.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
 import { readModel } from './support/readmodel.mjs';
@@ -214,6 +214,23 @@ describe('a report of which Adyen tells', async () => {
     await told();
     const { state } = await model.first("SELECT state FROM breaks WHERE break_id = 'report:adyen:unsigned'");
     assert.equal(state, 'accepted');
+    // The log names each, also where one notification tells of several.
+    const both = ['settlement_detail_report_batch_71.csv', 'settlement_detail_report_batch_72.csv'];
+    const item = (name) => ({
+      amount: { currency: 'EUR', value: 0 },
+      eventCode: 'REPORT_AVAILABLE',
+      merchantAccountCode: MERCHANT,
+      pspReference: name,
+      reason: `https://ca-test.adyen.com/${name}`,
+      success: 'true',
+    });
+    assert.equal((await notify(site, ...both.map(item))).status, 200);
+    const logged = site.logs().filter(({ message }) => message.includes('report_not_signed'));
+    for (const name of both)
+      assert.ok(
+        logged.some(({ message }) => message.includes(name)),
+        name,
+      );
   });
 });
 
