@@ -2,7 +2,7 @@
 
 use super::{AMOUNT, Harness, PART, at, pay};
 use crate::support::NOW_MS;
-use once::alarm::wake;
+use once::alarm::{wake, wake_at};
 use once::id::{InstanceId, ObjectId};
 use paid_once::webhooks::{Event, EventKind, Ingested};
 use payments::engine::{ObjectState, Run};
@@ -177,7 +177,7 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
 /// The first try's money was taken, and giving it back stands so.
 fn late_at(provider: Provider, stage: Stage) -> Harness {
     let (mut bench, _) = tried_twice(provider, true);
-    let late = LateMoney { amount_minor: AMOUNT, captured: true, stage };
+    let late = LateMoney { amount_minor: AMOUNT, captured: true, stage, received_at_ms: None };
     bench.object_state.resource.tries[0].late = Some(late);
     bench
 }
@@ -255,4 +255,25 @@ fn what_a_person_gives_back_at_adyen_is_given_back() {
         let came_back = elsewhere(&bench, AMOUNT, false);
         assert!(matches!(bench.takes(&came_back), Ingested::Alert { .. }), "a person must see it");
     }
+}
+
+#[test]
+fn what_a_provider_does_not_tell_the_end_of_is_left_to_a_person_after_two_weeks() {
+    const UNTOLD_MS: u64 = 14 * 86_400_000;
+    let (mut bench, first) = tried_twice(Provider::Adyen, true);
+    bench.takes(&bench.of_first("AUTHORISATION", &first, true));
+    let refunded = ProviderResult::Refunded { refund: "psp_back".into(), settled: false };
+    let (_, _, derived) = bench.drive_on(refunded);
+    let due_ms = NOW_MS + 1 + UNTOLD_MS;
+    assert!(wake_at(&bench.object_state, &at(NOW_MS + 1)).is_some_and(|at_ms| at_ms <= due_ms));
+    for (now_ms, expected) in [(due_ms - 1, "pending"), (due_ms, "refused"), (due_ms + 1, "refused")] {
+        wake(&mut bench.object_state, &InstanceId("me".into()), &at(now_ms));
+        assert_eq!(bench.late(), expected);
+    }
+    let audit = &bench.object_state.appended.facts.audit;
+    let actions: Vec<_> = audit.iter().map(|record| record.action).collect();
+    assert_eq!(actions.iter().filter(|action| **action == "webhook.alert").count(), 1, "{actions:?}");
+    assert!(actions.contains(&"try.give_back_refused"));
+    bench.takes(&bench.of_first("REFUND", &derived, true));
+    assert_eq!(bench.late(), "given_back", "what is told at last counts");
 }

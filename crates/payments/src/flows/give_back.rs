@@ -35,13 +35,13 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
             // By somebody else, before.
             ProviderResult::Rejected { code, .. } if code == ALREADY_REFUNDED => Some(Stage::GivenBack),
             ProviderResult::Rejected { code, .. } | ProviderResult::Declined { code, .. } => {
-                late_money::refused(phase.object_state, attempt, kind, &code, phase.ctx)?;
+                late_money::not_done(phase.object_state, attempt, kind, &code, phase.ctx)?;
                 None
             }
             other => return Err(Bug(format!("giving back was answered by {other:?}"))),
         },
         Settlement::NotExecuted => {
-            late_money::refused(phase.object_state, attempt, CallKind::Refund, "not_executed", phase.ctx)?;
+            late_money::not_done(phase.object_state, attempt, CallKind::Refund, "not_executed", phase.ctx)?;
             None
         }
         Settlement::NeedsReview => return Err(Bug("giving back is idempotent by key".into())),
@@ -50,6 +50,7 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
         late.stage = stage;
         // What could only be refunded had been taken.
         late.captured |= kind == CallKind::Refund;
+        late.received_at_ms = (stage == Stage::Received).then_some(phase.ctx.now_ms);
         if stage == Stage::GivenBack {
             let data = serde_json::json!({ "attempt": attempt });
             record_for_payment(phase.object_state, "try.given_back", data, phase.ctx);

@@ -24,7 +24,7 @@ use crate::payment::operation::{Operation, Refusal};
 use crate::payment::provider::Provider;
 use crate::payment::refund::refunded_minor;
 use crate::payment::tries::not_given_back;
-use crate::transitions::{audit, pii, polling, projection};
+use crate::transitions::{audit, late_money, pii, polling, projection};
 use once::context::Bug;
 use once::flow::Admission;
 use once::flow::{Flow, ObjectLimit};
@@ -72,7 +72,7 @@ impl Flow for Payments {
 
     fn due_at_ms(state: &ObjectState, ctx: &Context) -> Option<u64> {
         let check = state.resource.payment.as_ref().and_then(polling::due_at_ms);
-        check.into_iter().chain(pii::due_at_ms(state, ctx)).min()
+        check.into_iter().chain(pii::due_at_ms(state, ctx)).chain(late_money::due_at_ms(state)).min()
     }
 
     fn on_commit(before: &ObjectState, after: &mut ObjectState, ctx: &Context) {
@@ -102,12 +102,13 @@ impl Flow for Payments {
         state.resource.payment.as_ref().is_some_and(|payment| payment.check.is_some())
     }
 
-    /// Drops personal data whose time is over.
+    /// Drops personal data whose time is over, and leaves to a person what no provider tells of.
     fn on_alarm(state: &mut ObjectState, ctx: &Context) {
         if pii::due_at_ms(state, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
             pii::erase(state, ctx);
         }
         customer::forget_expired(state);
+        late_money::give_up_untold(state, ctx);
         // Objects of before anything was watched begin with it here.
         polling::schedule(state, ctx);
     }

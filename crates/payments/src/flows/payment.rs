@@ -93,9 +93,9 @@ fn money_of_earlier_try(stage: Stage) -> Refusal {
     let (state, detail) = match stage {
         Stage::Refused => (
             NOT_GIVEN_BACK,
-            "An earlier attempt was paid after it was over, and the payment provider has refused to give that money back. Nothing \
-             was run, and this order takes no other attempt. A person must give the money back at the provider; then make a new \
-             order, under another order id.",
+            "An earlier attempt was paid after it was over, and the payment provider has refused to give that money back, or does \
+             not tell that it has. Nothing was run. A person must look, and give the money back at the provider: then this order \
+             takes another attempt. Or make a new order, under another order id.",
         ),
         _ => (
             GIVING_BACK,

@@ -53,6 +53,9 @@ pub struct LateMoney {
     pub captured: bool,
     /// How giving it back stands.
     pub stage: Stage,
+    /// When the provider had taken over giving it back, in ms since the epoch. What was taken over before that was noted has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_at_ms: Option<u64>,
 }
 
 /// How giving money back stands.
@@ -65,7 +68,7 @@ pub enum Stage {
     Received,
     /// Nothing is held or taken any more.
     GivenBack,
-    /// The provider has refused it: a person must.
+    /// The provider has refused it, or does not tell how it ended: a person must look.
     Refused,
 }
 
@@ -82,7 +85,7 @@ impl Stage {
 
 /// The state of an order, as a problem names it, while money of a try that was over is being given back.
 pub const GIVING_BACK: &str = "giving_back";
-/// The same where the provider has refused that: it stays so.
+/// The same where the provider has refused that, or does not tell how it ended.
 pub const NOT_GIVEN_BACK: &str = "not_given_back";
 
 /// How giving back stands that is not done, of all tries the worst. While there is such money the order is not charged again.

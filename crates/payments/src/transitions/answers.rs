@@ -79,7 +79,7 @@ pub fn take(
             for remote in read.iter().filter(is_there) {
                 let key = remote.provider_key.as_deref();
                 let told = key.and_then(|key| by_hand::contradicted_by_books(object_state, key, &remote.id));
-                contradicted(object_state, told, doubt.as_deref(), ctx)?;
+                contradicted(object_state, told, doubt.as_deref(), ctx);
             }
         }
         (_, _) => {}
@@ -116,14 +116,12 @@ fn take_payment(
     if is_new {
         on_transition(object_state, ctx)?;
         let told = done.and_then(|done| by_hand::contradicted_by_state(object_state, done));
-        contradicted(object_state, told, doubt, ctx)?;
+        contradicted(object_state, told, doubt, ctx);
     }
-    match taken_minor {
-        Some(taken_minor) => {
-            captured_elsewhere(object_state, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx)
-        }
-        None => Ok(()),
+    if let Some(taken_minor) = taken_minor {
+        captured_elsewhere(object_state, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx);
     }
+    Ok(())
 }
 
 /// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,
@@ -134,15 +132,15 @@ fn captured_elsewhere(
     (taken_minor, held_minor): (u32, u32),
     is_new: bool,
     ctx: &Context,
-) -> Result<(), Bug> {
+) {
     let Some(payment) =
         object_state.resource.payment.as_mut().filter(|payment| polling::is_captured(payment))
     else {
-        return Ok(());
+        return;
     };
     let (before_minor, amount_minor) = (payment.captured_minor(), payment.amount.get());
     if taken_minor < before_minor {
-        return Ok(());
+        return;
     }
     let counted_minor = taken_minor.min(amount_minor);
     let is_more = counted_minor > before_minor;
@@ -158,9 +156,8 @@ fn captured_elsewhere(
     if (is_new || is_moved) && (held_minor > 0 || taken_minor > amount_minor) {
         let detail =
             format!("others have captured {taken_minor} of {amount_minor}, {held_minor} is still held");
-        alert(object_state, provider, doubt, &detail, ctx)?;
+        alert(object_state, provider, doubt, &detail, ctx);
     }
-    Ok(())
 }
 
 /// What is asked once it is known how a payment stands: what was given back, of money that had been taken before.
@@ -199,10 +196,10 @@ fn contradicted(
     told: Option<by_hand::Contradiction>,
     doubt: Option<&str>,
     ctx: &Context,
-) -> Result<(), Bug> {
-    let Some(contradiction) = told else { return Ok(()) };
+) {
+    let Some(contradiction) = told else { return };
     by_hand::note(object_state, &contradiction);
-    alert(object_state, contradiction.provider, doubt, &contradiction.detail, ctx)
+    alert(object_state, contradiction.provider, doubt, &contradiction.detail, ctx);
 }
 
 /// Takes in the provider's list of a payment's refunds: how ours stand, and how much others have given back.

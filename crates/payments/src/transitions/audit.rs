@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::engine::{Context, ObjectState};
 use crate::payment::provider::Provider;
 use crate::payment::records::AuditRecord;
-use once::context::Bug;
 use once::id::Owner;
 
 /// Writes an effect down.
@@ -48,10 +47,9 @@ pub(crate) fn alert(
     event_id: Option<&str>,
     detail: &str,
     ctx: &Context,
-) -> Result<(), Bug> {
+) {
     let data = json!({ "event": event_id, "provider": provider.as_str(), "kind": "asked", "detail": detail });
     record_for_payment(state, "webhook.alert", data, ctx);
-    Ok(())
 }
 
 /// Numbers the records of a transaction that is about to be committed.

@@ -311,7 +311,8 @@ pub(crate) fn take_disputes(
         },
     };
     record_disputes(state, attempt, disputes, ctx);
-    alert(state, provider, event_id, &detail(&shown, attempt), ctx)
+    alert(state, provider, event_id, &detail(&shown, attempt), ctx);
+    Ok(())
 }
 
 /// Writes down how the disputes stand: as one, and what each of them has withdrawn, of which a settlement file makes its lines. `attempt` is the try

@@ -16,6 +16,28 @@ use crate::transitions::audit::{alert, record_for_payment};
 use crate::transitions::give_back;
 use once::context::Bug;
 
+/// How long a provider may take to tell how giving money back ended that it has taken over, in ms. What it has told may be lost.
+const UNTOLD_MS: u64 = 14 * 86_400_000;
+
+/// When that is over for the first of what was taken over, in ms since the epoch.
+pub(crate) fn due_at_ms(object_state: &ObjectState) -> Option<u64> {
+    object_state.resource.tries.iter().filter_map(untold_at_ms).min()
+}
+
+fn untold_at_ms(row: &Try) -> Option<u64> {
+    let late = row.late.as_ref().filter(|late| late.stage == Stage::Received)?;
+    Some(late.received_at_ms?.saturating_add(UNTOLD_MS))
+}
+
+/// A person must look at what the provider has not told of for so long. What it tells later counts all the same.
+pub(crate) fn give_up_untold(object_state: &mut ObjectState, ctx: &Context) {
+    let is_due = |row: &&Try| untold_at_ms(row).is_some_and(|at_ms| at_ms <= ctx.now_ms);
+    let due: Vec<u32> = object_state.resource.tries.iter().filter(is_due).map(|row| row.attempt).collect();
+    for attempt in due {
+        refused(object_state, attempt, "not_told", ctx);
+    }
+}
+
 /// Takes in news of a try that is over, or of what gives its money back. `None` if it is about neither.
 pub(crate) fn news(
     object_state: &mut ObjectState,
@@ -128,7 +150,7 @@ pub(crate) fn found(
     }
     // It stays as it is where nothing else is begun.
     let stage = row.late.as_ref().map_or(Stage::Begun, |late| late.stage);
-    row.late = Some(LateMoney { amount_minor, captured, stage });
+    row.late = Some(LateMoney { amount_minor, captured, stage, received_at_ms: None });
     let what = if captured { "was taken" } else { "is held" };
     let detail = format!("{amount_minor} {what} on try {attempt}, which is {}", row.status);
     record_for_payment(
@@ -178,12 +200,12 @@ fn given_back(
         );
         return Ok(Ingested::Alert { detail });
     }
-    refused(object_state, attempt, call.kind, &told.reason, ctx)?;
+    not_done(object_state, attempt, call.kind, &told.reason, ctx)?;
     Ok(Ingested::Applied)
 }
 
 /// A provider did not give money back: what could not be canceled is refunded, else a person must.
-pub(crate) fn refused(
+pub(crate) fn not_done(
     object_state: &mut ObjectState,
     attempt: u32,
     kind: CallKind,
@@ -193,16 +215,21 @@ pub(crate) fn refused(
     if kind == CallKind::Void {
         return give_back::begin(object_state, attempt, true, ctx);
     }
-    if let Some(late) = give_back::late_mut(object_state, attempt) {
+    refused(object_state, attempt, reason, ctx);
+    Ok(())
+}
+
+/// A person must see that money is not given back, and give it back at the provider.
+fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
+    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else { return };
+    let provider = row.provider;
+    if let Some(late) = &mut row.late {
         late.stage = Stage::Refused;
     }
-    record_for_payment(
-        object_state,
-        "try.give_back_refused",
-        json!({ "attempt": attempt, "code": reason }),
-        ctx,
-    );
-    Ok(())
+    let data = json!({ "attempt": attempt, "code": reason });
+    record_for_payment(object_state, "try.give_back_refused", data, ctx);
+    let detail = format!("the money of try {attempt} was not given back ({reason})");
+    alert(object_state, provider, None, &detail, ctx);
 }
 
 /// Whether money was taken on this try, and giving it back has come to an end or is the provider's.
@@ -239,16 +266,19 @@ pub(crate) fn take_refunds(
         RefundState::Failed { code, .. } => Some(code.as_str()),
         _ => None,
     });
-    let (stage, action) = match failed {
-        _ if done_minor >= late.amount_minor => (Stage::GivenBack, "try.given_back"),
+    let stage = match failed {
+        _ if done_minor >= late.amount_minor => Stage::GivenBack,
         // What is not in the list yet may still be there.
-        Some(_) if begun_minor < late.amount_minor => (Stage::Refused, "try.give_back_refused"),
+        Some(_) if begun_minor < late.amount_minor => Stage::Refused,
         _ => return,
     };
-    if late.stage != stage {
-        late.stage = stage;
-        let code = failed.filter(|_| stage == Stage::Refused);
-        record_for_payment(object_state, action, json!({ "attempt": attempt, "code": code }), ctx);
+    match stage {
+        _ if late.stage == stage => {}
+        Stage::Refused => refused(object_state, attempt, failed.unwrap_or_default(), ctx),
+        _ => {
+            late.stage = stage;
+            record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
+        }
     }
 }
 
@@ -269,7 +299,7 @@ pub(crate) fn take(
         _ => return Ok(()),
     };
     if let Ingested::Alert { detail } = taken {
-        alert(object_state, provider, event_id, &detail, ctx)?;
+        alert(object_state, provider, event_id, &detail, ctx);
     }
     Ok(())
 }
