@@ -1,10 +1,12 @@
 //! What an order's earlier tries have left open at Stripe: it is closed before another one is sent, and asked for if none is.
 
+use messages::message::{KeyView, View};
 use once::alarm::wake;
 use once::begin::begin;
 use once::id::{InstanceId, ObjectId};
 use once::record::StoredResponse;
 use once::run::RunEnd;
+use paid_once::edge::checkout::page::OrderState;
 use payments::engine::{Action, Begin, Context, Event, Lifecycle, ObjectState, Run};
 use payments::flows::tries::{NextTry, next_try};
 use payments::payment::money::AmountMinor;
@@ -331,4 +333,36 @@ fn what_was_never_sent_begins_no_pause() {
     let (_, body) = order.tries(pay(true), vec![missing()], &ctx);
     assert_eq!(body["code"], "earlier_try_open");
     assert_eq!(next_try(&order.object_state, &ctx), NextTry::Now);
+}
+
+#[test]
+fn the_orders_page_leads_to_no_bank_beside_money_that_is_not_given_back() {
+    let mut order = left_open(&["pi_1"]);
+    let mut waiting = intent("pi_2", "requires_action");
+    let url = "https://bank.example/";
+    waiting["next_action"] = json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } });
+    let (status, _) = order.tries(pay(true), vec![canceled("pi_1"), answer(200, waiting)], &at(NOW_MS));
+    assert_eq!(status, 201);
+    let shown = |order: &Order| {
+        let (state, resource) = (&order.object_state, &order.object_state.resource);
+        OrderState::of(Some(&View {
+            payment: resource.payment.clone(),
+            refunds: Vec::new(),
+            tries: resource.tries.clone(),
+            customer: None,
+            key: KeyView::of(state, state.keys.last().unwrap(), Vec::new(), NOW_MS),
+            parameters: None,
+            next_try: NextTry::Now,
+        }))
+    };
+    let at_the_bank = OrderState::AtTheBank { attempt: 2, url: url.to_owned() };
+    assert_eq!(shown(&order), at_the_bank);
+    for (stage, expected) in [
+        (Stage::Received, OrderState::GivingBack { is_refused: false }),
+        (Stage::Refused, OrderState::GivingBack { is_refused: true }),
+        (Stage::GivenBack, at_the_bank),
+    ] {
+        late(&mut order, stage);
+        assert_eq!(shown(&order), expected);
+    }
 }

@@ -80,7 +80,10 @@ impl OrderState {
             return Self::Open;
         };
         let since_ms = view.key.created_at_ms;
-        if let Some(stage) = not_given_back(&view.tries).filter(|_| payment.is_over_unpaid()) {
+        // A try that waits at the bank would be paid beside it.
+        let is_unpaid =
+            payment.is_over_unpaid() || matches!(payment.state, PaymentState::RequiresAction { .. });
+        if let Some(stage) = not_given_back(&view.tries).filter(|_| is_unpaid) {
             return Self::GivingBack { is_refused: stage == Stage::Refused };
         }
         match &payment.state {
