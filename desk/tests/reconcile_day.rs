@@ -263,6 +263,7 @@ fn differences(shop: Shop, numbers: &[u64], end: &PageEnd, now_ms: u64) -> Vec<u
         dispute: None,
         dispute_status: None,
         dispute_minor: None,
+        dispute_withdrawn: None,
         created_at_ms: (OPENS_S + number / shop.per_second) * 1000,
         updated_at_ms: (OPENS_S + number / shop.per_second) * 1000,
     };

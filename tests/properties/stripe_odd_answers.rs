@@ -142,3 +142,25 @@ fn a_prevented_dispute_is_lost_where_the_money_went() {
         assert_eq!((disputes[0].status, disputes[0].withdrawn), (status, moved < 0));
     }
 }
+
+/// Stripe's support calls what came back in part "partially won", and its status is `lost`. What moves is in the currency of settlement.
+#[test]
+fn of_a_dispute_is_withdrawn_what_did_not_come_back() {
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let question = StatusQuery::Disputes { provider, account: None, id, doubt: None };
+    let stands = |status: &str, moved: &[i64]| {
+        let moved: Vec<_> = moved.iter().map(|amount| json!({ "amount": amount })).collect();
+        let dispute =
+            json!({ "id": "du_1", "amount": 10_000, "status": status, "balance_transactions": moved });
+        let told = answer(200, json!({ "data": [dispute], "has_more": false }));
+        let StatusReply::Disputes(disputes) = provider.read_truth(&question, &told) else { panic!() };
+        (disputes[0].withdrawn, disputes[0].amount_minor)
+    };
+    assert_eq!(stands("needs_response", &[-10_000]), (true, 10_000));
+    assert_eq!(stands("lost", &[-10_000, 4_000]), (true, 6_000));
+    assert_eq!(stands("lost", &[4_320, -10_800]), (true, 6_000), "exchanged at 1.08");
+    assert_eq!(stands("lost", &[-3, 1]), (true, 6_667));
+    assert_eq!(stands("won", &[-10_800, 10_500]), (false, 10_000), "at a lower rate");
+    assert_eq!(stands("won", &[-10_500, 10_800]), (false, 10_000));
+    assert_eq!(stands("warning_needs_response", &[]), (false, 10_000));
+}

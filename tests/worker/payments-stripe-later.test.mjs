@@ -214,3 +214,39 @@ test('several disputes that a payment shows as one are known, also where an earl
   await model.tick();
   assert.deepEqual(await left(), []);
 });
+
+test('of a dispute that is lost a part can come back: what is gone is shown, and what came back is a break until then', async () => {
+  const { id } = await paid(user, PAYMENT);
+  const { provider_payment: intent, object } = await model.reaches(id, 'succeeded');
+  await site.simulator.webhooks('off');
+  const happens = (what) => site.simulator.befallAtStripe(intent, 'disputes', what);
+  const shows = (amount) =>
+    until(`${amount} are shown`, async () => {
+      await model.tick();
+      const sql = "SELECT shown ->> '$.dispute.amount' AS amount FROM payments WHERE payment_id = ?";
+      return (await at(id)).dispute?.amount === amount && (await model.first(sql, id)).amount === amount;
+    });
+  const openMovements = () =>
+    model.all("SELECT break_id FROM breaks WHERE resource = ? AND kind = 'movement' AND state = 'open'", id);
+  const agrees = () =>
+    until('both say the same', async () => {
+      await model.tick();
+      return (await openMovements()).length === 0;
+    });
+  await happens({ amount: 1000 });
+  await shows(1000);
+  await agrees();
+  await happens({ status: 'lost', reinstated: 400 });
+  await model.tick();
+  assert.equal((await openMovements()).length, 1, 'the balance has what our payment does not show');
+  await shows(600);
+  assert.deepEqual((await at(id)).dispute.status, 'lost');
+  await agrees();
+  const sql =
+    "SELECT data ->> '$.disputes[0].amount' AS amount FROM audit_records WHERE object = ? AND action = 'payment.disputed' ORDER BY audit_id";
+  const recorded = await model.all(sql, object);
+  assert.deepEqual(
+    recorded.map(({ amount }) => amount),
+    [1000, 600],
+  );
+});

@@ -199,6 +199,13 @@ test('a lost dispute keeps the money, an inquiry moves none and ends with a refu
   assert.equal((await stripe.disputes.close(id)).status, 'lost');
   const refused = await stripe.refunds.create({ payment_intent: lost.id }).catch((error) => error);
   assert.equal(refused.code, 'charge_disputed');
+  const partly = await stripe.paymentIntents.create(card({ capture_method: 'automatic' }));
+  await lone.sim('POST', `payments/${partly.id}/disputes`, {});
+  const won = await lone.sim('POST', `payments/${partly.id}/disputes`, { status: 'lost', reinstated: 400 });
+  assert.deepEqual(
+    [won.status, won.amount, won.balance_transactions.map(({ amount }) => amount)],
+    ['lost', 1250, [-1250, 400]],
+  );
   const asked = await stripe.paymentIntents.create(card({ capture_method: 'automatic' }));
   const inquiry = await lone.sim('POST', `payments/${asked.id}/disputes`, {
     status: 'warning_needs_response',
@@ -213,7 +220,7 @@ test('a lost dispute keeps the money, an inquiry moves none and ends with a refu
   const { charges } = await lone.sim('GET', 'ledger');
   assert.deepEqual(
     charges.map(({ amount_charged_back }) => amount_charged_back),
-    [1250, 0, 1250],
+    [1250, 850, 0, 1250],
   );
 });
 
@@ -234,6 +241,7 @@ test('what the provider refuses changes nothing', async () => {
   await refuse(`/${intent.id}/disputes`, { amount: 9999 }, 409);
   await refuse(`/${intent.id}/disputes`, { status: 'won' }, 409);
   await refuse(`/${intent.id}/disputes`, { status: 'nonsense' }, 400);
+  await refuse(`/${intent.id}/disputes`, { reinstated: 1 }, 409);
   assert.deepEqual((await lone.sim('GET', 'ledger')).totals, {
     succeeded_charges: 1,
     amount_captured: 1250,

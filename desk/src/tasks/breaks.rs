@@ -131,7 +131,8 @@ pub(super) fn local_records_sql(conditions: &str) -> String {
             {} + refunded_elsewhere_minor AS refunded_minor,
             {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment,
             shown ->> '$.dispute.id' AS dispute, shown ->> '$.dispute.status' AS dispute_status,
-            shown ->> '$.dispute.amount' AS dispute_minor, created_at_ms, updated_at_ms
+            shown ->> '$.dispute.amount' AS dispute_minor, shown ->> '$.dispute.funds_withdrawn' AS dispute_withdrawn,
+            created_at_ms, updated_at_ms
          FROM payments WHERE {conditions}",
         refunds("succeeded"),
         refunds("pending")

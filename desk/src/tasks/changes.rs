@@ -86,8 +86,14 @@ pub fn are_shown(all: &[Dispute], ours: &LocalRecord) -> bool {
     Dispute::of_all(all).is_some_and(|shown| {
         ours.dispute.as_ref() == Some(&shown.id)
             && ours.dispute_status.as_deref() == Some(shown.status.as_str())
-            && ours.dispute_minor == Some(shown.amount_minor.into())
+            && is_left_of(&shown, ours)
     })
+}
+
+/// Whether our payment shows of this dispute what is withdrawn, and nothing where it is won: then that came back.
+pub(super) fn is_left_of(dispute: &Dispute, ours: &LocalRecord) -> bool {
+    (ours.dispute_minor, ours.dispute_withdrawn)
+        == (Some(dispute.amount_minor.into()), Some(dispute.withdrawn.into()))
 }
 
 impl Break {
@@ -230,6 +236,7 @@ mod tests {
             dispute: Some(id.to_owned()),
             dispute_status: Some(status.to_owned()),
             dispute_minor: Some(minor),
+            dispute_withdrawn: Some(1),
             ..LocalRecord::captured("stripe", "pi_1", 1_000, "usd")
         };
         let all = [dispute("du_2", 500, DisputeStatus::Open), dispute("du_1", 300, DisputeStatus::Lost)];
@@ -238,6 +245,8 @@ mod tests {
         assert!(!are_shown(&all, &ours("du_1", "lost", 300)));
         assert!(!are_shown(&all, &ours("du_2", "won", 800)));
         assert!(!are_shown(&[], &ours("du_2", "open", 800)));
+        let not_taken = LocalRecord { dispute_withdrawn: Some(0), ..ours("du_2", "open", 800) };
+        assert!(!are_shown(&all, &not_taken));
     }
 
     #[test]

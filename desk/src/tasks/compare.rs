@@ -45,6 +45,9 @@ pub struct LocalRecord {
     /// How much it is about, in minor units; of several disputes, as what they are shown together.
     #[serde(default)]
     pub dispute_minor: Option<u64>,
+    /// Whether that is withdrawn: 0 or 1.
+    #[serde(default)]
+    pub dispute_withdrawn: Option<u8>,
     /// When it was created, in ms since the epoch.
     pub created_at_ms: u64,
     /// When the read model got its latest change, in ms since the epoch.
@@ -323,6 +326,7 @@ impl LocalRecord {
             dispute: None,
             dispute_status: None,
             dispute_minor: None,
+            dispute_withdrawn: None,
             created_at_ms: 900,
             updated_at_ms: 1_100,
         }

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::changes::is_left_of;
 use super::compare::{Break, Kind, LocalRecords};
 use super::page::{Each, PageEnd, Unread, each, entry_path};
 use once::call::FrozenRequest;
-use payments::providers::Provider;
+use payments::payment::Dispute;
+use payments::providers::{Provider, stripe};
 
 /// The list's query parameters besides the time range.
 pub(super) const fn query() -> [(&'static str, &'static str); 1] {
@@ -72,6 +74,8 @@ pub struct Sum {
     pub resource: Option<String>,
     /// When the payment was charged, in ms since the epoch, if it is a charge.
     pub charged_at_ms: Option<u64>,
+    /// How the dispute stands, if it is one and nothing of it has moved since.
+    pub dispute: Option<Dispute>,
 }
 
 /// A refund of ours, as the read model has it.
@@ -160,7 +164,12 @@ impl Movement {
             Source::Refund(sum) => of_refund(sum, &["pending", "succeeded", "failed"]),
             Source::RefundFailure(sum) => of_refund(sum, &["failed"]),
             Source::Dispute(sum) => match ours(sum) {
-                Some(ours) if ours.dispute.as_deref() == Some(sum.id.as_str()) => Matched::Recorded,
+                Some(ours)
+                    if ours.dispute.as_deref() == Some(sum.id.as_str())
+                        && sum.dispute.as_ref().is_none_or(|now| is_left_of(now, ours)) =>
+                {
+                    Matched::Recorded
+                }
                 _ => Matched::Unrecorded,
             },
         }
@@ -252,14 +261,14 @@ impl Row {
         };
         let source = match wrap {
             None => Source::Other,
-            Some(wrap) => sum(&self.source).map_or(Source::Unsaid, wrap),
+            Some(wrap) => sum(&self.source, &self.id).map_or(Source::Unsaid, wrap),
         };
         Movement { id: self.id, kind: self.kind, settled_minor: self.amount, currency: self.currency, source }
     }
 }
 
-/// The amounts of a charge, a refund or a dispute. `None` if the list does not have all of them.
-fn sum(source: &Value) -> Option<Sum> {
+/// The amounts of a charge, a refund or a dispute that has moved. `None` if the list does not have all of them.
+fn sum(source: &Value, movement: &str) -> Option<Sum> {
     let text = |name: &str| source.get(name).and_then(Value::as_str).map(str::to_owned);
     let intent = source.get("payment_intent");
     let expanded = || intent.and_then(|intent| intent.get("id")).and_then(Value::as_str).map(str::to_owned);
@@ -275,7 +284,17 @@ fn sum(source: &Value) -> Option<Sum> {
         currency: text("currency")?,
         resource: ours.and_then(Value::as_str).map(str::to_owned),
         charged_at_ms: created_s.map(|at_s| at_s.saturating_mul(1000)),
+        dispute: (newest_of_dispute(source) == Some(movement))
+            .then(|| stripe::read_dispute(source))
+            .flatten(),
     })
+}
+
+/// The newest movement of a dispute: what an older one left is not how the dispute stands.
+fn newest_of_dispute(source: &Value) -> Option<&str> {
+    let all = source.get("balance_transactions").and_then(Value::as_array)?;
+    let newest = all.iter().max_by_key(|moved| moved.get("created").and_then(Value::as_u64))?;
+    newest.get("id").and_then(Value::as_str)
 }
 
 impl Break {
@@ -394,6 +413,41 @@ mod tests {
             found.theirs.as_deref(),
             Some("adjustment: 1080 usd in the balance (dp_1 of pi_1, 1000 eur)")
         );
+    }
+
+    /// The payment of a dispute of 1,000 that it shows with so much of it withdrawn.
+    fn shows(dispute_minor: u64, dispute_withdrawn: u8) -> Option<LocalRecord> {
+        Some(LocalRecord {
+            dispute: Some("dp_1".to_owned()),
+            dispute_status: Some("lost".to_owned()),
+            dispute_minor: Some(dispute_minor),
+            dispute_withdrawn: Some(dispute_withdrawn),
+            ..ours()
+        })
+    }
+
+    #[test]
+    fn what_came_back_of_a_dispute_is_matched_once_its_payment_shows_that() {
+        // A euro is settled as two dollars.
+        let dispute = |status: &str, moved: &[(&str, i64, u64)]| {
+            let each = |&(id, amount, created): &(&str, i64, u64)| json!({ "id": id, "amount": amount, "created": created });
+            let source = json!({
+                "id": "dp_1", "object": "dispute", "payment_intent": "pi_1", "amount": 1_000, "currency": "eur", "status": status,
+                "balance_transactions": moved.iter().map(each).collect::<Vec<_>>(),
+            });
+            row("adjustment", "dispute", &source)
+        };
+        let none = Refunds::default();
+        let taken = dispute("lost", &[("txn_1", -2_000, 7)]);
+        assert_eq!(matched(&taken, shows(1_000, 1), &none), Matched::Recorded);
+        assert_eq!(matched(&taken, shows(1_000, 0), &none), Matched::Unrecorded);
+        let back = dispute("lost", &[("txn_0", -2_000, 7), ("txn_1", 800, 9)]);
+        assert_eq!(matched(&back, shows(600, 1), &none), Matched::Recorded);
+        assert_eq!(matched(&back, shows(1_000, 1), &none), Matched::Unrecorded);
+        let older = dispute("lost", &[("txn_1", -2_000, 7), ("txn_2", 800, 9)]);
+        assert_eq!(matched(&older, shows(1_000, 1), &none), Matched::Recorded, "the newer one tells");
+        let won = dispute("won", &[("txn_0", -2_000, 7), ("txn_1", 1_900, 9)]);
+        assert_eq!(matched(&won, shows(1_000, 0), &none), Matched::Recorded, "at a lower rate");
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) fn ask(
             'amount_minor', ours.amount_minor, 'captured_minor', ours.captured_minor, 'refunded_minor', ours.refunded_minor,
             'refunding_minor', refunding_minor, 'own_captures', own_captures, 'currency', ours.currency,
             'provider_payment', ours.provider_payment, 'merchant_account', merchant_account, 'dispute', dispute, 'dispute_status', dispute_status,
-            'dispute_minor', dispute_minor, 'created_at_ms', ours.created_at_ms, 'updated_at_ms', ours.updated_at_ms) AS record,
+            'dispute_minor', dispute_minor, 'dispute_withdrawn', dispute_withdrawn, 'created_at_ms', ours.created_at_ms, 'updated_at_ms', ours.updated_at_ms) AS record,
             owner, version, listed_payment IS NOT payments.provider_payment AS is_unlisted,
             moved_payment IS NOT payments.provider_payment AS is_unmoved,
             (SELECT json_group_array(json_object('refund_id', refund_id, 'version', refunds.version, 'provider', refunds.provider,

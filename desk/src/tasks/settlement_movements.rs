@@ -112,10 +112,12 @@ fn lines(movements: Movements) -> [String; 7] {
     };
     let withdrawn = "now.value->>'amount' - coalesce(was.value->>'amount', 0)";
     let is_withdrawn = format!("now.value->>'withdrawn' AND {withdrawn} > 0");
-    // Where an earlier release has one line for all of them, what it says comes back with the dispute that it names.
+    // No more comes back than is withdrawn. Where an earlier release has one line for all of them, what it says comes back with the dispute that it
+    // names.
     let reinstated = format!(
         "CASE WHEN now.value->>'withdrawn' THEN was.value->>'amount' - now.value->>'amount'
-            WHEN {} AND NOT {} THEN was.value->>'amount' ELSE now.value->>'amount' END",
+            WHEN NOT {} THEN min(was.value->>'amount', now.value->>'amount')
+            WHEN NOT {} THEN was.value->>'amount' ELSE now.value->>'amount' END",
         is_of_all("b"),
         is_of_all("a")
     );
@@ -337,6 +339,9 @@ mod tests {
         // More of the same, and less of it back.
         let more = [of_each(&[a]), of_each(&[("A", 400, true)]), of_each(&[("A", 350, false)])];
         assert_eq!(moved(&more), [(true, "A", 300), (true, "A", 100), (false, "A", 350)]);
+        // A part comes back, and then the rest.
+        let parts = [of_each(&[a]), of_each(&[("A", 180, true)]), of_each(&[a_back])];
+        assert_eq!(moved(&parts), [(true, "A", 300), (false, "A", 120), (false, "A", 180)]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Disputes: a card holder's bank asks for the money of a charge, or takes it back. <https://docs.stripe.com/api/disputes>
 //!
 //! ```text
-//! warning_needs_response ⇄ warning_under_review ─→ warning_closed        an inquiry: no money moves
+//! warning_needs_response ⇄ warning_under_review ─→ warning_closed              an inquiry: no money moves
 //!          └──────────────────┬ escalates
-//! needs_response ⇄ under_review ─→ won (reinstated) | lost               the money was withdrawn when it began
+//! needs_response ⇄ under_review ─→ won (reinstated) | lost (or a part)     the money was withdrawn when it began
 //! ```
 //! They are made on the dashboard only (`POST /_sim/payments/{id}/disputes`). The PaymentIntent of a disputed charge stays `succeeded`.
 
@@ -90,13 +90,17 @@ pub struct Dispute {
 }
 
 impl Dispute {
-    /// What of the charge is withdrawn.
-    pub const fn withdrawn_minor(&self) -> i64 {
-        if self.status.withdraws() { self.amount } else { 0 }
+    /// What of the charge is withdrawn: its share of what has moved in the account's own currency.
+    pub fn withdrawn_minor(&self) -> i64 {
+        let amounts = self.balance_transactions.iter().filter_map(|moved| moved.get("amount")?.as_i64());
+        let (withdrawn, reinstated): (Vec<i64>, Vec<i64>) = amounts.partition(|amount| *amount < 0);
+        let withdrawn = -withdrawn.iter().sum::<i64>();
+        let left = withdrawn - reinstated.iter().sum::<i64>();
+        (self.amount * left).checked_div(withdrawn).unwrap_or(0)
     }
 
-    fn record_movement(&mut self, call: &mut Call, movement: Movement) -> Outcome<()> {
-        let id = balance::record(call, movement, &self.id, self.amount, &self.currency)?;
+    fn record_movement(&mut self, call: &mut Call, movement: Movement, amount: i64) -> Outcome<()> {
+        let id = balance::record(call, movement, &self.id, amount, &self.currency)?;
         self.balance_transactions.push(call.of_param(Kind::BalanceTransaction, &id, "id")?);
         Ok(())
     }
@@ -115,6 +119,8 @@ pub struct DisputeAction {
     /// What it comes to.
     #[serde(default = "needs_response")]
     status: Status,
+    /// What comes back although it is lost: Stripe's dashboard calls that partially won.
+    reinstated: Option<i64>,
 }
 
 const fn needs_response() -> Status {
@@ -127,7 +133,7 @@ pub fn act(call: &mut Call, charge: &str, action: &DisputeAction) -> Outcome<Val
     let open = of_charge(call, &charge.id)?.into_iter().find(|dispute| !dispute.status.is_closed());
     match open {
         Some(dispute) if action.amount.is_none_or(|amount| amount == dispute.amount) => {
-            transition(call, dispute, action.status)
+            transition(call, dispute, action.status, action.reinstated)
         }
         Some(_) => Err(refuse("A dispute of this payment is open, and is about another amount.")),
         None => begin(call, charge, action),
@@ -135,9 +141,9 @@ pub fn act(call: &mut Call, charge: &str, action: &DisputeAction) -> Outcome<Val
 }
 
 fn begin(call: &mut Call, mut charge: Charge, action: &DisputeAction) -> Outcome<Value> {
-    let DisputeAction { amount, status } = *action;
+    let DisputeAction { amount, status, reinstated } = *action;
     let amount = amount.unwrap_or(charge.amount_captured);
-    if status.is_closed() {
+    if status.is_closed() || reinstated.is_some() {
         return Err(refuse("No dispute of this payment is open."));
     }
     if amount < 1 || amount > charge.amount_captured {
@@ -177,7 +183,7 @@ fn begin(call: &mut Call, mut charge: Charge, action: &DisputeAction) -> Outcome
     charge.disputed = true;
     charge::save(call, &charge)?;
     if status.withdraws() {
-        dispute.record_movement(call, Movement::DisputeWithdrawn)?;
+        dispute.record_movement(call, Movement::DisputeWithdrawn, amount)?;
         dispute.save(call)?;
     }
     events::record(call, "charge.dispute.created", &dispute)?;
@@ -187,7 +193,12 @@ fn begin(call: &mut Call, mut charge: Charge, action: &DisputeAction) -> Outcome
     shown(&dispute)
 }
 
-fn transition(call: &mut Call, mut dispute: Dispute, status: Status) -> Outcome<Value> {
+fn transition(
+    call: &mut Call,
+    mut dispute: Dispute,
+    status: Status,
+    reinstated: Option<i64>,
+) -> Outcome<Value> {
     let before = dispute.status;
     if before == status || (status.is_warning() && !before.is_warning()) {
         return Err(refuse("A dispute does not come to that status from its own."));
@@ -197,16 +208,22 @@ fn transition(call: &mut Call, mut dispute: Dispute, status: Status) -> Outcome<
             "An inquiry is neither won nor lost: it is warning_closed, or escalates to needs_response.",
         ));
     }
+    if reinstated.is_some_and(|part| status != Status::Lost || part < 1 || part >= dispute.amount) {
+        return Err(refuse("A part comes back of a dispute that is lost, and less than its amount."));
+    }
     dispute.status = status;
     // What was given back to the merchant can be refunded again.
     dispute.is_charge_refundable = status.is_warning() || status == Status::Won;
     let movement = match (before.withdraws(), status.withdraws()) {
         (false, true) => Some((Movement::DisputeWithdrawn, "charge.dispute.funds_withdrawn")),
         (true, false) => Some((Movement::DisputeReinstated, "charge.dispute.funds_reinstated")),
+        (true, true) if reinstated.is_some() => {
+            Some((Movement::DisputeReinstated, "charge.dispute.funds_reinstated"))
+        }
         (false, false) | (true, true) => None,
     };
     if let Some((movement, _)) = movement {
-        dispute.record_movement(call, movement)?;
+        dispute.record_movement(call, movement, reinstated.unwrap_or(dispute.amount))?;
     }
     dispute.save(call)?;
     events::record(call, "charge.dispute.updated", &dispute)?;
@@ -228,7 +245,7 @@ pub fn forbids_refund(call: &Call, charge: &str) -> Outcome<bool> {
 pub fn refunded(call: &mut Call, charge: &str) -> Outcome<()> {
     let open = of_charge(call, charge)?.into_iter().find(|dispute| !dispute.status.is_closed());
     match open {
-        Some(inquiry) => transition(call, inquiry, Status::WarningClosed).map(drop),
+        Some(inquiry) => transition(call, inquiry, Status::WarningClosed, None).map(drop),
         None => Ok(()),
     }
 }
@@ -263,7 +280,7 @@ pub fn close(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         return Err(ApiError::invalid("This dispute is already closed.").outcome());
     }
     let end = if dispute.status.is_warning() { Status::WarningClosed } else { Status::Lost };
-    transition(call, dispute, end)
+    transition(call, dispute, end, None)
 }
 
 /// `GET /v1/disputes`

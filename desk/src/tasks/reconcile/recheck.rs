@@ -315,10 +315,11 @@ impl Reconciliation {
         Ok(Looked::Compared)
     }
 
-    /// Whether our payment, which shows another dispute, shows this one together with that: then the provider is asked for all of them.
+    /// Whether our payment shows this dispute together with others: the provider is asked for all of them.
     pub(super) async fn is_shown_with_others(&mut self, dispute: &str, ours: &LocalRecord) -> Result<bool> {
-        let is_another = ours.dispute.as_deref().is_some_and(|shown| shown != dispute);
-        let Some(id) = ours.provider_payment.clone().filter(|_| is_another) else { return Ok(false) };
+        let Some(id) = ours.provider_payment.clone().filter(|_| ours.dispute.is_some()) else {
+            return Ok(false);
+        };
         let question = StatusQuery::Disputes { provider: Provider::Stripe, account: None, id, doubt: None };
         let Some(request) = Provider::Stripe.question_request(&question) else { return Ok(false) };
         let answer = self.get(&request).await?;

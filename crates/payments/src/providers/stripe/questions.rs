@@ -2,12 +2,14 @@
 
 use super::answers::{found, minor, refund_state};
 use super::look_up::{PAGE_SIZE, read_proof};
-use super::objects::{DisputeObject, List, PaymentIntent, RefundObject};
+use super::objects::{BalanceMovement, DisputeObject, List, PaymentIntent, RefundObject};
 use super::requests::encode;
 use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use crate::payment::{Dispute, DisputeStatus, RefundState};
 use crate::providers::codec::HttpAnswer;
 use once::call::FrozenRequest;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 /// What to ask about a payment or a refund that is not decided.
 pub fn question(question: &StatusQuery) -> FrozenRequest {
@@ -83,20 +85,43 @@ pub fn dispute_status(status: &str) -> DisputeStatus {
     }
 }
 
+/// A dispute, as Stripe's object of it says. `None` if it cannot be understood.
+pub fn read_dispute(object: &Value) -> Option<Dispute> {
+    DisputeObject::deserialize(object).ok().and_then(dispute)
+}
+
+/// Of one that is lost a part can have come back ("partially won"): its amount is then what did not.
+/// <https://support.stripe.com/questions/dispute-for-full-charge-amount-after-a-partial-refund-was-issued>
 fn dispute(object: DisputeObject) -> Option<Dispute> {
-    let moved = object.balance_transactions.iter().fold(0_i64, |sum, moved| sum.saturating_add(moved.amount));
+    let amount_minor = u32::try_from(object.amount).ok()?;
+    let withdrawn_minor = withdrawn_minor(amount_minor, &object.balance_transactions)?;
+    let status = match object.status.as_str() {
+        // Resolved by giving the money back: <https://docs.stripe.com/disputes/prevention>
+        "prevented" if withdrawn_minor > 0 => DisputeStatus::Lost,
+        status => dispute_status(status),
+    };
+    // What is won came back, at the rate of another day: that may be less than was withdrawn.
+    let withdrawn = withdrawn_minor > 0 && status != DisputeStatus::Won;
     Some(Dispute {
         id: object.id,
-        amount_minor: u32::try_from(object.amount).ok()?,
-        status: match object.status.as_str() {
-            // Resolved by giving the money back: <https://docs.stripe.com/disputes/prevention>
-            "prevented" if moved < 0 => DisputeStatus::Lost,
-            status => dispute_status(status),
-        },
-        withdrawn: moved < 0,
+        amount_minor: if withdrawn { withdrawn_minor } else { amount_minor },
+        status,
+        withdrawn,
         refundable: object.is_charge_refundable,
         at_ms: None,
     })
+}
+
+/// How much of a dispute's amount was withdrawn and did not come back. Movements are in the currency of settlement: the share of what left counts, which
+/// is exact where nothing was exchanged. <https://docs.stripe.com/currencies/disputes-refunds>
+fn withdrawn_minor(amount_minor: u32, movements: &[BalanceMovement]) -> Option<u32> {
+    let sum = |is_withdrawal: bool| {
+        let those = movements.iter().filter(|moved| (moved.amount < 0) == is_withdrawal);
+        those.fold(0_u128, |sum, moved| sum.saturating_add(moved.amount.unsigned_abs().into()))
+    };
+    let withdrawn = sum(true);
+    let left = withdrawn.saturating_sub(sum(false)).saturating_mul(amount_minor.into());
+    u32::try_from(left.saturating_add(withdrawn / 2).checked_div(withdrawn).unwrap_or(0)).ok()
 }
 
 /// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.
