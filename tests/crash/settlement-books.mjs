@@ -53,9 +53,17 @@ export class Movements {
     const amount = 100 + (n % 900);
     const note = (action, subject, data, number = 1) =>
       audit.run(id, number, at, action, subject, JSON.stringify(data));
-    const moved = (subject, kind, by, reference) => {
+    const moved = (subject, kind, by, reference, number = '') => {
       const due = Math.max(startOf(at), closed === undefined ? 0 : closed + DAY_MS);
-      const cells = [`${subject}:${kind}`, kind, by, reference, amount, currency, new Date(at).toISOString()];
+      const cells = [
+        `${subject}:${kind}${number}`,
+        kind,
+        by,
+        reference,
+        amount,
+        currency,
+        new Date(at).toISOString(),
+      ];
       this.all.push({ id: cells[0], line: cells.join(','), kind, amount, currency, date: dateOf(due) });
     };
     if ([1, 2].includes(n % 10)) {
@@ -70,6 +78,12 @@ export class Movements {
       const data = { provider, provider_payment: `pi_${id}`, amount_captured: amount, currency };
       note('payment.captured', `pay_${id}`, data);
       moved(`pay_${id}`, 'capture', provider, `pi_${id}`);
+      // It was only believed to be captured, and was voided.
+      if (n % 10 === 3) {
+        note('payment.capture_failed', `pay_${id}`, { ...data, amount_captured: 0 }, 2);
+        note('payment.canceled', `pay_${id}`, { ...data, amount_captured: 0 }, 3);
+        moved(`pay_${id}`, 'capture_failed', provider, `pi_${id}`, ':2');
+      }
     }
   }
 }

@@ -99,6 +99,7 @@ impl Harness {
                 .unwrap();
         let Begin::Run(token) = begun else { panic!("{key}: {begun:?}") };
         self.drive(Run::new(token, 0, &[]), result, NOW_MS);
+        self.object_state.appended = Default::default();
         self.object_state.calls.last().unwrap().provider_key.clone()
     }
 
@@ -122,7 +123,6 @@ impl Harness {
                 Action::SleepUntil(_) | Action::End(_) => break,
             };
         }
-        self.object_state.appended = Default::default();
     }
 
     fn told(&self, kind: &str, provider_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {

@@ -266,6 +266,10 @@ fn a_void_that_succeeds_ends_also_where_the_authorisation_was_told_before_it() {
         assert_eq!(matches!(taken, Ingested::Alert { .. }), is_answered, "{taken:?}");
         bench.wake();
         assert_eq!(bench.status(), ("canceled", None));
+        // Of what a settlement file makes its lines.
+        let moved = ["payment.captured", "payment.capture_failed", "payment.canceled"];
+        let records = bench.object_state.appended.facts.audit.iter().map(|record| record.action);
+        assert_eq!(records.filter(|action| moved.contains(action)).collect::<Vec<_>>(), moved);
     }
 }
 

@@ -145,9 +145,8 @@ pub(crate) fn cancellation(
     if let PaymentState::Captured { .. } = payment.state {
         let detail = format!("the void succeeded, the payment is {}", payment.status());
         if ended.is_some() && is_only_believed_captured(payment) {
-            payment.state = PaymentState::Canceled;
             date(payment, told);
-            settled(state, true, ctx)?;
+            canceled_before_capture(state, ctx)?;
             return Ok(Ingested::Alert { detail });
         }
         let is_old = is_old(payment, told);
@@ -418,6 +417,19 @@ fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<InFlight> {
 pub(crate) const fn is_only_believed_captured(payment: &Payment) -> bool {
     matches!((payment.provider, &payment.state), (Provider::Adyen, PaymentState::Captured { .. }))
         && payment.ended_at_ms.is_none()
+}
+
+/// What was only believed to be captured was voided: the capture has failed first, as a settlement file that has it must have that, too.
+pub(crate) fn canceled_before_capture(state: &mut ObjectState, ctx: &Context) -> Result<(), Bug> {
+    let Some(payment) = &state.resource.payment else { return Err(Bug("no payment".into())) };
+    let amount_minor = payment.captured_minor();
+    for next in [PaymentState::CaptureFailed { amount_minor }, PaymentState::Canceled] {
+        if let Some(payment) = &mut state.resource.payment {
+            payment.state = next;
+        }
+        on_transition(state, ctx)?;
+    }
+    Ok(())
 }
 
 /// Whether something newer is known.
