@@ -58,22 +58,29 @@ pub const CAPTURE_ENDED: &str = "UPDATE breaks SET state = 'resolved', last_seen
 
 /// After how long without a webhook an Adyen payment is flagged, in ms: Adyen's API cannot be asked.
 pub const SILENT_MS: u64 = 86_400_000;
+/// The same of a refund, in ms: Adyen tells how it ended once it was sent to the bank, which takes days.
+pub const REFUND_SILENT_MS: u64 = 5 * SILENT_MS;
 
-/// Closes the breaks of payments of which Adyen has told by now.
+/// Closes the breaks of payments of which Adyen has told by now, also of their refunds of before `?1`.
 pub const SPOKEN: &str =
     "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND NOT EXISTS (
         SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
-            AND (status = 'processing' OR pending_operation IS NOT NULL))";
+            AND (status = 'processing' OR pending_operation IS NOT NULL))
+     AND NOT EXISTS (SELECT 1 FROM refunds WHERE payment_id = breaks.resource AND refunds.provider = 'adyen'
+            AND status = 'pending' AND created_at_ms < ?1)";
 
-/// Opens a break, at `?1`, for each payment, capture or void with Adyen of which nothing was heard since `?2`.
+/// Opens a break, at `?1`, for each payment, capture or void with Adyen of which nothing was heard since `?2`, and for each payment with a refund of
+/// before `?3`.
 pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
         last_seen_at_ms)
-     SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object, status, 'open', ?1, ?1
+     SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object,
+        CASE WHEN status = 'processing' OR pending_operation IS NOT NULL THEN status ELSE 'a refund is pending' END, 'open', ?1, ?1
      FROM payments WHERE payment_id IN (
         SELECT payment_id FROM payments WHERE status = 'processing' AND status != 'succeeded' AND provider = 'adyen'
             AND created_at_ms < ?2
         UNION ALL SELECT payment_id FROM payments WHERE pending_operation IS NOT NULL AND provider = 'adyen'
-            AND updated_at_ms < ?2)
+            AND updated_at_ms < ?2
+        UNION ALL SELECT payment_id FROM refunds WHERE status = 'pending' AND provider = 'adyen' AND created_at_ms < ?3)
      ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
         state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END";
 
@@ -134,5 +141,33 @@ pub(super) mod tests {
             let plan = plan(&connection, sql);
             assert!(plan.iter().any(|step| whole(&step)), "{plan:?}");
         }
+    }
+
+    #[test]
+    fn a_refund_of_which_adyen_tells_nothing_is_a_break_until_it_does() {
+        let model = read_model();
+        let breaks = |now_ms: u64| {
+            let before_ms = now_ms.saturating_sub(REFUND_SILENT_MS);
+            model.execute(SPOKEN, [before_ms.cast_signed()]).unwrap();
+            let silent_since_ms = now_ms.saturating_sub(SILENT_MS).cast_signed();
+            model.execute(SILENT, (now_ms.cast_signed(), silent_since_ms, before_ms.cast_signed())).unwrap();
+            let mut open = model.prepare("SELECT ours FROM breaks WHERE state = 'open'").unwrap();
+            open.query_map((), |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                provider, attempt, shown, created_at_ms, updated_at_ms) VALUES (?1, 'o', 1, 'a', 'succeeded', 900, 900, 0, 'eur', ?2, 1, '{}', 0, 0)";
+        for provider in ["adyen", "stripe"] {
+            model.execute(sql, (format!("pay_{provider}"), provider)).unwrap();
+            let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, created_at_ms,
+                    updated_at_ms) VALUES (?1, ?2, 1, 'pending', 300, 'eur', 'requested_by_customer', ?3, 7, 7)";
+            let ids = (format!("re_{provider}"), format!("pay_{provider}"), provider);
+            model.execute(sql, ids).unwrap();
+        }
+        assert_eq!(breaks(REFUND_SILENT_MS).len(), 0);
+        for day in 1..4 {
+            assert_eq!(breaks(REFUND_SILENT_MS + day * SILENT_MS), ["a refund is pending"]);
+        }
+        model.execute("UPDATE refunds SET status = 'succeeded' WHERE provider = 'adyen'", ()).unwrap();
+        assert_eq!(breaks(REFUND_SILENT_MS + 5 * SILENT_MS).len(), 0);
     }
 }

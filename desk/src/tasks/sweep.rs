@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use worker::{Date, Env, Result};
 
 use crate::tasks::late::{
-    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, SILENT, SILENT_MS, SPOKEN,
-    WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
+    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, REFUND_SILENT_MS, SILENT,
+    SILENT_MS, SPOKEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
@@ -122,11 +122,12 @@ async fn sweep_place(env: &Env, db: &Db, most: u32, now_ms: u64) -> Result<Swept
     }
     let tried_until_ms = now_ms.saturating_sub(RECAPTURES_END_MS);
     let silent_since_ms = now_ms.saturating_sub(SILENT_MS);
+    let refunds_before_ms = now_ms.saturating_sub(REFUND_SILENT_MS);
     let flags = vec![
         Statement::new(NOT_CAPTURED, vec![now_ms.into(), tried_until_ms.into()]),
         Statement::new(CAPTURE_ENDED, vec![now_ms.into()]),
-        Statement::new(SPOKEN, vec![]),
-        Statement::new(SILENT, vec![now_ms.into(), silent_since_ms.into()]),
+        Statement::new(SPOKEN, vec![refunds_before_ms.into()]),
+        Statement::new(SILENT, vec![now_ms.into(), silent_since_ms.into(), refunds_before_ms.into()]),
     ];
     let silent = db.batch_changes(flags).await?.last().copied().unwrap_or(0);
     Ok(Swept { late: late.len(), failed, silent })
