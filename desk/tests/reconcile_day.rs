@@ -261,6 +261,7 @@ fn differences(shop: Shop, numbers: &[u64], end: &PageEnd, now_ms: u64) -> Vec<u
         provider_payment: Some(number.to_string()),
         merchant_account: None,
         dispute: None,
+        disputes: None,
         dispute_status: None,
         dispute_minor: None,
         dispute_withdrawn: None,

@@ -227,7 +227,7 @@ fn disputed(reported: &Reported, ours: &LocalRecord) -> Vec<Break> {
     // What comes after the first chargeback can stand under another id, and one that is known by its end alone has its payment's.
     let is_unknown = |(id, (sum, is_second)): &(&String, &(Sum, bool))| match &ours.dispute {
         Some(known) if Some(known) == ours.provider_payment.as_ref() => false,
-        Some(known) => known != bare(id) && !is_second && sum.minor > 0,
+        Some(_) => !ours.has_dispute(bare(id)) && !is_second && sum.minor > 0,
         None => true,
     };
     let unknown = reported.disputes.iter().filter(is_unknown);
@@ -387,6 +387,15 @@ mod tests {
         let other = LocalRecord { dispute: Some("DIS2".to_owned()), ..ours() };
         assert_eq!(kinds(&lines, other.clone(), &[]), one(Kind::Movement, "DIS1"));
         assert_eq!(kinds(&[line("SecondChargeback", "DIS1", 2500)], other, &[]), [], "of the dispute before");
+        let both = [line("Chargeback", "DIS1", 1000), line("Chargeback", "DIS2", 1500)];
+        let two = LocalRecord {
+            dispute: Some("DIS2".to_owned()),
+            disputes: Some("DIS2 DIS1".to_owned()),
+            ..ours()
+        };
+        assert_eq!(kinds(&both, two.clone(), &[]), [], "one of them is shown");
+        let one_more = [line("Chargeback", "DIS", 1000)];
+        assert_eq!(kinds(&one_more, two, &[]), one(Kind::Movement, "DIS"));
         let reversed = line("ChargebackReversed", "REV1", 2500);
         let known = LocalRecord { dispute: Some("DIS1".to_owned()), ..ours() };
         assert_eq!(kinds(&[lines[0].clone(), reversed], known, &[]), [], "under an id of its own");

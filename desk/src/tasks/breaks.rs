@@ -126,11 +126,15 @@ pub(super) fn local_records_sql(conditions: &str) -> String {
     };
     let own_captures = "(SELECT count(*) FROM keys WHERE keys.object = payments.object
         AND keys.operation = 'capture' AND keys.response_status = 200)";
+    let disputes = "(SELECT group_concat(one.value ->> 'id', ' ') FROM json_each((SELECT newest.data -> 'disputes' FROM audit_records newest
+            WHERE newest.object = payments.object AND newest.subject = payments.payment_id AND +newest.action = 'payment.disputed'
+            ORDER BY newest.audit_id DESC LIMIT 1)) one)";
     format!(
         "SELECT payment_id AS resource, object, provider, status, amount_minor, captured_minor,
             {} + refunded_elsewhere_minor AS refunded_minor,
             {} AS refunding_minor, {own_captures} AS own_captures, currency, provider_payment,
-            shown ->> '$.dispute.id' AS dispute, shown ->> '$.dispute.status' AS dispute_status,
+            shown ->> '$.dispute.id' AS dispute,
+            CASE WHEN provider = 'adyen' AND shown ->> '$.dispute.id' IS NOT NULL THEN {disputes} END AS disputes, shown ->> '$.dispute.status' AS dispute_status,
             shown ->> '$.dispute.amount' AS dispute_minor, shown ->> '$.dispute.funds_withdrawn' AS dispute_withdrawn,
             created_at_ms, updated_at_ms
          FROM payments WHERE {conditions}",

@@ -40,6 +40,9 @@ pub struct LocalRecord {
     pub merchant_account: Option<String>,
     /// The provider's id of the dispute that it knows of.
     pub dispute: Option<String>,
+    /// The ids of all its disputes at Adyen, with a space between: only one of them is shown.
+    #[serde(default)]
+    pub disputes: Option<String>,
     /// How that stands: `open`, `won` or `lost`.
     pub dispute_status: Option<String>,
     /// How much it is about, in minor units; of several disputes, as what they are shown together.
@@ -87,6 +90,12 @@ impl LocalRecord {
     fn explains(&self, refunded_minor: u64) -> bool {
         let without_release = refunded_minor.checked_sub(self.released_minor());
         self.gave_back(refunded_minor) || without_release.is_some_and(|minor| self.gave_back(minor))
+    }
+
+    /// Whether we know of a dispute at Adyen.
+    pub fn has_dispute(&self, id: &str) -> bool {
+        self.dispute.as_deref() == Some(id)
+            || self.disputes.as_ref().is_some_and(|all| all.split(' ').any(|known| known == id))
     }
 
     /// As a break shows it.
@@ -324,6 +333,7 @@ impl LocalRecord {
             provider_payment: Some(provider_payment.to_owned()),
             merchant_account: None,
             dispute: None,
+            disputes: None,
             dispute_status: None,
             dispute_minor: None,
             dispute_withdrawn: None,

@@ -78,7 +78,7 @@ pub(super) fn ask(
         "SELECT json_object('resource', resource, 'object', ours.object, 'provider', ours.provider, 'status', ours.status,
             'amount_minor', ours.amount_minor, 'captured_minor', ours.captured_minor, 'refunded_minor', ours.refunded_minor,
             'refunding_minor', refunding_minor, 'own_captures', own_captures, 'currency', ours.currency,
-            'provider_payment', ours.provider_payment, 'merchant_account', merchant_account, 'dispute', dispute, 'dispute_status', dispute_status,
+            'provider_payment', ours.provider_payment, 'merchant_account', merchant_account, 'dispute', dispute, 'disputes', disputes, 'dispute_status', dispute_status,
             'dispute_minor', dispute_minor, 'dispute_withdrawn', dispute_withdrawn, 'created_at_ms', ours.created_at_ms, 'updated_at_ms', ours.updated_at_ms) AS record,
             owner, version, listed_payment IS NOT payments.provider_payment AS is_unlisted,
             moved_payment IS NOT payments.provider_payment AS is_unmoved,
