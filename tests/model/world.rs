@@ -386,7 +386,8 @@ impl World {
                 call.evidence.absent_at_ms = call.evidence.absent_at_ms.map(absence);
             }
             if matches!(call.state, CallState::Settled(_)) {
-                call.first_sent_at_ms = None;
+                // That it was sent at all decides what a payment that came to nothing is told.
+                call.first_sent_at_ms = call.first_sent_at_ms.map(|_| 0);
                 call.last_sent_at_ms = None;
                 call.evidence = Evidence::default();
             }

@@ -202,7 +202,7 @@ describe('an API', () => {
   test('whose answer is as long as a page of payments with much metadata is read', async () => {
     api.answer((body) => body.padEnd(16 << 20));
     assert.equal((await user.pay(PAYMENT, freshKey())).status, 201);
-    assert.equal(await charges(), known + paid + 1);
+    await until('it is read', async () => (await charges()) === known + paid + 1);
   });
 
   test('that forgets, or estimates less, makes no counter go back', async () => {

@@ -159,7 +159,7 @@ describe('what is done at the provider past us', () => {
     assert.equal(rows.length, 2);
   });
 
-  test('money on an earlier try that Adyen refuses to give back holds the order up for good', async () => {
+  test('money on an earlier try that Adyen refuses to give back holds the order up until a person has given it back', async () => {
     const order = { ...PAYMENT, ...ADYEN, order_id: `order-${randomUUID()}` };
     const refused = await user.pay({ ...order, payment_method: 'adyen_card_refused' }, freshKey());
     assertProblem(refused, 402, 'payment-failed');
@@ -194,6 +194,14 @@ describe('what is done at the provider past us', () => {
     const page = await browser(site).visit(new URL(url).pathname);
     assert.equal(page.status, 409);
     assert.equal(heading(page), 'An earlier payment could not be given back yet');
+    await until('a person is told', async () =>
+      (await breaksOf(id)).some(({ note }) => /the money of try 1 was not given back/.test(note)),
+    );
+    const { merchantReference } = first;
+    const byHand = { ...told, success: 'true', pspReference: `HAND${id.slice(4, 16)}`, merchantReference };
+    assert.equal((await toAdyen(signed(byHand))).text, '[accepted]');
+    assert.equal((await user.payment(id)).json().tries[0].late_money.status, 'given_back');
+    assert.equal((await again()).status, 201);
   });
 
   test('a bank that takes money back makes a payment disputed, which is not refunded as well', async () => {

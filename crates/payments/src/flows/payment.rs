@@ -204,7 +204,9 @@ fn may_still_hold(name: &str, phase: &Phase<'_>) -> bool {
 fn is_unsent(name: &str, phase: &Phase<'_>) -> bool {
     let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name;
     let call = phase.object_state.calls.iter().find(is_it);
-    call.is_some_and(|call| call.sends == 0 && call.state == CallState::Settled(Settlement::NotExecuted))
+    call.is_some_and(|call| {
+        call.first_sent_at_ms.is_none() && call.state == CallState::Settled(Settlement::NotExecuted)
+    })
 }
 
 /// How many tries this key has sent.

@@ -38,7 +38,7 @@ pub fn next_try(state: &ObjectState, ctx: &Context) -> NextTry {
     // What was never sent has no row, and has shown nobody what a card can do. Nor has a void, or money that is given back.
     let is_try = |key: &&KeyRecord| {
         let is_its = |call: &ProviderCall| call.key_id == key.key_id && call.kind == CallKind::Authorize;
-        state.calls.iter().any(|call| is_its(call) && call.sends > 0)
+        state.calls.iter().any(|call| is_its(call) && call.first_sent_at_ms.is_some())
     };
     let tries = u32::try_from(state.resource.tries.len()).unwrap_or(u32::MAX);
     let ended = state.keys.iter().filter_map(ended_at_ms).count();
