@@ -142,3 +142,34 @@ pub(super) fn local_records_sql(conditions: &str) -> String {
         refunds("pending")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::late::tests::read_model;
+
+    /// A payment shows one of its disputes.
+    #[test]
+    fn all_disputes_of_a_payment_at_adyen_are_known_by_its_newest_record_of_them() {
+        let model = read_model();
+        let shown =
+            json!({ "dispute": { "id": "DIS2", "status": "open", "amount": 900, "funds_withdrawn": true } });
+        let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                provider, attempt, shown, created_at_ms, updated_at_ms) VALUES ('pay_1', 'o', 1, 'a', 'disputed', 900, 900, 0, 'eur', 'adyen', 1, ?1, 0, 0)";
+        model.execute(sql, [shown.to_string()]).unwrap();
+        let known = || {
+            let sql = local_records_sql("payment_id = 'pay_1'");
+            let row = |row: &rusqlite::Row<'_>| {
+                Ok((row.get::<_, Option<String>>("disputes")?, row.get("dispute_withdrawn")?))
+            };
+            model.query_row(&sql, (), row).unwrap()
+        };
+        assert_eq!(known(), (None, 1), "as earlier releases recorded it");
+        let told = [json!({}), json!([{ "id": "DIS1" }]), json!([{ "id": "DIS2" }, { "id": "DIS1" }])];
+        for (number, disputes) in (2_i64..).zip(told) {
+            let sql = "INSERT INTO audit_records VALUES ('o', ?1, 7, 'a', 'payment.disputed', 'pay_1', ?2)";
+            model.execute(sql, (number, json!({ "disputes": disputes }).to_string())).unwrap();
+        }
+        assert_eq!(known(), (Some("DIS2 DIS1".to_owned()), 1));
+    }
+}

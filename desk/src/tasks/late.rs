@@ -80,7 +80,7 @@ pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider
             AND created_at_ms < ?2
         UNION ALL SELECT payment_id FROM payments WHERE pending_operation IS NOT NULL AND provider = 'adyen'
             AND updated_at_ms < ?2
-        UNION ALL SELECT payment_id FROM refunds WHERE status = 'pending' AND provider = 'adyen' AND created_at_ms < ?3)
+        UNION ALL SELECT payment_id FROM refunds INDEXED BY refunds_waiting WHERE status = 'pending' AND provider = 'adyen' AND created_at_ms < ?3)
      ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
         state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END";
 
