@@ -101,10 +101,12 @@ const firefoxDiffers = {
 };
 /** Those of cargo's that take longest: they begin. */
 const longOfCargo = ['simulation', 'model'];
-/** Those of tests/worker that take longest by themselves: they begin, so that none is left over alone. */
+/** Those of tests/worker that take longest by themselves, in this order: they begin, so that none is left over alone. */
+const longest = ['queues', 'reconcile', 'reconcile-shards', 'jobs'];
+/** And those that take longer than the others that are left then. */
 const long = [
-  ...['reconcile-shards', 'reconcile', 'statements', 'queues', 'replay-cache', 'own-adyen-reports'],
-  ...['jobs', 'configuration', 'settlement-shards', 'abuse-edge', 'desk-counts'],
+  ...['own-adyen-reports', 'statements', 'replay-cache', 'settlement-shards', 'abuse-edge'],
+  ...['configuration', 'desk-counts'],
 ];
 
 export const suites = () => [
@@ -312,13 +314,16 @@ function nodeTests(folder) {
     name: `${folder}: ${what}`,
     asked: 'together',
   });
-  const isLong = (file) => folder !== 'worker' || long.includes(file.replace('.test.mjs', ''));
+  const among = (names) => names.map((name) => `${name}.test.mjs`).filter((file) => files.includes(file));
+  const first = folder === 'worker' ? among(longest) : files;
+  const second = folder === 'worker' ? among(long) : [];
+  const others = files.filter((file) => !first.includes(file) && !second.includes(file));
   return [
     ...(folder === 'browser' ? inFirefox(files) : []),
     ...groupsOf(inTurn).map(([what, names]) => group(oneAfterTheOther, `${what}, in turn`, names)),
+    ...first.map(suite),
     ...groupsOf(together).map(([what, names]) => group(inOneProcess, what, names)),
-    ...files.filter(isLong).map(suite),
-    ...files.filter((file) => !isLong(file)).map(suite),
+    ...[...second, ...others].map(suite),
   ];
 }
 
