@@ -174,7 +174,7 @@ impl Till<'_> {
         attempt: u32,
         entries: &Parameters,
     ) -> Result<Answer, Problem> {
-        // Whoever was shown the button has its key; it may be old, and then nothing waits for the bank any more.
+        // Whoever was shown the button has its key. One that has expired begins nothing: `is_fresh`, below.
         let Some((_, form_key)) = self.opened(key.as_ref()) else {
             return Ok(self.see("not_given_up"));
         };

@@ -109,8 +109,7 @@ fn refunded_elsewhere(
     }
     let is_all = told.currency == currency.as_str() && told.amount_minor >= late.amount_minor;
     if is_all && late.captured && matches!(late.stage, Stage::Received | Stage::Refused) {
-        late.stage = Stage::GivenBack;
-        record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
+        mark_given_back(object_state, attempt, ctx);
     }
     Ingested::Applied
 }
@@ -185,8 +184,7 @@ fn given_back(
         return Ok(Ingested::RetryLater);
     }
     if told.success {
-        late.stage = Stage::GivenBack;
-        record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
+        mark_given_back(object_state, attempt, ctx);
         return Ok(Ingested::Applied);
     }
     if late.stage == Stage::GivenBack {
@@ -219,6 +217,14 @@ pub(crate) fn not_done(
     Ok(())
 }
 
+/// The money of a try is given back.
+fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
+    if let Some(late) = give_back::late_mut(object_state, attempt) {
+        late.stage = Stage::GivenBack;
+    }
+    record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
+}
+
 /// A person must see that money is not given back, and give it back at the provider.
 fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
     let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else { return };
@@ -247,12 +253,12 @@ pub(crate) fn take_refunds(
     listed: &[RemoteRefund],
     ctx: &Context,
 ) {
-    let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
-    let Some(row) = object_state.resource.tries.iter_mut().find(is_it) else { return };
+    let is_it = |row: &&Try| row.provider_payment.as_deref() == Some(provider_payment);
+    let Some(row) = object_state.resource.tries.iter().find(is_it) else { return };
     let (attempt, of_minor, dispute) = (row.attempt, row.amount.get(), row.dispute.as_ref());
     let is_lost = |dispute: &&Dispute| dispute.status == DisputeStatus::Lost && dispute.withdrawn;
     let lost_minor = dispute.filter(is_lost).map_or(0, |dispute| dispute.amount_minor);
-    let Some(late) = &mut row.late else { return };
+    let Some(late) = &row.late else { return };
     // A capture of a part may have given the rest free as a refund.
     let rest_minor = of_minor.saturating_sub(late.amount_minor);
     let of_money = || listed.iter().filter(|it| !(it.may_be_release && it.amount_minor == rest_minor));
@@ -266,19 +272,15 @@ pub(crate) fn take_refunds(
         RefundState::Failed { code, .. } => Some(code.as_str()),
         _ => None,
     });
-    let stage = match failed {
-        _ if done_minor >= late.amount_minor => Stage::GivenBack,
-        // What is not in the list yet may still be there.
-        Some(_) if begun_minor < late.amount_minor => Stage::Refused,
-        _ => return,
-    };
-    match stage {
-        _ if late.stage == stage => {}
-        Stage::Refused => refused(object_state, attempt, failed.unwrap_or_default(), ctx),
-        _ => {
-            late.stage = stage;
-            record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
+    let (stage, amount_minor) = (late.stage, late.amount_minor);
+    // What is not in the list yet may still be there.
+    let is_missing = begun_minor < amount_minor && stage != Stage::Refused;
+    if done_minor >= amount_minor {
+        if stage != Stage::GivenBack {
+            mark_given_back(object_state, attempt, ctx);
         }
+    } else if let Some(code) = failed.filter(|_| is_missing) {
+        refused(object_state, attempt, code, ctx);
     }
 }
 
