@@ -314,9 +314,8 @@ function nodeTests(folder) {
     name: `${folder}: ${what}`,
     asked: 'together',
   });
-  const among = (names) => names.map((name) => `${name}.test.mjs`).filter((file) => files.includes(file));
-  const first = folder === 'worker' ? among(longest) : files;
-  const second = folder === 'worker' ? among(long) : [];
+  const among = (names) => (folder === 'worker' ? names.map((name) => `${name}.test.mjs`) : []);
+  const [first, second] = [among(longest), among(long)];
   const others = files.filter((file) => !first.includes(file) && !second.includes(file));
   return [
     ...(folder === 'browser' ? inFirefox(files) : []),
