@@ -1,7 +1,10 @@
 //! The body of a form: where our key stands in it, the rest byte for byte without it, and the fingerprint of what it says.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use data_encoding::HEXLOWER;
+use once::id::digest;
 use serde_json::{Map, Value};
 use web::url::percent_decode_bytes;
 
@@ -241,6 +244,25 @@ pub struct Read<'a> {
     pub longer: Option<Option<u64>>,
 }
 
+/// How a fingerprint is made, but for the lists of names: another number where the code makes another one of the same body.
+const FINGERPRINT: &[u8] = b"gate 1";
+
+/// What comes before a fingerprint: how it was made, with these names ignored. Two that were made differently cannot be compared.
+fn made_with(ignored: &[String]) -> String {
+    let names: BTreeSet<&str> = GUARDS.iter().copied().chain(ignored.iter().map(String::as_str)).collect();
+    let parts: Vec<&[u8]> = [FINGERPRINT].into_iter().chain(names.into_iter().map(str::as_bytes)).collect();
+    let [a, b, c, d, ..] = digest(&parts);
+    format!("gate1.{}:", HEXLOWER.encode(&[a, b, c, d]))
+}
+
+/// Whether two fingerprints were made in the same way, by the same release and settings: else it cannot be told whether two bodies are the same.
+pub fn are_comparable(one: &str, other: &str) -> bool {
+    fn made_with(fingerprint: &str) -> Option<&str> {
+        Some(fingerprint.split_once(':')?.0)
+    }
+    made_with(one) == made_with(other)
+}
+
 /// The fingerprint: under the secret, as bodies hold passwords. Of decoded pairs and parts in their order, without fields that only guard a
 /// form; of JSON without regard to white space and the order of members; of all else the bytes. Of a body that is too large to be held the beginning
 /// and the length.
@@ -295,7 +317,7 @@ pub fn fingerprint(
         },
         Encoding::Bytes => digest.add(body),
     }
-    format!("gate1:{}", digest.hex())
+    made_with(ignored) + &digest.hex()
 }
 
 fn without(value: Value, ignored: &[String]) -> Value {
@@ -361,6 +383,21 @@ mod tests {
     fn print(encoding: &Encoding, body: &[u8]) -> String {
         let read = Read { body, longer: None };
         fingerprint(&Secret::new("visitor", "key"), "POST /checkout", encoding, read, &["extra".to_owned()])
+    }
+
+    #[test]
+    fn only_what_was_made_alike_is_compared() {
+        let made_with = |ignored: &[&str]| {
+            let ignored: Vec<String> = ignored.iter().map(|name| (*name).to_owned()).collect();
+            let read = Read { body: b"name=Ann", longer: None };
+            fingerprint(&Secret::new("visitor", "key"), "POST /checkout", &Encoding::Pairs, read, &ignored)
+        };
+        assert!(!are_comparable(&made_with(&[]), &print(&Encoding::Pairs, b"name=Bob")));
+        assert!(are_comparable(&made_with(&["a", "b"]), &made_with(&["b", "a", "utf8"])));
+        assert!(!are_comparable(&made_with(&["a"]), &made_with(&["a", "b"])));
+        // Of a release that did not say how.
+        assert!(!are_comparable("gate1:00ff", &made_with(&[])));
+        assert!(are_comparable("gate1:00ff", "gate1:ff00"));
     }
 
     #[test]

@@ -15,6 +15,8 @@ const HOSTS = {
   'lookup.test': { forms, on_unknown: { lookup: 'GET /orders?key={key}' }, timeout_ms: 1500, quiet_ms: 1510 },
   'late.test': { forms, timeout_ms: 5_000, quiet_ms: QUIET_MS },
   'maintained.test': { forms, not_taken: [503] },
+  'edited.test': { forms, edited: 'new' },
+  'asking.test': { forms, edited: 'ask' },
   'slow.test': { forms, timeout_ms: 400, wait_ms: 200 },
   // Nobody listens there.
   'dead.test': { forms, origin: 'http://127.0.0.1:9' },
@@ -278,3 +280,20 @@ test('what was answered before the gate was killed is answered after it', async 
   assert.deepEqual([again.status, again.headers.location], [303, first.headers.location]);
   assert.equal(ordersOf(name).length, 1);
 });
+
+for (const host of ['edited.test', 'asking.test'])
+  test(`what was sent stays the same when another field is ignored from then on: ${host}`, async () => {
+    const { visitor, key } = await atCheckout(host);
+    const name = someone();
+    const form = { paid_once_key: key, name, seal: 'of the page' };
+    const first = await visitor.post('/checkout', form);
+    const incomplete = { ...form, paid_once_key: await visitor.key('/checkout'), name: '' };
+    assert.equal((await visitor.post('/checkout', incomplete)).status, 422);
+    await gate.deploy({ ...HOSTS, [host]: { ...HOSTS[host], ignore: ['seal'] } });
+    const again = await visitor.post('/checkout', form);
+    assert.deepEqual([again.status, again.headers.location], [303, first.headers.location]);
+    assert.equal(ordersOf(name).length, 1);
+    // What the shop has refused may be corrected all the same.
+    assert.equal((await visitor.post('/checkout', { ...incomplete, name: someone() })).status, 303);
+    await gate.deploy(HOSTS);
+  });

@@ -45,6 +45,7 @@ export class Runtime {
   /** The directory of a class's objects. */
   objectsOf;
   #config;
+  #configure;
   #child = null;
   #closed = false;
   #lines = [];
@@ -54,7 +55,6 @@ export class Runtime {
     // Loaded here: whoever only sends requests needs none of its 15 MB.
     const { unstable_readConfig: readConfig } = require('wrangler');
     const settings = readConfig({ config: join(root, config), env }, { hideWarnings: true });
-    const bindings = { ...settings.vars, ...vars };
     const objects = settings.durable_objects.bindings;
     for (const module of modules) {
       mkdirSync(dirname(join(directory, module)), { recursive: true });
@@ -65,9 +65,8 @@ export class Runtime {
     const uniqueKey = (className) => `${settings.name}-${className}`;
     this.objectsOf = (className) => join(directory, 'objects', uniqueKey(className));
     this.#config = join(directory, 'workerd.capnp');
-    writeFileSync(
-      this.#config,
-      `using Workerd = import "/workerd/workerd.capnp";
+    this.#configure = (vars) => writeFileSync(this.#config, configOf({ ...settings.vars, ...vars }));
+    const configOf = (bindings) => `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
     (name = "worker", worker = .worker),
@@ -92,8 +91,8 @@ const worker :Workerd.Worker = (
   )}],
   durableObjectStorage = (localDisk = "objects"),
 );
-`,
-    );
+`;
+    this.#configure(vars);
   }
 
   /** The number of the process, while there is one. */
@@ -101,9 +100,10 @@ const worker :Workerd.Worker = (
     return this.#child?.pid;
   }
 
-  /** Starts the process; resolves as soon as it listens. Its port is another one each time. */
-  async start() {
+  /** Starts the process; resolves as soon as it listens. Its port is another one each time. With `vars` it has these from now on: as if it was deployed. */
+  async start(vars) {
     if (this.#closed) throw new Error('the test is over');
+    if (vars) this.#configure(vars);
     const child = spawn(workerd.default, ['serve', this.#config, '--control-fd=3'], {
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     });

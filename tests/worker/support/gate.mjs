@@ -20,12 +20,13 @@ const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
  */
 export async function startGate(hosts, { vars = {} } = {}) {
   const shop = Object.values(hosts).every(({ origin }) => origin) ? undefined : await startOrigin();
-  const routes = Object.entries(hosts).map(([host, route]) => ({
-    ...(host && { host }),
-    origin: shop?.origin,
-    ...route,
-  }));
-  const runtime = gateRuntime({ routes, vars: { SIGNING_KEY, ...vars } });
+  const routesOf = (hosts) =>
+    Object.entries(hosts).map(([host, route]) => ({
+      ...(host && { host }),
+      origin: shop?.origin,
+      ...route,
+    }));
+  const runtime = gateRuntime({ routes: routesOf(hosts), vars: { SIGNING_KEY, ...vars } });
   const lines = [];
   runtime.onLog = (line) => lines.push(line);
   await runtime.start();
@@ -36,6 +37,11 @@ export async function startGate(hosts, { vars = {} } = {}) {
     /** What it has logged: an object for each line that is one. */
     lines,
     send: (host, path, asked) => send(runtime.origin, agent, host, path, asked),
+    /** Puts another release in its place: what it has stored stays. */
+    async deploy(hosts, { vars = {} } = {}) {
+      await runtime.kill();
+      await runtime.start({ GATE: JSON.stringify({ routes: routesOf(hosts) }), SIGNING_KEY, ...vars });
+    },
     visitor: (host) => new Visitor((path, asked) => send(runtime.origin, agent, host, path, asked), host),
     async close() {
       shop?.close();
