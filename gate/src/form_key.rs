@@ -11,6 +11,7 @@ use web::signing::{Purpose, SigningKeys};
 const VERSION: u8 = 1;
 const RANDOM_LEN: usize = 16;
 const SIGNED_LEN: usize = 1 + RANDOM_LEN + 6;
+const SIGNATURE_LEN: usize = 36;
 
 /// The name of the input, and of the member of a JSON body.
 pub const FIELD: &str = "paid_once_key";
@@ -19,7 +20,7 @@ pub const FIELD: &str = "paid_once_key";
 #[derive(Clone, PartialEq, Eq)]
 pub struct FormKey {
     text: String,
-    /// When it was minted, in ms since the epoch.
+    /// When it was minted, in ms since the epoch: 0 where that is not signed by a secret of today.
     pub minted_at_ms: u64,
 }
 
@@ -33,16 +34,20 @@ impl FormKey {
         Self { text: BASE64URL_NOPAD.encode(&bytes), minted_at_ms: now_ms }
     }
 
-    /// From its text; `None` if this gate has not minted it.
+    /// From its text; `None` if it is none. One that is not signed by these secrets counts as minted at the beginning of time: it begins nothing,
+    /// and what was done under it is found. So it is with one by a secret that is not here any more, or, while a new one is rolled out, not yet.
     pub fn open(text: &str, keys: &SigningKeys) -> Option<Self> {
         let bytes = BASE64URL_NOPAD.decode(text.trim().as_bytes()).ok()?;
         let (signed, signature) = bytes.split_at_checked(SIGNED_LEN)?;
-        keys.verify(Purpose::GateForm, &[signed], signature)?;
+        if signed.first() != Some(&VERSION) || signature.len() != SIGNATURE_LEN {
+            return None;
+        }
         let mut minted_at = [0; 8];
-        let time = signed.get(1 + RANDOM_LEN..)?;
-        minted_at.iter_mut().skip(2).zip(time).for_each(|(to, from)| *to = *from);
-        (signed.first() == Some(&VERSION))
-            .then(|| Self { text: text.trim().to_owned(), minted_at_ms: u64::from_be_bytes(minted_at) })
+        if keys.verify(Purpose::GateForm, &[signed], signature).is_some() {
+            let time = signed.get(1 + RANDOM_LEN..)?;
+            minted_at.iter_mut().skip(2).zip(time).for_each(|(to, from)| *to = *from);
+        }
+        Some(Self { text: text.trim().to_owned(), minted_at_ms: u64::from_be_bytes(minted_at) })
     }
 
     /// As it stands in the form.
@@ -71,19 +76,26 @@ mod tests {
         assert_eq!(FormKey::open(key.as_str(), &keys("a")), Some(key.clone()));
         assert_eq!(FormKey::open(&format!(" {}\n", key.as_str()), &keys("a")), Some(key.clone()));
         assert_eq!(key.minted_at_ms, 1_790_000_000_123);
-        assert_eq!(FormKey::open(key.as_str(), &keys("b")), None);
         assert_eq!(key.as_str().len(), 79);
     }
 
     #[test]
-    fn no_other_text_is_a_key() {
+    fn a_key_by_another_secret_is_as_old_as_can_be() {
+        let key = FormKey::mint([7; 16], 1_790_000_000_123, &keys("a"));
+        let opened = FormKey::open(key.as_str(), &keys("b")).unwrap();
+        assert_eq!((opened.as_str(), opened.minted_at_ms), (key.as_str(), 0));
+    }
+
+    #[test]
+    fn no_other_text_is_a_key_that_begins_anything() {
         let key = FormKey::mint([7; 16], 1_790_000_000_123, &keys("a"));
         for at in 0..key.as_str().len() - 1 {
             let mut text = key.as_str().to_owned().into_bytes();
             text[at] = if text[at] == b'A' { b'B' } else { b'A' };
-            assert_eq!(FormKey::open(&String::from_utf8(text).unwrap(), &keys("a")), None, "{at}");
+            let opened = FormKey::open(&String::from_utf8(text).unwrap(), &keys("a"));
+            assert_eq!(opened.map_or(0, |key| key.minted_at_ms), 0, "{at}");
         }
-        for text in ["", "x", &"A".repeat(79)] {
+        for text in ["", "x", &"A".repeat(79), &key.as_str()[..76]] {
             assert_eq!(FormKey::open(text, &keys("a")), None);
         }
     }

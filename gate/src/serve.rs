@@ -197,10 +197,11 @@ fn note(request: &Request, found: &Found<'_>, reply: ObjectReply, reference: &st
     log(if outcome == "unknown" { "warn" } else { "info" }, &fields);
 }
 
-/// The first key in a form that this gate has minted.
+/// The key of a form: the first one that this gate has signed, or else the first. A form that has one is never passed on without it.
 fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
     let sent = keys.iter().map(String::as_str).chain(request.header("paid-once-key"));
-    let key = sent.filter_map(|text| FormKey::open(text, &gate.config.signing_keys)).next()?;
+    let keys: Vec<FormKey> = sent.filter_map(|text| FormKey::open(text, &gate.config.signing_keys)).collect();
+    let key = keys.iter().find(|key| key.minted_at_ms > 0).or(keys.first())?;
     Some(Key {
         owner: visitor::of(request).unwrap_or_default().to_owned(),
         text: key.as_str().to_owned(),

@@ -297,3 +297,22 @@ for (const host of ['edited.test', 'asking.test'])
     assert.equal((await visitor.post('/checkout', { ...incomplete, name: someone() })).status, 303);
     await gate.deploy(HOSTS);
   });
+
+test('a form is passed on under its key alone, also where the secret that has signed it is gone', async () => {
+  const { visitor, key } = await atCheckout();
+  const [done, open] = [someone(), someone()];
+  const first = await visitor.post('/checkout', { paid_once_key: key, name: done });
+  const unsent = await visitor.key('/checkout');
+  await gate.deploy(HOSTS, { vars: { SIGNING_KEY: 'another-signing-key-for-the-gate-long-enough' } });
+  const again = await visitor.post('/checkout', { paid_once_key: key, name: done });
+  assert.deepEqual([again.status, again.headers.location], [303, first.headers.location]);
+  assert.equal(ordersOf(done).length, 1);
+  // One that was not sent is asked for once more, with all that was filled in.
+  const old = await visitor.post('/checkout', { paid_once_key: unsent, name: open });
+  assert.equal(old.status, 409);
+  assert.equal(ordersOf(open).length, 0);
+  const [fresh] = keysIn(old.text);
+  assert.equal((await visitor.post('/checkout', { paid_once_key: fresh, name: open })).status, 303);
+  assert.equal(ordersOf(open).length, 1);
+  await gate.deploy(HOSTS);
+});
