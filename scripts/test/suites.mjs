@@ -72,7 +72,15 @@ const inTurn = {
     'rides-recovery',
     'sweep',
   ],
-  accounts: ['account-frozen', 'account-lowered', 'accounts', 'customers', 'keys', 'secrets'],
+  accounts: [
+    'account-frozen',
+    'account-lowered',
+    'account-unread',
+    'accounts',
+    'customers',
+    'keys',
+    'secrets',
+  ],
   checkout: ['abuse-checkout', 'checkout-language', 'checkout', 'checkout-bank', 'checkout-links', 'card'],
   payments: [
     ...['payments-alarm', 'payments-privacy', 'payments-retention', 'payments-sums', 'concurrency'],

@@ -90,7 +90,8 @@ fn shop(from: &str) -> String {
     if name.is_empty() { domain.trim().to_owned() } else { name.to_owned() }
 }
 
-/// The body of `POST /emails`. The job's first attempt stores it: under one key it must never change, not even with a new release.
+/// The body of `POST /emails`. An attempt that fails stores it: under one key it must never change, not even with a new release. One whose invocation
+/// broke off has stored nothing; Resend tells it by its key then.
 pub fn email(receipt: &Receipt, from: &str, seller: Option<&Shop>) -> Result<Value, askama::Error> {
     let text = text(receipt, from, seller);
     let html = Html { text: &text, receipt }.render()?;

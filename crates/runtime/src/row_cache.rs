@@ -1,6 +1,7 @@
 //! The way to objects that read D1 for all isolates: of each name the rows of one statement, at most once in a while (`src/accounts/cache_object.mjs`).
 //!
-//! An object that does not answer costs its time once: for a while this isolate asks D1 itself.
+//! An object that does not answer costs its time once: for a while this isolate asks D1 itself. So does a D1 that does not: for a while nobody asks it,
+//! and whoever knows what it said last goes by that.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -12,16 +13,18 @@ use worker::wasm_bindgen::JsCast;
 use worker::{Env, Error, Result};
 
 use crate::db::Db;
-use crate::http_client::within;
+use crate::http_client::{TOO_LONG, within};
 use crate::log::log;
 use crate::shard::{Outcome, member};
 use crate::{client, now_ms};
 use once::id::digest;
 
-/// How long an object may take. It says itself after two seconds that D1 does not answer.
+/// How long an object may take, or D1 without one. The object says itself after two seconds that D1 does not answer.
 const ANSWERS: Duration = Duration::from_secs(3);
-/// For how long an object is not asked that has not answered, in ms.
+/// For how long an object is not asked that has not answered, or D1, in ms.
 const PAUSE_MS: u64 = 5_000;
+/// Stands for D1 among the numbers of objects.
+const D1: u32 = u32::MAX;
 
 thread_local! {
     static PAUSES: RefCell<Pauses> = const { RefCell::new(Pauses(Vec::new())) };
@@ -71,7 +74,7 @@ impl RowCache {
                 }
             }
         }
-        Ok((Db::of(env)?.ask(sql, vec![value.into()]).await?, 0))
+        Ok((ask_d1(env, sql, value).await?, 0))
     }
 
     /// What the object says: rows, or why D1 gave none. An error is an object that has not answered.
@@ -95,6 +98,17 @@ impl RowCache {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Ok(Ok((Outcome::read_only(rows), age_ms as u64)))
     }
+}
+
+async fn ask_d1(env: &Env, sql: &str, value: &str) -> Result<Outcome> {
+    if !PAUSES.with_borrow(|pauses| pauses.may_ask(D1, now_ms())) {
+        return Err(Error::RustError("D1 did not answer a moment ago".to_owned()));
+    }
+    let answer = within(ANSWERS, "D1", Db::of(env)?.ask(sql, vec![value.into()])).await;
+    if answer.as_ref().is_err_and(|error| error.to_string().contains(TOO_LONG)) {
+        PAUSES.with_borrow_mut(|pauses| pauses.begin(D1, now_ms()));
+    }
+    answer
 }
 
 /// Which of so many objects knows of a name: the same one for all isolates.
