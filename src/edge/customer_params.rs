@@ -1,6 +1,7 @@
 //! The parameters of customers: the address in the path, the body, and `If-Match`.
 
-use super::payment_params::{Fields, TOKEN_MAX, plain, visible};
+use super::fields::{Fields, plain, visible};
+use super::payment_params::TOKEN_MAX;
 use messages::account::Account;
 use once::fingerprint::{FieldError, Parameters};
 use payments::flows::customer::etag;

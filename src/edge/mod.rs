@@ -4,6 +4,7 @@
 pub mod checkout;
 pub mod cors;
 pub mod customer_params;
+pub mod fields;
 // The build makes the document on its own machine: no word of it is part of the Worker.
 pub mod openapi;
 pub mod pages;
