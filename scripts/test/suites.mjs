@@ -31,6 +31,7 @@ const together = {
     'payments-unknown',
     'payments-unknown-moves',
     'payments-adyen',
+    'refused-since',
   ],
   'without an alarm in between': ['outcomes', 'ride-page'],
   "with the operator's secret": [

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::app::{App, ObjectRef};
+use super::fields::{NotAllowed, in_address};
 use super::return_key::sign_way_back;
 use super::{copies, reply};
 use crate::accounts::Found;
@@ -64,6 +65,12 @@ pub(super) async fn reader(app: &App, request: &Request) -> Result<Owner, Proble
     })
 }
 
+/// Refuses parameters in the address, where no key stands for the request.
+pub(super) fn no_query(request: &Request) -> Result<(), Problem> {
+    let errors = in_address(&request.query);
+    if errors.is_empty() { Ok(()) } else { Err(invalid_parameters(errors)) }
+}
+
 /// What its owner sees of an object.
 pub(super) async fn show(app: &App, place: &ObjectRef, ask: ObjectRequest) -> Result<View, Problem> {
     match app.ask::<Shown>(place, ask).await {
@@ -85,8 +92,8 @@ pub(super) struct Call<'a> {
     pub(super) account: Rc<Account>,
     key: Option<IdempotencyKey>,
     fault: Option<Fault>,
-    /// What it is answered where its key is new. Nothing is begun then.
-    refusal: Option<Problem>,
+    /// What is not allowed. Nothing is begun then, and it is said where the key is new.
+    not_allowed: Vec<FieldError>,
     /// Without what only the transport needs.
     pub(super) parameters: Parameters,
 }
@@ -117,7 +124,8 @@ impl<'a> Call<'a> {
         let body = body?;
         let fault = fault(app, &body)?;
         let (path, parameters) = (Cow::Borrowed(request.path.as_str()), body.without(&TRANSPORT_FIELDS));
-        Ok(Self { app, request, path, owner, account, key, fault, refusal: None, parameters })
+        let not_allowed = in_address(&request.query);
+        Ok(Self { app, request, path, owner, account, key, fault, not_allowed, parameters })
     }
 
     /// The same request as at this address: it has two.
@@ -125,10 +133,16 @@ impl<'a> Call<'a> {
         Self { path: Cow::Owned(path), ..self }
     }
 
-    /// The same request, which begins nothing: what is known under its key is answered as ever, and all else with the refusal. So that a payment
-    /// which was made while it was allowed is told of also when it is not allowed any more.
-    pub(super) fn unless_known(self, refusal: Problem) -> Self {
-        Self { refusal: Some(refusal), ..self }
+    /// What is asked for. Where that is not allowed nothing is begun: what is known under the key is answered as ever, and all else with what is
+    /// wrong. So that what was done while it was allowed is told of also when it is not allowed any more.
+    pub(super) fn asked<T>(&mut self, read: Result<T, NotAllowed<T>>) -> Result<T, Problem> {
+        let NotAllowed { errors, asked } = match read {
+            Ok(asked) => return Ok(asked),
+            Err(not_allowed) => not_allowed,
+        };
+        self.not_allowed.extend(errors);
+        let wrong = || invalid_parameters(std::mem::take(&mut self.not_allowed));
+        asked.map(|asked| *asked).ok_or_else(wrong)
     }
 
     /// Whether the client has sent a key.
@@ -156,7 +170,8 @@ impl<'a> Call<'a> {
     }
 
     async fn answer(self, operation: Operation, elsewhere: Option<TargetObject>) -> Result<Answer, Problem> {
-        let Self { app, request, path, owner, key, fault, refusal, parameters, .. } = self;
+        let Self { app, request, path, owner, key, fault, not_allowed, parameters, .. } = self;
+        let refusal = (!not_allowed.is_empty()).then(|| invalid_parameters(not_allowed));
         let (place, natural) = match elsewhere {
             Some(TargetObject { place, natural }) => (Some(place), Some(natural)),
             None => (None, None),

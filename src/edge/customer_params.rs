@@ -38,7 +38,8 @@ pub fn customer_content(parameters: &Parameters) -> Result<CustomerContent, Vec<
     fields.unknown(&["name", "description", "payment_method"], &[]);
     // To empty a text and to leave it out is the same.
     let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
-    fields.end(CustomerContent { name: given(name), description: given(description), payment_method })
+    let content = CustomerContent { name: given(name), description: given(description), payment_method };
+    fields.end(content).map_err(|refused| refused.errors)
 }
 
 /// How the ids of the account's customers begin, if they must. At Stripe an id stands in addresses.

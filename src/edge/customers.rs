@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use super::api::{self, account, fault, invalid_parameters, unavailable};
+use super::api::{self, account, fault, invalid_parameters, no_query, unavailable};
 use super::app::{App, ObjectRef};
 use super::customer_params::{customer_content, customer_prefix, if_match, normalized, without_weak_mark};
 use super::reply;
@@ -48,6 +48,7 @@ impl Place {
 /// `PUT /customers/{email}`
 pub(super) async fn put(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let Place { owner, account, email, object } = Place::of(app, request, encoded).await?;
+    no_query(request)?;
     let body = request.parameters()?;
     let fault = fault(app, &body)?;
     let if_match = if_match(request)?;

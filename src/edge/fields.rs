@@ -3,19 +3,32 @@
 use serde_json::{Map, Value};
 
 use once::fingerprint::{Field, FieldError, Parameters};
-use web::http::FIELD_SHOWN_MAX;
+use web::http::{FIELD_SHOWN_MAX, percent_decode};
 
 /// What has no other meaning where it is left out than where it is empty.
 const MAY_BE_EMPTY: [&str; 3] = ["description", "return_url", "receipt_email"];
 
+/// How many parameters of a query are named, at most.
+const NAMED_MAX: usize = 20;
+
+/// Why a request begins nothing.
+#[derive(Debug)]
+pub struct NotAllowed<T> {
+    /// What is wrong, in the order of the checks.
+    pub errors: Vec<FieldError>,
+    /// What is asked for, where it is well-formed and only what this account, this deployment or this release allows is against it. That may have
+    /// been otherwise when the same request came first under its key. Not to be begun: who takes the money may be missing.
+    pub asked: Option<Box<T>>,
+}
+
 /// Parameters on their way to being read.
 pub(super) struct Fields {
     pub(super) parameters: Parameters,
-    pub(super) errors: Vec<FieldError>,
+    errors: Vec<FieldError>,
     /// The names of what is there without a value, where that is no way to leave it out.
     empty: Vec<String>,
     /// How many of the errors are about what is allowed, and not about the request itself.
-    pub(super) not_allowed: usize,
+    not_allowed: usize,
 }
 
 impl Fields {
@@ -37,10 +50,7 @@ impl Fields {
     }
 
     pub(super) fn wrong(&mut self, field: &str, message: impl Into<String>) {
-        self.errors.push(FieldError {
-            field: field.chars().take(FIELD_SHOWN_MAX).collect(),
-            message: message.into(),
-        });
+        self.errors.push(error(field, message));
     }
 
     /// It is well-formed, and not allowed by what is configured or released now.
@@ -71,12 +81,13 @@ impl Fields {
                 self.say_if_empty(name);
                 return None;
             }
-            Field::Text(_) if self.parameters.is_boolean(name) && name != "capture" => {
-                Err("must be a text, not true or false".to_owned())
-            }
             Field::Text(text) => read(&text),
             Field::NotText => Err("must be given once, as one value".to_owned()),
         };
+        // A release before took it for the word.
+        if read.is_ok() && self.parameters.is_boolean(name) && name != "capture" {
+            self.not_allowed(name, "must be a text, not true or false");
+        }
         read.map_err(|message| self.wrong(name, message)).ok()
     }
 
@@ -117,9 +128,30 @@ impl Fields {
         }
     }
 
-    pub(super) fn end<T>(self, value: T) -> Result<T, Vec<FieldError>> {
-        if self.errors.is_empty() { Ok(value) } else { Err(self.errors) }
+    /// What is asked for, if nothing is wrong.
+    pub(super) fn end<T>(self, asked: T) -> Result<T, NotAllowed<T>> {
+        if self.errors.is_empty() { Ok(asked) } else { Err(self.refuse(Some(asked))) }
     }
+
+    /// Why it begins nothing, and what is asked for as far as that is known.
+    pub(super) fn refuse<T>(self, asked: Option<T>) -> NotAllowed<T> {
+        let asked = asked.filter(|_| self.errors.len() == self.not_allowed).map(Box::new);
+        NotAllowed { errors: self.errors, asked }
+    }
+}
+
+fn error(field: &str, message: impl Into<String>) -> FieldError {
+    FieldError { field: field.chars().take(FIELD_SHOWN_MAX).collect(), message: message.into() }
+}
+
+/// What is wrong with a request that has parameters in its address: nobody would read them, so that a refund of a part became one of all that is
+/// left. Nor are they part of the fingerprint.
+pub fn in_address(query: &str) -> Vec<FieldError> {
+    let names =
+        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or(pair));
+    let decoded = |name: &str| percent_decode(name).unwrap_or_else(|| name.to_owned());
+    let wrong = |name| error(&decoded(name), "stands in the address: send it in the body");
+    names.take(NAMED_MAX).map(wrong).collect()
 }
 
 /// JSON objects inside the parameters, written as forms write them: `metadata[name]`. And the names that this makes two of.

@@ -1,10 +1,10 @@
 //! The parameters of payments, captures and refunds: read once, and every field that is wrong is named.
 
-use super::fields::{Fields, plain, visible};
+use super::fields::{Fields, NotAllowed, plain, visible};
 use super::shop_url::address;
 use crate::config::Config;
 use messages::account::{Account, NotCharged};
-use once::fingerprint::{FieldError, Parameters};
+use once::fingerprint::Parameters;
 use payments::payment::RefundReason;
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::operation::{CaptureRequest, PaymentRequest, RefundRequest, Route};
@@ -39,23 +39,13 @@ const FIELDS: [&str; 10] = [
     "provider",
 ];
 
-/// Why a payment is not begun.
-#[derive(Debug)]
-pub struct NotPayable {
-    /// What is wrong, in the order of the checks.
-    pub errors: Vec<FieldError>,
-    /// What is asked for, where it is well-formed and only what this account, this deployment or this release allows is against it. That may have
-    /// been otherwise when the same request came first under its key. Not to be begun: who takes the money may be missing.
-    pub asked: Option<Box<PaymentRequest>>,
-}
-
 /// Reads the parameters of `POST /payments`. `origin` is our own site.
 pub fn payment_request(
     parameters: &Parameters,
     config: &Config,
     account: &Account,
     origin: &str,
-) -> Result<PaymentRequest, NotPayable> {
+) -> Result<PaymentRequest, NotAllowed<PaymentRequest>> {
     let mut fields = Fields::of_money(parameters);
     let amount = fields.required("amount", AmountMinor::parse);
     let currency = match config.convention.currency {
@@ -120,21 +110,18 @@ pub fn payment_request(
         page: None,
     };
     match (amount, currency, route) {
-        (Some(amount), Some(currency), Some(route)) if fields.errors.is_empty() => {
-            Ok(request(route, amount, currency))
-        }
-        (Some(amount), Some(currency), _) if fields.errors.len() == fields.not_allowed => {
+        (Some(amount), Some(currency), Some(route)) => fields.end(request(route, amount, currency)),
+        (Some(amount), Some(currency), None) => {
             let payment_method = payment_method.unwrap_or_default();
             let route = Route { provider, payment_method, customer, merchant_account: None };
-            let asked = Some(Box::new(request(route, amount, currency)));
-            Err(NotPayable { errors: fields.errors, asked })
+            Err(fields.refuse(Some(request(route, amount, currency))))
         }
-        _ => Err(NotPayable { errors: fields.errors, asked: None }),
+        _ => Err(fields.refuse(None)),
     }
 }
 
 /// Reads the parameters of a capture.
-pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, Vec<FieldError>> {
+pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, NotAllowed<CaptureRequest>> {
     let mut fields = Fields::of_money(parameters);
     let amount = fields.optional("amount", AmountMinor::parse);
     fields.unknown(&["amount"], &[]);
@@ -142,14 +129,14 @@ pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, Vec<Fi
 }
 
 /// Reads the parameters of a void: there are none.
-pub fn no_parameters(parameters: &Parameters) -> Result<(), Vec<FieldError>> {
+pub fn no_parameters(parameters: &Parameters) -> Result<(), NotAllowed<()>> {
     let mut fields = Fields::of(parameters);
     fields.unknown(&[], &[]);
     fields.end(())
 }
 
 /// Reads the parameters of a refund.
-pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, Vec<FieldError>> {
+pub fn refund_request(parameters: &Parameters) -> Result<RefundRequest, NotAllowed<RefundRequest>> {
     let mut fields = Fields::of_money(parameters);
     let amount = fields.optional("amount", AmountMinor::parse);
     let reason = fields.optional("reason", |text| {

@@ -4,7 +4,7 @@
 use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::pages::Returning;
-use super::payment_params::{NotPayable, capture_request, no_parameters, payment_request, refund_request};
+use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use super::route::OneRefund;
@@ -28,14 +28,8 @@ pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem>
     let has_order =
         |body: Option<&Parameters>| body.is_some_and(|body| body.text("order_id") != Field::Missing);
     let mut call = Call::with_key(app, request, has_order).await?;
-    let payment = match payment_request(&call.parameters, &app.config, &call.account, &request.origin()) {
-        Ok(payment) => payment,
-        Err(NotPayable { errors, asked: None }) => return Err(invalid_parameters(errors)),
-        Err(NotPayable { errors, asked: Some(asked) }) => {
-            call = call.unless_known(invalid_parameters(errors));
-            *asked
-        }
-    };
+    let payment =
+        call.asked(payment_request(&call.parameters, &app.config, &call.account, &request.origin()))?;
     let order = payment.order_id.as_deref().map(|order_id| TargetObject {
         place: ObjectRef::Named(order_object_name(call.owner(), order_id)),
         natural: (NaturalKey::order(order_id), call.parameters.clone()),
@@ -77,8 +71,8 @@ pub(super) async fn capture(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true).await?;
-    let capture = capture_request(&call.parameters).map_err(invalid_parameters)?;
+    let mut call = Call::with_key(app, request, |_| true).await?;
+    let capture = call.asked(capture_request(&call.parameters))?;
     let place = place(app, id)?;
     let attempt = attempt(app, &call, &place).await?;
     let natural = (NaturalKey::capture(attempt), meaning(capture.amount, None));
@@ -91,8 +85,8 @@ pub(super) async fn void(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true).await?;
-    no_parameters(&call.parameters).map_err(invalid_parameters)?;
+    let mut call = Call::with_key(app, request, |_| true).await?;
+    call.asked(no_parameters(&call.parameters))?;
     let place = place(app, id)?;
     let attempt = attempt(app, &call, &place).await?;
     let natural = (NaturalKey::void(attempt), meaning(None, None));
@@ -105,8 +99,8 @@ pub(super) async fn refund(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    let call = Call::with_key(app, request, |_| true).await?.at(format!("/payments/{}/refunds", &**id));
-    let refund = refund_request(&call.parameters).map_err(invalid_parameters)?;
+    let mut call = Call::with_key(app, request, |_| true).await?.at(format!("/payments/{}/refunds", &**id));
+    let refund = call.asked(refund_request(&call.parameters))?;
     let place = place(app, id)?;
     let amount_minor = refund.amount.map(|amount| amount.get());
     let key = NaturalKey::refund(refund.reason.as_str(), amount_minor);

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::account::Account;
 use once::fingerprint::{FieldError, Parameters};
 use paid_once::config::Config;
-use paid_once::edge::payment_params::{
-    NotPayable, capture_request, no_parameters, payment_request, refund_request,
-};
+use paid_once::edge::fields::{NotAllowed, in_address};
+use paid_once::edge::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use paid_once::edge::shop_url::address;
 use payments::payment::RefundReason;
 use payments::payment::operation::PaymentRequest;
@@ -39,10 +38,14 @@ fn account(config: &Config) -> &Account {
     &config.accounts["acme"]
 }
 
+fn fields(errors: Vec<FieldError>) -> Vec<String> {
+    errors.into_iter().map(|error| error.field).collect()
+}
+
 fn read(parameters: &Parameters) -> Result<PaymentRequest, Vec<String>> {
     let config = config();
     let read = payment_request(parameters, &config, account(&config), ORIGIN);
-    read.map_err(|refused| refused.errors.into_iter().map(|error| error.field).collect())
+    read.map_err(|refused| fields(refused.errors))
 }
 
 #[test]
@@ -269,16 +272,24 @@ fn what_decides_is_left_out_or_has_a_value() {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Parameters::Form(pairs.collect())
     };
-    let fields = |errors: Vec<FieldError>| errors.into_iter().map(|error| error.field).collect::<Vec<_>>();
     for name in ["amount", "reason"] {
-        let read = [form(&[(name, "")]), members(&json!({ name: null }))].map(|body| refund_request(&body));
-        for read in read {
-            assert_eq!(fields(read.unwrap_err()), [name]);
+        for body in [form(&[(name, "")]), members(&json!({ name: null }))] {
+            let NotAllowed { errors, asked } = refund_request(&body).unwrap_err();
+            assert_eq!(fields(errors), [name]);
+            assert_eq!(asked.unwrap().reason, RefundReason::RequestedByCustomer, "as it was begun before");
         }
     }
     for body in [form(&[("amount", "")]), members(&json!({ "amount": null }))] {
-        assert_eq!(fields(capture_request(&body).unwrap_err()), ["amount"]);
+        let NotAllowed { errors, asked } = capture_request(&body).unwrap_err();
+        assert_eq!(fields(errors), ["amount"]);
+        assert_eq!(asked.unwrap().amount, None, "as it was begun before");
     }
+    assert!(
+        refund_request(&members(&json!({ "amount": null, "reason": "because" })))
+            .unwrap_err()
+            .asked
+            .is_none()
+    );
     for name in ["currency", "capture", "payment_method", "customer", "order_id", "provider"] {
         let in_form = form(&[("amount", "2500"), ("currency", "usd"), (name, "")]);
         let in_form = match (name, in_form) {
@@ -307,6 +318,7 @@ fn true_and_false_are_no_texts() {
     for name in ["order_id", "payment_method", "customer", "description", "receipt_email", "provider"] {
         assert_eq!(read(&with(name, json!(false))), Err(vec![name.to_owned()]), "{name}");
     }
+    assert_eq!(read(&with("metadata", json!({ "gift": true }))), Err(vec!["metadata[gift]".to_owned()]));
     assert_eq!(read(&with("order_id", json!(1042))).unwrap().order_id.as_deref(), Some("1042"));
     assert!(!read(&with("capture", json!(false))).unwrap().capture);
 }
@@ -352,13 +364,33 @@ fn what_is_well_formed_and_only_not_allowed_any_more_is_told_apart() {
         ("currency", json!("ugx")),
         ("provider", json!("adyen")),
         ("fallback", json!({ "provider": "adyen" })),
+        ("payment_method", Value::Null),
+        ("order_id", json!(false)),
+        ("metadata", json!({ "gift": true })),
     ] {
         assert!(asked(std::slice::from_ref(&now)).is_some(), "{now:?}");
         assert!(asked(&[now.clone(), ("capture", json!("perhaps"))]).is_none(), "{now:?}");
     }
-    for wrong in [("amount", json!(0)), ("currency", json!("xxx")), ("provider", json!("paypal"))] {
+    for wrong in [
+        ("amount", json!(0)),
+        ("currency", json!("xxx")),
+        ("provider", json!("paypal")),
+        ("provider", json!(true)),
+        ("capture", Value::from("")),
+    ] {
         assert!(asked(std::slice::from_ref(&wrong)).is_none(), "{wrong:?}");
     }
+    let gift = asked(&[("metadata", json!({ "gift": true })), ("order_id", json!(false))]).unwrap();
+    assert_eq!(gift.metadata, [("gift".to_owned(), "true".to_owned())], "as it was begun before");
+    assert_eq!(gift.order_id.as_deref(), Some("false"), "as it was begun before");
+}
+
+#[test]
+fn what_stands_in_the_address_is_named() {
+    assert_eq!(fields(in_address("")), Vec::<String>::new());
+    assert_eq!(fields(in_address("&amount=500&re%61son&=")), ["amount", "reason", ""]);
+    assert_eq!(in_address(&"a=1&".repeat(50)).len(), 20);
+    assert_eq!(in_address(&"a".repeat(500))[0].field.len(), 64);
 }
 
 #[test]
@@ -371,7 +403,7 @@ fn an_account_charges_its_own_currencies_and_no_more_than_it_may() {
         let body = json!({ "amount": amount, "currency": currency });
         match payment_request(&members(&body), &config, &config.accounts["acme"], ORIGIN) {
             Ok(_) => None,
-            Err(NotPayable { errors, .. }) => Some((errors[0].field.clone(), errors[0].message.clone())),
+            Err(NotAllowed { errors, .. }) => Some((errors[0].field.clone(), errors[0].message.clone())),
         }
     };
     assert_eq!(wrong(2500, "usd"), None);

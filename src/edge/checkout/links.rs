@@ -7,7 +7,7 @@ use super::cart::{Cart, Line};
 use super::page::path;
 use super::request::{OrderRequest, ended_to_json, link_to_json};
 use super::till::cards;
-use crate::edge::api::{account, invalid_parameters, unavailable};
+use crate::edge::api::{account, invalid_parameters, no_query, unavailable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::fields::visible;
 use crate::edge::payment_params::ORDER_MAX;
@@ -39,6 +39,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
+    no_query(request)?;
     cards(app, &terms, app.own_keys(&terms).await?.as_deref())?;
     let key = key_source::key(request, None)?.map(|key| key.hash(&Owner::Account(account.clone())));
     let OrderRequest { id, cart, return_url, revision, locale } =
@@ -82,6 +83,7 @@ pub(in crate::edge) async fn expire_links(
     order: &str,
 ) -> Result<Answer, Problem> {
     let (owner, _) = account(app, request).await?;
+    no_query(request)?;
     let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
     let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let place = ObjectRef::Named(order_object_name(&owner, &id));
