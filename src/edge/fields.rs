@@ -27,14 +27,16 @@ pub(super) struct Fields {
     errors: Vec<FieldError>,
     /// The names of what is there without a value, where that is no way to leave it out.
     empty: Vec<String>,
+    /// The names at the top of JSON that are `null`, and `fallback` without members: `parameters` has none of them.
+    nulls: Vec<String>,
     /// How many of the errors are about what is allowed, and not about the request itself.
     not_allowed: usize,
 }
 
 impl Fields {
     pub(super) fn of(parameters: &Parameters) -> Self {
-        let (parameters, twice) = flat(parameters);
-        let mut fields = Self { parameters, errors: Vec::new(), empty: Vec::new(), not_allowed: 0 };
+        let Flat { parameters, twice, nulls } = Flat::of(parameters);
+        let mut fields = Self { parameters, errors: Vec::new(), empty: Vec::new(), nulls, not_allowed: 0 };
         for name in twice {
             fields.wrong(&name, "is given twice: as a member, and inside its object");
         }
@@ -107,24 +109,48 @@ impl Fields {
         }
     }
 
-    /// A release before took it for left out: what was begun then is answered still.
     fn say_if_empty(&mut self, name: &str) {
         if self.empty.iter().any(|empty| empty == name) {
-            self.not_allowed(name, "is there without a value: send one, or leave the parameter out");
+            self.without_value(name);
         }
     }
 
-    /// A misspelt parameter must not silently do nothing.
+    /// A release before took it for left out: what was begun then is answered still.
+    fn without_value(&mut self, name: &str) {
+        self.not_allowed(name, "is there without a value: send one, or leave the parameter out");
+    }
+
+    /// The names within a group, such as `fallback`. What is `null` beside them, or in their place, is no way to leave them out.
+    pub(super) fn group(&mut self, group: &str, known: &[&str]) -> Vec<String> {
+        let is_of = |name: &str| name.strip_prefix(group).is_some_and(|rest| rest.starts_with('['));
+        let names: Vec<String> =
+            self.parameters.names().into_iter().filter(|name| is_of(name)).map(str::to_owned).collect();
+        for name in self.nulls.clone() {
+            let is_read = !names.is_empty() && known.contains(&name.as_str());
+            if name == group || is_of(&name) && !is_read {
+                self.without_value(&name);
+            }
+        }
+        names
+    }
+
+    /// A misspelt parameter must not silently do nothing. What was `null` did in a release before.
     pub(super) fn unknown(&mut self, known: &[&str], groups: &[&str]) {
+        const MESSAGE: &str = "is not a parameter of this request: remove it or correct its name";
+        let is_known = |name: &str| {
+            let group = name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map(|(group, _)| group);
+            known.contains(&name) || groups.contains(&group.unwrap_or(name))
+        };
         let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
         for name in names {
-            let group = name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map(|(group, _)| group);
-            let is_group = groups.contains(&name.as_str());
-            if is_group {
+            if groups.contains(&name.as_str()) {
                 self.wrong(&name, "must be an object");
-            } else if !known.contains(&name.as_str()) && !group.is_some_and(|group| groups.contains(&group)) {
-                self.wrong(&name, "is not a parameter of this request: remove it or correct its name");
+            } else if !is_known(&name) {
+                self.wrong(&name, MESSAGE);
             }
+        }
+        for name in self.nulls.clone().into_iter().filter(|name| !is_known(name)) {
+            self.not_allowed(&name, MESSAGE);
         }
     }
 
@@ -154,29 +180,40 @@ pub fn in_address(query: &str) -> Vec<FieldError> {
     names.take(NAMED_MAX).map(wrong).collect()
 }
 
-/// JSON objects inside the parameters, written as forms write them: `metadata[name]`. And the names that this makes two of.
-fn flat(parameters: &Parameters) -> (Parameters, Vec<String>) {
-    let Parameters::Json(members) = parameters else {
-        return (parameters.clone(), Vec::new());
-    };
-    let (mut flat, mut twice) = (Map::new(), Vec::new());
-    let mut insert = |name: String, value: &Value| {
-        if flat.insert(name.clone(), value.clone()).is_some() {
-            twice.push(name);
-        }
-    };
-    for (name, value) in members {
-        match value {
-            Value::Object(inner) if matches!(name.as_str(), "metadata" | "fallback") => {
-                for (key, value) in inner {
-                    insert(format!("{name}[{key}]"), value);
-                }
+/// JSON objects inside the parameters, written as forms write them: `metadata[name]`.
+struct Flat {
+    parameters: Parameters,
+    /// The names that this makes two of.
+    twice: Vec<String>,
+    /// See [`Fields::nulls`].
+    nulls: Vec<String>,
+}
+
+impl Flat {
+    fn of(parameters: &Parameters) -> Self {
+        let (mut flat, mut twice, mut nulls) = (Map::new(), Vec::new(), Vec::new());
+        let Parameters::Json(members) = parameters else {
+            return Self { parameters: parameters.clone(), twice, nulls };
+        };
+        let mut insert = |name: String, value: &Value| {
+            if flat.insert(name.clone(), value.clone()).is_some() {
+                twice.push(name);
             }
-            Value::Null => {}
-            other => insert(name.clone(), other),
+        };
+        for (name, value) in members {
+            match value {
+                Value::Object(inner) if name == "fallback" && inner.is_empty() => nulls.push(name.clone()),
+                Value::Object(inner) if matches!(name.as_str(), "metadata" | "fallback") => {
+                    for (key, value) in inner {
+                        insert(format!("{name}[{key}]"), value);
+                    }
+                }
+                Value::Null => nulls.push(name.clone()),
+                other => insert(name.clone(), other),
+            }
         }
+        Self { parameters: Parameters::Json(flat), twice, nulls }
     }
-    (Parameters::Json(flat), twice)
 }
 
 /// An id or a token.

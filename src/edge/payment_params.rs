@@ -128,7 +128,7 @@ pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, NotAll
     fields.end(CaptureRequest { amount, seen: None })
 }
 
-/// Reads the parameters of a void: there are none.
+/// Reads the parameters of a void, or of what ends an order's links: there are none.
 pub fn no_parameters(parameters: &Parameters) -> Result<(), NotAllowed<()>> {
     let mut fields = Fields::of(parameters);
     fields.unknown(&[], &[]);
@@ -249,12 +249,11 @@ impl Fields {
     /// Who takes the money if the first provider has failed for good.
     fn fallback(&mut self, first: Provider, config: &Config, account: &Account) -> Option<Route> {
         let known = ["fallback[provider]", "fallback[payment_method]", "fallback[customer]"];
-        let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
-        let given: Vec<&String> = names.iter().filter(|name| name.starts_with("fallback[")).collect();
+        let given = self.group("fallback", &known);
         if given.is_empty() {
             return None;
         }
-        for name in given.into_iter().filter(|name| !known.contains(&name.as_str())) {
+        for name in given.iter().filter(|name| !known.contains(&name.as_str())) {
             self.wrong(
                 name,
                 "is not a parameter of a fallback: it has provider, payment_method and customer",

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::account::Account;
 use once::fingerprint::{FieldError, Parameters};
 use paid_once::config::Config;
+use paid_once::edge::customer_params::customer_content;
 use paid_once::edge::fields::{NotAllowed, in_address};
 use paid_once::edge::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use paid_once::edge::shop_url::address;
@@ -302,6 +303,22 @@ fn what_decides_is_left_out_or_has_a_value() {
     }
     let fallback = with("fallback", json!({ "provider": "adyen", "payment_method": null }));
     assert_eq!(read(&fallback), Err(vec!["fallback[payment_method]".to_owned()]));
+    for (name, empty) in
+        [("fallback", Value::Null), ("fallback", json!({})), ("fallback[provider]", Value::Null)]
+    {
+        assert_eq!(read(&with(name, empty)), Err(vec![name.to_owned()]));
+    }
+    let mut beside = good();
+    beside["fallback"] = json!({ "provider": "adyen" });
+    for name in ["fallback[customer]", "fallback[custmer]"] {
+        beside[name] = Value::Null;
+        assert_eq!(read(&members(&beside)), Err(vec![name.to_owned()]));
+        beside.as_object_mut().unwrap().remove(name);
+    }
+    for metadata in [Value::Null, json!({}), json!({ "gift": null })] {
+        assert_eq!(read(&with("metadata", metadata)).unwrap().metadata, []);
+    }
+    assert!(read(&with("metadata[gift]", Value::Null)).is_ok());
     for name in ["description", "return_url", "receipt_email"] {
         assert!(read(&with(name, Value::Null)).is_ok(), "{name}");
         assert!(read(&form(&[("amount", "2500"), ("currency", "usd"), (name, "")])).is_ok(), "{name}");
@@ -311,6 +328,29 @@ fn what_decides_is_left_out_or_has_a_value() {
         None,
         "the provider takes no empty one"
     );
+}
+
+/// `null` under a name that nobody reads is a value that went astray: what it was meant for would be left out.
+#[test]
+fn a_misspelt_name_is_refused_with_any_value() {
+    for value in [Value::Null, json!(500), json!("")] {
+        let is_null = value.is_null();
+        let body = members(&json!({ "amount_minor": value }));
+        let refund = refund_request(&body).unwrap_err();
+        let capture = capture_request(&body).unwrap_err();
+        let nothing = no_parameters(&body).unwrap_err();
+        assert_eq!(
+            [refund.asked.is_some(), capture.asked.is_some(), nothing.asked.is_some()],
+            [is_null; 3],
+            "a release before ignored null alone"
+        );
+        for errors in [refund.errors, capture.errors, nothing.errors] {
+            assert_eq!(fields(errors), ["amount_minor"]);
+        }
+        assert_eq!(fields(customer_content(&body).unwrap_err()), ["amount_minor"]);
+    }
+    assert_eq!(customer_content(&members(&json!({ "name": null }))).unwrap().name, None);
+    assert_eq!(read(&with("metdata", Value::Null)), Err(vec!["metdata".to_owned()]));
 }
 
 #[test]
@@ -365,6 +405,8 @@ fn what_is_well_formed_and_only_not_allowed_any_more_is_told_apart() {
         ("provider", json!("adyen")),
         ("fallback", json!({ "provider": "adyen" })),
         ("payment_method", Value::Null),
+        ("fallback", Value::Null),
+        ("metdata", Value::Null),
         ("order_id", json!(false)),
         ("metadata", json!({ "gift": true })),
     ] {

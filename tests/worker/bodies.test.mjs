@@ -117,6 +117,32 @@ describe('what decides how much is moved, and from where', () => {
     assert.equal((await send(refunds, FORM, 'amount=500')).json().amount, 500);
   });
 
+  test('is no null under a misspelt name, nor is it in the place of an object', async () => {
+    const { id } = await paid(user);
+    await refused(() => user.post(`/payments/${id}/refunds`, { amount_minor: null }), 'amount_minor');
+    const reserved = await paid(user, AUTHORISATION);
+    const capture = `/payments/${reserved.id}/capture`;
+    await refused(() => user.post(capture, { amount_to_capture: null }), 'amount_to_capture');
+    await refused(() => user.post(`/payments/${reserved.id}/void`, { reason: null }), 'reason');
+    await refused(() => user.pay({ ...PAYMENT, fallback: null }, freshKey()), 'fallback');
+    const put = { method: 'PUT', headers: { 'content-type': 'application/json' }, body: '{"nmae":null}' };
+    await refused(() => user.ask('/customers/ada@shop.example', put), 'nmae');
+  });
+
+  test('is not all links of an order where one of them is named', async () => {
+    const order_id = freshOrder();
+    const lines = [{ name: 'a', unit_amount: 900, quantity: 1 }];
+    const made = await user.post('/checkout/sessions', { order_id, currency: 'usd', lines });
+    const expire = `/checkout/sessions/${order_id}/expire`;
+    for (const body of [{ revision: 3 }, { revision: null }])
+      await refused(() => user.post(expire, body), 'revision');
+    await refused(() => send(expire, FORM, 'revision=3'), 'revision');
+    const page = () => site.fetch(new URL(made.json().url).pathname, { headers: { accept: 'text/html' } });
+    assert.equal((await page()).status, 200);
+    for (const body of [undefined, {}]) assert.equal((await user.post(expire, body)).status, 200);
+    assert.equal((await page()).status, 410);
+  });
+
   test('does not stand in the address, where nobody reads it', async () => {
     const { id } = await paid(user, AUTHORISATION);
     const capture = `/payments/${id}/capture`;

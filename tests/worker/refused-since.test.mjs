@@ -47,6 +47,8 @@ const taken = {
   'a refund with an amount of null': ['refunds', { amount: null }, {}],
   'a refund with a reason of null': ['refunds', { amount: 700, reason: null }, { amount: 700 }],
   'a refund whose form has an empty reason': ['refunds', 'amount=700&reason=', { amount: 700 }],
+  'a refund with null under a misspelt name': ['refunds', { amount_minor: null }, {}],
+  'a payment with a fallback of null': [undefined, { ...PAYMENT, fallback: null }, PAYMENT],
   'a capture with an amount of null': ['capture', { amount: null }, {}, AUTHORISATION],
   'a payment with metadata of true': [
     undefined,

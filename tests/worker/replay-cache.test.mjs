@@ -484,7 +484,7 @@ test('whatever header the edge reads is one that finds the very same request, or
       ])
       .map(([, ...names]) => names.find(Boolean)),
   );
-  const noneOfThem = ['content-type', 'server-timing', 'lines'];
+  const noneOfThem = ['content-type', 'server-timing', 'lines', 'fallback'];
   for (const name of ['idempotency-key', 'authorization', 'prefer', 'origin'])
     assert.ok(read.includes(name), name);
   const unknown = read.filter((name) => ![...finding, ...Object.keys(others), ...noneOfThem].includes(name));

@@ -10,7 +10,7 @@ use super::till::cards;
 use crate::edge::api::{account, invalid_parameters, no_query, unavailable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::fields::visible;
-use crate::edge::payment_params::ORDER_MAX;
+use crate::edge::payment_params::{ORDER_MAX, no_parameters};
 use messages::account::NotCharged;
 use messages::message::ObjectRequest;
 use once::id::Owner;
@@ -19,6 +19,7 @@ use payments::payment::money::Currency;
 use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{EndedLinks, MadeLink, REVISION_MAX};
 use runtime::random;
+use web::entries::TRANSPORT_FIELDS;
 use web::http::{Answer, Request, percent_decode};
 use web::image_url::ImageUrl;
 use web::key_source;
@@ -83,9 +84,12 @@ pub(in crate::edge) async fn expire_links(
     order: &str,
 ) -> Result<Answer, Problem> {
     let (owner, _) = account(app, request).await?;
-    no_query(request)?;
     let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
     let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    no_query(request)?;
+    // Who names a revision means that one, and not all.
+    no_parameters(&request.parameters()?.without(&TRANSPORT_FIELDS))
+        .map_err(|refused| invalid_parameters(refused.errors))?;
     let place = ObjectRef::Named(order_object_name(&owner, &id));
     match app.ask::<EndedLinks>(&place, ObjectRequest::EndLinks).await.map_err(unavailable)? {
         EndedLinks::Through(revision) => {

@@ -206,9 +206,10 @@ pub(in crate::edge) fn expire_checkout_sessions() -> Operation {
          that is made afterwards can be paid. To do it again changes nothing. An order that nobody knows is answered in the \
          same way.",
     )
+    .parameters_in_body(false, reference("ExpireRequest"))
     .shows("None of them can be paid.", reference("ExpiredCheckoutSession"))
-    .changes().refuses(&BODY).refuses(&[UNAUTHORIZED, NOT_FOUND, ALREADY_PAID])
-    .refuses(&[INVALID_PARAMETERS, RATE_LIMITED, LINK_NOT_STORED])
+    .changes().refuses(&BODY).refuses(&[BAD_BODY, UNAUTHORIZED, NOT_FOUND, ALREADY_PAID])
+    .refuses(&[UNSUPPORTED_MEDIA_TYPE, INVALID_PARAMETERS, RATE_LIMITED, LINK_NOT_STORED])
 }
 
 pub(in crate::edge) fn new_checkout() -> Operation {

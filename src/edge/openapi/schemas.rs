@@ -171,6 +171,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
                 "order_id": "order-1042", "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto",
                 "expires_at": "2026-11-22T09:30:00.000Z",
             }))),
+        ("ExpireRequest", object().about("Nothing is to be said.").example(json!({}))),
         ("ExpiredCheckoutSession", object().has("object", constant("checkout_session")).has("order_id", order_id())
             .has("status", constant("expired"))
             .has("revision", revision(0).about("The newest link that was ended; 0 if none is known.")).closed()
