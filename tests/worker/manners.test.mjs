@@ -130,6 +130,18 @@ describe('where the settings ask for other manners', () => {
     assert.deepEqual(other.json().fields, ['amount']);
   });
 
+  test('so is one of a link to an order', async () => {
+    const [key, order_id] = [freshKey(), freshKey()];
+    const link = (unit_amount) => {
+      const lines = [{ name: 'Mug', quantity: 1, unit_amount }];
+      return api.post('/checkout/sessions', { order_id, currency: 'usd', lines }, key);
+    };
+    assert.equal((await link(900)).status, 201);
+    const other = await link(800);
+    assert.equal(other.status, 409, other.text);
+    assert.deepEqual([other.json().status, other.json().type], [409, '/problems/idempotency-key-reused']);
+  });
+
   test('a payment without a key is run, warned of in the log, and charged each time', async () => {
     const ids = [];
     for (let i = 0; i < 2; i++) {

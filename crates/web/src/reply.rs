@@ -188,12 +188,7 @@ pub fn verdict<R>(
             problem.retry_after_s = Some(1);
             (problem, "interrupted")
         }
-        ExecuteResult::Mismatch { fields } => {
-            let mut problem = Problem::new(Kind::KeyReused);
-            problem.fields = fields;
-            problem.status = options.mismatch_status;
-            (problem, "mismatch")
-        }
+        ExecuteResult::Mismatch { fields } => (mismatch(fields, options), "mismatch"),
         ExecuteResult::Refused(refusal) => refused(refusal),
         ExecuteResult::RateLimited => (rate_limited(), "rate_limited"),
         ExecuteResult::Expired => (Problem::new(Kind::KeyExpired), "expired"),
@@ -210,6 +205,11 @@ pub fn verdict<R>(
         problem.resource = Some(resource.to_owned());
     }
     Answer { outcome, ..self::problem(&problem, request) }
+}
+
+/// The key stands for another request, which differs in these fields.
+pub fn mismatch(fields: Vec<String>, options: ResponseOptions) -> Problem {
+    Problem { fields, status: options.mismatch_status, ..Problem::new(Kind::KeyReused) }
 }
 
 /// The answer, with the client's key in it and in the header.

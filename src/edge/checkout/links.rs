@@ -24,6 +24,7 @@ use web::http::{Answer, Request, percent_decode};
 use web::image_url::ImageUrl;
 use web::key_source;
 use web::problem::{Kind, Problem};
+use web::reply::mismatch;
 
 /// What the demo sells: name, price in cents, quantity, picture.
 const DEMO_CART: [(&str, u32, u32, &str); 3] = [
@@ -69,7 +70,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
             problem.revision = Some(newest);
             return Err(problem);
         }
-        MadeLink::KeyReused => return Err(Problem::new(Kind::KeyReused)),
+        MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
     };
     let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let url = format!("{}{}", request.origin(), path(&link));
