@@ -234,6 +234,39 @@ fn a_problem_stands_under_its_own_status_only() {
     }
 }
 
+/// Calls `visit` with a value and all within it, also behind references.
+fn walk_through(
+    value: &'static Value,
+    seen: &mut BTreeSet<&'static str>,
+    visit: &mut impl FnMut(&'static Value),
+) {
+    walk(value, "", &mut |_, value| visit(value));
+    let mut targets = Vec::new();
+    walk(value, "", &mut |_, value| targets.extend(value.get("$ref").and_then(Value::as_str)));
+    for target in targets {
+        if seen.insert(target) {
+            walk_through(resolve_name(target), seen, visit);
+        }
+    }
+}
+
+/// Clients that were made of the document go on reading the answers of a release that says more.
+#[test]
+fn an_answer_may_have_more_members_and_a_request_may_not() {
+    let is_closed = |value: &Value| {
+        ["additionalProperties", "unevaluatedProperties"].iter().any(|keyword| value[*keyword] == false)
+    };
+    for (what, operation) in operations() {
+        let mut open = BTreeSet::new();
+        walk_through(&operation["responses"], &mut open, &mut |value| {
+            assert!(!is_closed(value), "{what} answers with what may have no other members: {value}");
+        });
+    }
+    for name in ["CheckoutSessionRequest", "CheckoutLine", "CheckoutForm", "AccountSettingsRequest"] {
+        assert!(is_closed(&DOCUMENT["components"]["schemas"][name]), "{name}");
+    }
+}
+
 fn resolve_name(target: &str) -> &'static Value {
     DOCUMENT.pointer(target.trim_start_matches('#')).unwrap()
 }

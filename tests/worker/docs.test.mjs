@@ -190,6 +190,10 @@ describe('an answer is what the document says', () => {
         { status: 201, headers },
         { ...rest, status, secret: 1 },
       ],
+      [
+        { status: 201, headers },
+        { ...rest, status, tries: [{ ...rest.tries[0], secret: 1 }] },
+      ],
     ];
     for (const [answer, body] of foreign) assert.throws(() => conforms('POST', '/payments', answer, body));
   });

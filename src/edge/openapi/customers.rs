@@ -90,8 +90,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("payment_method", text().or_null().about("What was attached as it was made.").example("pm_card_visa"))
                 .has("revision", integer_of(1, u32::MAX).about("Counts the changes. It is in `ETag`, too."))
                 .has("created_at", reference("Time"))
-                .may_have("cached", reference("Cached"))
-                .closed(),
+                .may_have("cached", reference("Cached")),
         ),
     ]
 }

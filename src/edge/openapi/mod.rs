@@ -32,6 +32,7 @@ use web::route::Method;
 const ABOUT: &str = "Make a key for each thing that is to happen once, send it in `Idempotency-Key`, and send **the same request with the same key** again until the answer is neither 408, nor 409 `request-in-progress`, nor 429, nor 5xx. However often you do that: it happens at most once, and every complete answer is the first one, byte for byte.
 
 - **Bodies** are JSON or `application/x-www-form-urlencoded`, at most 65,536 bytes. A parameter that an operation does not know is refused, and so is one in the address. What decides how much is moved, and from where to where, is left out or has a value: `null` and an empty text are refused.
+- **Answers** may get more members in a later release, and more words where one of several stands: ignore those that you do not know.
 - **Problems** are `application/problem+json` ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)); who sends no credentials and prefers HTML gets a page. The `type` of each is a page that explains it.
 - **Unknown outcomes** are no failures: 503 `outcome-unknown` means that the provider is still being asked. Send the same request again.
 - **HEAD** works wherever GET does; **OPTIONS** is 204 with `Allow`, and answers the preflight of the origins that are allowed.

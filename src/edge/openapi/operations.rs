@@ -451,7 +451,9 @@ pub(in crate::edge) fn openapi() -> Operation {
     let document = object()
         .has("openapi", text().with("pattern", "^3\\.1\\."))
         .has("info", Schema::default().with("type", "object"))
-        .has("paths", Schema::default().with("type", "object"));
+        .has("paths", Schema::default().with("type", "object"))
+        // Only a part of it is told of.
+        .with("additionalProperties", true);
     Operation::new("Documentation", "openapi", "This document", "OpenAPI 3.1.")
         .shows("This document.", document)
         .refuses(&[MISCONFIGURED])

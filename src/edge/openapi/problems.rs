@@ -29,7 +29,7 @@ pub(super) fn schema(kind: Kind) -> Schema {
         .with("type", "object")
         .with("allOf", json!([reference("Problem")]))
         .with("properties", json!({ "type": constant(kind.type_uri()), "status": constant(kind.status()) }));
-    members(kind, schema).with("unevaluatedProperties", false)
+    members(kind, schema)
 }
 
 /// What a kind has beside what all have.

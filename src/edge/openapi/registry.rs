@@ -63,7 +63,7 @@ pub(in crate::edge) fn put_account() -> Operation {
         [(
             "application/json",
             object()
-                .has("settings", reference("AccountSettings"))
+                .has("settings", reference("AccountSettingsRequest"))
                 .may_have(
                     "state",
                     state().about(
@@ -167,7 +167,6 @@ fn state() -> Schema {
 
 /// What stands in the answers and bodies above.
 pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
-    let provider = |about: &str| text().about(about).at_most(255);
     vec![
         (
             "Account",
@@ -181,49 +180,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .may_have("tokens", list(reference("AccountToken")).about("The newest hundred, of one account."))
                 .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at its providers, of one account.")),
         ),
-        (
-            "AccountSettings",
-            object()
-                .has("payment_method", provider("The provider's token of what pays, where a request names none.").example("pm_card_visa"))
-                .may_have("customer", provider("The provider's customer."))
-                .may_have("customer_prefix", provider("A request may name only customers whose ids begin like that."))
-                .may_have("stripe_account", provider("The connected account at Stripe that takes the money.").with("pattern", "^acct_[A-Za-z0-9]+$"))
-                .may_have("own_stripe_keys", boolean().about("It is charged with keys of its own at Stripe, and with no others: without one that can be used nothing is charged. Not with `stripe_account`."))
-                .may_have("own_adyen_keys", boolean().about("It is charged at Adyen with a key of its own in its `adyen_account`, and in no other: without one that can be used nothing is charged there."))
-                .may_have(
-                    "adyen_account",
-                    object()
-                        .has("merchant_account", text().about("Its own merchant account at Adyen.").with("pattern", "^[A-Za-z0-9_.-]{1,80}$").example("ShopA_ECOM"))
-                        .may_have("live_prefix", text().about("Of its live endpoint, as the Customer Area shows it; without it, it is one for tests.").with("pattern", "^[A-Za-z0-9]([A-Za-z0-9-]{0,47}[A-Za-z0-9])?$").example("1797a841fbb37ca7-AdyenDemo"))
-                        .closed(),
-                )
-                .may_have("email", text().about("To whom receipts go, where a request does not say."))
-                .may_have(
-                    "adyen",
-                    object()
-                        .has("payment_method", provider("`storedPaymentMethodId`"))
-                        .has("customer", provider("`shopperReference`"))
-                        .closed(),
-                )
-                .may_have(
-                    "shop",
-                    object()
-                        .has("name", text().about("Who sells, at the checkout and on receipts.").at_most(80))
-                        .may_have("support", text().about("An address for email, or of a page."))
-                        .may_have("logo", uri())
-                        .closed(),
-                )
-                .may_have(
-                    "currencies",
-                    Schema::default()
-                        .with("type", "object")
-                        .about("The currencies in which it may charge, each with the most that one payment may be. Without it: all.")
-                        .with("minProperties", 1)
-                        .with("additionalProperties", object().may_have("amount_max", reference("Amount")).closed())
-                        .example(json!({ "usd": { "amount_max": 500_000 }, "eur": {} })),
-                )
-                .closed(),
-        ),
+        ("AccountSettings", settings(|shown| shown)),
+        ("AccountSettingsRequest", settings(Schema::closed)),
         (
             "AccountCredential",
             object()
@@ -243,4 +201,47 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("ends_at", reference("Time").or_null().about("From when on it is refused.")),
         ),
     ]
+}
+
+/// What an account is set to. `close` is for what is sent, where a member that is not known is refused.
+fn settings(close: fn(Schema) -> Schema) -> Schema {
+    let provider = |about: &str| text().about(about).at_most(255);
+    close(
+            object()
+                .has("payment_method", provider("The provider's token of what pays, where a request names none.").example("pm_card_visa"))
+                .may_have("customer", provider("The provider's customer."))
+                .may_have("customer_prefix", provider("A request may name only customers whose ids begin like that."))
+                .may_have("stripe_account", provider("The connected account at Stripe that takes the money.").with("pattern", "^acct_[A-Za-z0-9]+$"))
+                .may_have("own_stripe_keys", boolean().about("It is charged with keys of its own at Stripe, and with no others: without one that can be used nothing is charged. Not with `stripe_account`."))
+                .may_have("own_adyen_keys", boolean().about("It is charged at Adyen with a key of its own in its `adyen_account`, and in no other: without one that can be used nothing is charged there."))
+                .may_have(
+                    "adyen_account",
+                    close(object()
+                        .has("merchant_account", text().about("Its own merchant account at Adyen.").with("pattern", "^[A-Za-z0-9_.-]{1,80}$").example("ShopA_ECOM"))
+                        .may_have("live_prefix", text().about("Of its live endpoint, as the Customer Area shows it; without it, it is one for tests.").with("pattern", "^[A-Za-z0-9]([A-Za-z0-9-]{0,47}[A-Za-z0-9])?$").example("1797a841fbb37ca7-AdyenDemo"))),
+                )
+                .may_have("email", text().about("To whom receipts go, where a request does not say."))
+                .may_have(
+                    "adyen",
+                    close(object()
+                        .has("payment_method", provider("`storedPaymentMethodId`"))
+                        .has("customer", provider("`shopperReference`"))),
+                )
+                .may_have(
+                    "shop",
+                    close(object()
+                        .has("name", text().about("Who sells, at the checkout and on receipts.").at_most(80))
+                        .may_have("support", text().about("An address for email, or of a page."))
+                        .may_have("logo", uri())),
+                )
+                .may_have(
+                    "currencies",
+                    Schema::default()
+                        .with("type", "object")
+                        .about("The currencies in which it may charge, each with the most that one payment may be. Without it: all.")
+                        .with("minProperties", 1)
+                        .with("additionalProperties", close(object().may_have("amount_max", reference("Amount"))))
+                        .example(json!({ "usd": { "amount_max": 500_000 }, "eur": {} })),
+                )
+    )
 }

@@ -138,7 +138,7 @@ impl Schema {
         self
     }
 
-    /// Without any other member.
+    /// Without any other member: what a request may have. An answer may get more of them in a later release.
     #[must_use]
     pub(super) fn closed(self) -> Self {
         self.with("additionalProperties", false)

@@ -114,8 +114,8 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
                 .has("captured", boolean().about("It was taken; else it was only held."))
                 .has("status", one_of_words([Stage::Begun, Stage::GivenBack, Stage::Refused].map(Stage::as_str))
                     .about("`refused`: a person must give it back."))
-                .closed()).about("Money that was found on it after it was over. It is given back at once."))
-            .has("dispute", reference("Dispute")).closed()),
+                ).about("Money that was found on it after it was over. It is given back at once."))
+            .has("dispute", reference("Dispute"))),
         ("FailureCode", failure_code()),
         ("PaymentFailure", object().about("Why nothing was taken.")
             .has("code", reference("FailureCode"))
@@ -128,7 +128,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             ))
             .has("amount", reference("Sum"))
             .has("funds_withdrawn", boolean().about("Whether the money is gone from your balance."))
-            .closed()).about(
+            ).about(
                 "What a bank wants back. While it is open nothing can be refunded, unless the bank only asks; of what \
                  was lost nothing.",
             )),
@@ -137,19 +137,19 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("object", constant("list")).has("url", constant("/payments"))
             .has("has_more", boolean()
                 .about("Whether there are more: the next page is `starting_after` the last of this one."))
-            .has("data", list(reference("Payment"))).closed()),
+            .has("data", list(reference("Payment")))),
         ("RefundFailure", object().about("Why nothing was given back.")
             .has("code", reference("FailureCode")).has("message", text().about("For you."))),
         ("Refund", refund().example(refund_example())),
         ("RefundList", object().has("object", constant("list"))
             .has("data", list(reference("Refund")).about("The newest first."))
-            .has("has_more", constant(false)).closed()
+            .has("has_more", constant(false))
             .example(json!({ "object": "list", "data": [refund_example()], "has_more": false }))),
         ("Key", key()),
         ("TimelineEntry", object().has("at", reference("Time"))
             .has("attempt", integer().with("minimum", 0).about("The run that did it."))
             .has("event", text().about("What happened.").example("call_sent"))
-            .has("detail", text().about("More about it.")).closed()),
+            .has("detail", text().about("More about it."))),
         ("CheckoutLine", object()
             .has("name", text().about("What is bought: one line of text, without spaces around it.")
                 .with("minLength", 1).at_most(NAME_MAX_CHARS))
@@ -166,7 +166,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("currency", reference("Currency"))
             .has("revision", revision(1).about("Which of the order's links it is. The highest one wins."))
             .has("locale", locale().about("The language of the order's page."))
-            .has("expires_at", reference("Time")).closed().example(json!({
+            .has("expires_at", reference("Time")).example(json!({
                 "object": "checkout_session", "url": "https://pay.example.com/checkout/c2lnbmVkLW9yZGVy",
                 "order_id": "order-1042", "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto",
                 "expires_at": "2026-11-22T09:30:00.000Z",
@@ -174,7 +174,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("ExpireRequest", object().about("Nothing is to be said.").example(json!({}))),
         ("ExpiredCheckoutSession", object().has("object", constant("checkout_session")).has("order_id", order_id())
             .has("status", constant("expired"))
-            .has("revision", revision(0).about("The newest link that was ended; 0 if none is known.")).closed()
+            .has("revision", revision(0).about("The newest link that was ended; 0 if none is known."))
             .example(json!({
                 "object": "checkout_session", "order_id": "order-1042", "status": "expired", "revision": 3,
             }))),
@@ -185,12 +185,12 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .may_have("another_card", integer().with("minimum", 1).about(
                 "Instead of both: the number of the try that waits for the bank, to give it up.",
             )).closed()),
-        ("Health", object().has("status", constant("ok")).closed().example(json!({ "status": "ok" }))),
+        ("Health", object().has("status", constant("ok")).example(json!({ "status": "ok" }))),
         ("Stats", Schema::default().with("type", "object").about(
             "The same counts as `/metrics`, with names of their own, and how far behind the provider's lists are read.",
         )),
         ("FieldError", object().has("field", text().about("The field's name."))
-            .has("message", text().about("What to send instead.")).closed()),
+            .has("message", text().about("What to send instead."))),
         ("Problem", object().about("What all problems have in common ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).")
             .has("type", uri_reference().about("What kind of problem: the address of a page that explains it."))
             .has("title", text().about("The kind, in a few words."))
@@ -328,15 +328,15 @@ fn payment() -> Schema {
         .has("provider_payment", text().or_null().about(PROVIDERS_ID).example("pi_3QK1"))
         .has("payment_method_details", either_null(object()
             .has("brand", one_of_words(Brand::words()).about("Whose card it is; `unknown` if it is another one's."))
-            .has("last4", text().with("pattern", "^[0-9]{4}$").about("The last four digits of its number.")).closed())
+            .has("last4", text().with("pattern", "^[0-9]{4}$").about("The last four digits of its number.")))
             .about("The card that paid, once the provider has said so: perhaps never. It is personal, and erased as such."))
         .has("next_action", reference("NextAction").or_null())
         .has("failure", reference("PaymentFailure").or_null())
         .has("pending_operation", either_null(object().has("type", operation())
-            .has("amount", integer().or_null().with("minimum", 1).about("What is to be captured.")).closed())
+            .has("amount", integer().or_null().with("minimum", 1).about("What is to be captured.")))
             .about("The capture or void that is under way: nothing else moves the payment until it is over."))
         .has("failed_operation", either_null(object().has("type", operation())
-            .has("code", text().about("The provider's reason.")).closed())
+            .has("code", text().about("The provider's reason.")))
             .about("The last capture or void, if it was answered 202 and the provider refused it afterwards. It moved \
                 nothing, and another one may begin."))
         .has("dispute", reference("Dispute"))
@@ -344,7 +344,6 @@ fn payment() -> Schema {
         .has("tries", list(reference("Try")).about("Each try, oldest first."))
         .has("created_at", reference("Time"))
         .may_have("cached", reference("Cached"))
-        .closed()
 }
 
 fn refund() -> Schema {
@@ -363,7 +362,6 @@ fn refund() -> Schema {
         .has("failure", reference("RefundFailure").or_null())
         .has("created_at", reference("Time"))
         .may_have("cached", reference("Cached"))
-        .closed()
 }
 
 /// A payment, as an answer has it.
@@ -426,7 +424,6 @@ fn key() -> Schema {
         .has("timeline", list(reference("TimelineEntry")).about(
             "What happened when, in order. No value from a request is in it.",
         ))
-        .closed()
         .example(json!({
             "object": "idempotency_key", "status": "complete", "recovery_point": "finished",
             "request_hash": "v1:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "attempts": 1,

@@ -23,8 +23,22 @@ export const readDocument = (site) =>
   (reading ??= site.fetch('/openapi.json').then(async (response) => {
     document = await response.json();
     ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
-    ajv.addSchema(document, 'openapi');
+    ajv.addSchema(closed(document), 'openapi');
   }));
+
+/** The same document without room for what it does not name: a later release may answer more, this one does not. */
+function closed(document) {
+  // What all problems have is a part of each.
+  const { Problem } = document.components.schemas;
+  const close = (value) => {
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map(close);
+    const same = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, close(one)]));
+    if (value.type !== 'object' || !value.properties || value === Problem) return same;
+    return value.allOf ? { ...same, unevaluatedProperties: false } : { additionalProperties: false, ...same };
+  };
+  return close(document);
+}
 
 const escaped = (name) => name.replaceAll('~', '~0').replaceAll('/', '~1');
 const pointer = (...names) => `/${names.map(escaped).join('/')}`;
