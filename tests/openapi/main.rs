@@ -267,6 +267,41 @@ fn an_answer_may_have_more_members_and_a_request_may_not() {
     }
 }
 
+/// Generators make a type of each constant, and of several problems the one that `type` says.
+#[test]
+fn a_constant_has_a_type_and_one_of_several_problems_is_told_by_its_own() {
+    let mut unions = 0;
+    walk(&DOCUMENT, "#", &mut |at, value| {
+        if let Some(constant) = value.get("const").filter(|_| !at.ends_with("/properties")) {
+            let named = match constant {
+                Value::String(_) => "string",
+                Value::Bool(_) => "boolean",
+                _ => "integer",
+            };
+            assert_eq!(value["type"], named, "{at}");
+        }
+        let choices = value.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+        let problems: Vec<(String, String)> = choices
+            .filter_map(|choice| choice["$ref"].as_str())
+            .filter_map(|target| {
+                let r#type = resolve_name(target).pointer("/properties/type/const")?.as_str()?;
+                Some((r#type.to_owned(), target.to_owned()))
+            })
+            .collect();
+        if problems.iter().any(|(r#type, _)| r#type.starts_with("/problems/")) {
+            unions += 1;
+            assert_eq!(value["discriminator"]["propertyName"], "type", "{at}");
+            let mapping = value["discriminator"]["mapping"].as_object().unwrap();
+            let mapping: BTreeMap<String, String> = mapping
+                .iter()
+                .map(|(r#type, to)| (r#type.clone(), to.as_str().unwrap().to_owned()))
+                .collect();
+            assert_eq!(mapping, problems.into_iter().collect(), "{at}");
+        }
+    });
+    assert!(unions > 10, "{unions} unions of problems");
+}
+
 fn resolve_name(target: &str) -> &'static Value {
     DOCUMENT.pointer(target.trim_start_matches('#')).unwrap()
 }

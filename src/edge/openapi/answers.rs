@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::problems::{self, REQUEST_ID};
-use super::schema::{Schema, integer, one_of_words, text, uri_reference};
+use super::schema::{Schema, integer, one_of_words, reference, schema_address, text, uri_reference};
 use web::problem::Kind;
 
 /// A header, by its name in an answer and among the components.
@@ -154,11 +154,18 @@ impl Refusal {
 
     /// As a component.
     pub(super) fn to_json(self) -> Value {
-        let to = |kind: &Kind| super::schema::reference(&problems::name(*kind));
+        let to = |kind: &Kind| reference(&problems::name(*kind));
         let schema = match self.kinds {
             [kind] => to(kind),
-            kinds => Schema::default()
-                .with("oneOf", kinds.iter().map(|kind| to(kind).into()).collect::<Vec<Value>>()),
+            kinds => {
+                let schemas: Vec<Value> = kinds.iter().map(|kind| to(kind).into()).collect();
+                let target = |kind: &Kind| schema_address(&problems::name(*kind)).into();
+                let mapping: Map<String, Value> =
+                    kinds.iter().map(|kind| (kind.type_uri(), target(kind))).collect();
+                Schema::default()
+                    .with("oneOf", schemas)
+                    .with("discriminator", json!({ "propertyName": "type", "mapping": mapping }))
+            }
         };
         let example = |kind: &Kind| {
             let target = format!("#/components/examples/{}", problems::example_name(*kind));

@@ -46,9 +46,15 @@ pub(super) fn object() -> Schema {
     of_type("object").with("properties", Map::new())
 }
 
-/// This and nothing else.
+/// This and nothing else: a word, a whole number, true or false. Generators make no type of a value alone.
 pub(super) fn constant(value: impl Into<Value>) -> Schema {
-    Schema::default().with("const", value)
+    let value = value.into();
+    let name = match &value {
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        _ => "string",
+    };
+    of_type(name).with("const", value)
 }
 
 /// One of these words.
@@ -58,7 +64,12 @@ pub(super) fn one_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Sche
 
 /// The schema of this name.
 pub(super) fn reference(name: &str) -> Schema {
-    Schema::default().with("$ref", format!("#/components/schemas/{name}"))
+    Schema::default().with("$ref", schema_address(name))
+}
+
+/// Where the schema of this name stands.
+pub(super) fn schema_address(name: &str) -> String {
+    format!("#/components/schemas/{name}")
 }
 
 /// The address of something on this site, or of a page elsewhere.

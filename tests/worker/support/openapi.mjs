@@ -22,6 +22,8 @@ let reading;
 export const readDocument = (site) =>
   (reading ??= site.fetch('/openapi.json').then(async (response) => {
     document = await response.json();
+    // To whom a value belongs is in the schemas themselves, too.
+    ajv.addKeyword('discriminator');
     ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
     ajv.addSchema(closed(document), 'openapi');
   }));
