@@ -18,8 +18,8 @@ pub const METADATA_MAX: usize = 40;
 pub const METADATA_NAME_MAX: usize = 40;
 /// The longest value of an entry, in characters: the provider's limit.
 pub const METADATA_VALUE_MAX: usize = 500;
-/// Names of ours.
-const RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
+/// Names of ours: no entry may have one.
+pub const METADATA_RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
 /// The longest id or token, in characters.
 pub const TOKEN_MAX: usize = 255;
 /// The longest order id, in characters.
@@ -161,11 +161,11 @@ impl Fields {
                 && name.chars().count() <= METADATA_NAME_MAX
                 && !name.contains(['[', ']'])
                 && !name.contains(char::is_control)
-                && !RESERVED.contains(&name);
+                && !METADATA_RESERVED.contains(&name);
             if !is_name {
                 let message = format!(
                     "must have a name of 1 to {METADATA_NAME_MAX} characters without brackets or control characters, and not one of {}",
-                    RESERVED.join(", ")
+                    METADATA_RESERVED.join(", ")
                 );
                 self.wrong(&full, message);
             } else if let Some(value) = self.optional(&full, |text| plain(text, METADATA_VALUE_MAX)) {

@@ -302,6 +302,29 @@ fn a_constant_has_a_type_and_one_of_several_problems_is_told_by_its_own() {
     assert!(unions > 10, "{unions} unions of problems");
 }
 
+/// As a form the objects of a body are written as `name[member]`.
+#[test]
+fn what_is_an_object_in_json_has_its_encoding_as_a_form() {
+    let mut found = BTreeSet::new();
+    for (what, operation) in operations() {
+        let form = &operation["requestBody"]["content"]["application/x-www-form-urlencoded"];
+        let members = resolve(&form["schema"])["properties"].as_object().into_iter().flatten();
+        for (name, _) in members.filter(|(_, schema)| resolve(schema)["type"] == "object") {
+            let encoding = &form["encoding"][name];
+            assert_eq!(
+                (&encoding["style"], &encoding["explode"]),
+                (&"deepObject".into(), &true.into()),
+                "{what}: {name}"
+            );
+            found.insert(name.as_str());
+        }
+        for name in form["encoding"].as_object().into_iter().flat_map(|encoding| encoding.keys()) {
+            assert!(found.contains(name.as_str()), "{what}: {name}");
+        }
+    }
+    assert_eq!(found, BTreeSet::from(["fallback", "metadata"]));
+}
+
 fn resolve_name(target: &str) -> &'static Value {
     DOCUMENT.pointer(target.trim_start_matches('#')).unwrap()
 }

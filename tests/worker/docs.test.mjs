@@ -198,6 +198,23 @@ describe('an answer is what the document says', () => {
     for (const [answer, body] of foreign) assert.throws(() => conforms('POST', '/payments', answer, body));
   });
 
+  test('to metadata, by its names and values', async () => {
+    const long = 'x'.repeat(41);
+    for (const [name, value, isTaken] of [
+      ['gift wrap – ä', 'ja', true],
+      [long.slice(1), '', true],
+      ...['', 'a[b', 'b]', 'a\u0007', 'a\u0085', 'a\n', long].map((name) => [name, 'x', false]),
+      ...['resource', 'idempotency_key', 'capture_key'].map((name) => [name, 'x', false]),
+      ['gift', 'a\u0007', false],
+    ]) {
+      const body = { ...PAYMENT, metadata: { [name]: value } };
+      const said = () => isValid('/components/schemas/PaymentRequest', body);
+      assert.equal((await pay(user, freshKey(), body)).status, isTaken ? 201 : 422, JSON.stringify(body));
+      if (isTaken) said();
+      else assert.throws(said);
+    }
+  });
+
   test('to a payment that was declined', async () => {
     const client = account(site, DECLINED_USER);
     const answer = await pay(client, freshKey());

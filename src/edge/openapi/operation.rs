@@ -9,6 +9,9 @@ use super::answers::{
 };
 use super::schema::{Schema, text};
 
+/// Where a body says what it is as a form.
+const FORM: &str = "/content/application~1x-www-form-urlencoded";
+
 /// What a route of the table is for.
 #[derive(Clone, Debug)]
 pub struct Operation {
@@ -63,6 +66,17 @@ impl Operation {
     pub(super) fn parameters_in_body(self, required: bool, schema: Schema) -> Self {
         let content = [("application/json", schema.clone()), ("application/x-www-form-urlencoded", schema)];
         self.body(required, content)
+    }
+
+    /// What of its body is an object, and written as `name[member]` in a form.
+    pub(super) fn grouped_in_form(mut self, names: &[&str]) -> Self {
+        let deep = |name: &&str| ((*name).to_owned(), json!({ "style": "deepObject", "explode": true }));
+        let encoding: Map<String, Value> = names.iter().map(deep).collect();
+        let form = self.body.as_mut().and_then(|body| body.pointer_mut(FORM));
+        if let Some(Value::Object(form)) = form {
+            form.insert("encoding".to_owned(), encoding.into());
+        }
+        self
     }
 
     /// Another answer.

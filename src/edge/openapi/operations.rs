@@ -52,7 +52,7 @@ pub(in crate::edge) fn create_payment() -> Operation {
          with `requires_action` and `next_action`.",
     )
     .keyed()
-    .parameters_in_body(true, reference("PaymentRequest"))
+    .parameters_in_body(true, reference("PaymentRequest")).grouped_in_form(&["fallback", "metadata"])
     .stores(
         201, "The payment: taken, reserved, waiting for the person, or decided later. `status` says which.", &[CREATED],
         reference("Payment"),

@@ -9,7 +9,8 @@ use super::schema::{
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
 use crate::edge::payment_params::{
-    DESCRIPTION_MAX, METADATA_MAX, METADATA_NAME_MAX, METADATA_VALUE_MAX, ORDER_MAX, TOKEN_MAX,
+    DESCRIPTION_MAX, METADATA_MAX, METADATA_NAME_MAX, METADATA_RESERVED, METADATA_VALUE_MAX, ORDER_MAX,
+    TOKEN_MAX,
 };
 use crate::edge::shop_url::URL_MAX;
 use payments::payment::card::Brand;
@@ -85,10 +86,14 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
              `Idempotent-Replayed`.",
         )),
         ("Metadata", Schema::default().with("type", "object")
-            .about(&format!("Your own data: at most {METADATA_MAX} entries."))
+            .about(&format!(
+                "Your own data: at most {METADATA_MAX} entries, whose names have no brackets and no control characters. In a form: `metadata[name]`.",
+            ))
             .with("maxProperties", METADATA_MAX)
-            .with("propertyNames", json!({ "maxLength": METADATA_NAME_MAX }))
-            .with("additionalProperties", text().at_most(METADATA_VALUE_MAX))),
+            .with("propertyNames", text().with("pattern", r"^[^\[\]\u0000-\u001f\u007f-\u009f]+$")
+                .at_most(METADATA_NAME_MAX).with("not", json!({ "enum": METADATA_RESERVED })))
+            .with("additionalProperties", text().with("pattern", r"^[^\u0000-\u001f\u007f-\u009f]*$")
+                .at_most(METADATA_VALUE_MAX))),
         ("PaymentRequest", payment_request()),
         ("CaptureRequest", object().may_have("amount", reference("Amount")
             .about("A part of what is reserved; without it all. The rest is released."))
