@@ -38,7 +38,8 @@ struct Place {
 impl Place {
     async fn of(app: &App, request: &Request, encoded: &str) -> Result<Self, Problem> {
         let (owner, account) = account(app, request).await?;
-        let email = percent_decode(encoded).ok_or_else(|| Problem::new(Kind::NotFound))?;
+        // What is no text is no address either.
+        let email = percent_decode(encoded).unwrap_or_default();
         let email = normalized(&email).map_err(|error| invalid_parameters(vec![error]))?;
         let name = customer_object_name(&owner, account.at_stripe(), &email);
         Ok(Self { owner, account, email, object: ObjectRef::Named(name) })

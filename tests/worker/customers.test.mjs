@@ -346,6 +346,11 @@ test('what is wrong is named, and nothing is made', async () => {
       assert.equal(field, 'email', email);
       assertProblem(await show(one, email), 422, 'invalid-parameters');
     }
+    for (const method of ['GET', 'PUT']) {
+      const answer = await one.ask('/customers/%FF%40x.example', { method });
+      const [{ field }] = assertProblem(answer, 422, 'invalid-parameters').errors;
+      assert.equal(field, 'email', 'what is no text is no address');
+    }
     const wrong = [
       [{ name: 'x'.repeat(257) }, 'name'],
       [{ name: 'a\u0000' }, 'name'],
