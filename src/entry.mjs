@@ -22,9 +22,10 @@ export default class extends WorkerEntrypoint {
     if (passedOn) return this.env[passedOn[0]].fetch(request);
     try {
       const head = verbatim.knownHead(request);
-      const answer = head === undefined ? request : await verbatim.answer(request, head, this.env, this.ctx);
-      if (answer instanceof Response) return answer;
-      return await guarded(() => wasm.fetch(answer, this.env, this.ctx));
+      const known =
+        head === undefined ? { request } : await verbatim.answer(request, head, this.env, this.ctx);
+      if (known.response) return known.response;
+      return await guarded(() => wasm.fetch(known.request, this.env, this.ctx, known.id));
     } catch (error) {
       return interrupted(request, error, this.env.CORS_ORIGINS);
     }

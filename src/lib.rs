@@ -17,14 +17,18 @@ pub mod replay_cache;
 mod transport;
 pub mod webhooks;
 
-/// Every HTTP request enters here.
-#[worker::event(fetch)]
-async fn fetch(
+/// Every HTTP request enters here. One that was asked after in a few words already has the `id` under which that was: no client can say one.
+#[wasm_bindgen::prelude::wasm_bindgen]
+pub fn fetch(
     request: worker::worker_sys::web_sys::Request,
     env: worker::Env,
-    ctx: worker::Context,
-) -> worker::Result<worker::worker_sys::web_sys::Response> {
-    edge::handle(request, env, ctx).await
+    ctx: worker::worker_sys::Context,
+    id: Option<String>,
+) -> js_sys::Promise {
+    worker::wasm_bindgen_futures::future_to_promise(async move {
+        let answer = edge::handle(request, id, env, worker::Context::new(ctx)).await;
+        answer.map(wasm_bindgen::JsValue::from).map_err(wasm_bindgen::JsValue::from)
+    })
 }
 
 /// What the desk asks enters here.

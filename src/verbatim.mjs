@@ -18,7 +18,7 @@ export function answersVerbatim(wasm, atOnce) {
     return atOnce(() => wasm.verbatim_is_known(head)) ? head : undefined;
   }
 
-  /** A response; or a request to be read in WebAssembly, which is alike: something of this one's body was read. */
+  /** A `response`; or a `request` to be read in WebAssembly, which is alike: something of this one's body was read. Whatever its object was asked under an `id` it counts once under that. */
   async function answer(request, head, env, ctx) {
     const came = Date.now();
     const whole = request.arrayBuffer();
@@ -26,13 +26,16 @@ export function answersVerbatim(wasm, atOnce) {
     const body = await soon(whole);
     const found = body && atOnce(() => wasm.verbatim_answer(head, new Uint8Array(body), env, ctx));
     let response;
+    let id;
     if (found?.length === PARTS) response = respond(found, came, requestId(came), 0);
     else if (found) response = await fromObject(found);
     done();
-    return response ?? (body ? new Request(request, { body }) : withBody(request, whole));
+    if (response) return { response };
+    return { request: body ? new Request(request, { body }) : withBody(request, whole), id };
 
     async function fromObject([object, question, number]) {
-      const [id, asked] = [requestId(came), Date.now()];
+      const asked = Date.now();
+      id = requestId(came);
       const told = await soon(env.KEYS.get(object).recall(question, id));
       const objectMs = Date.now() - asked;
       const answered = told && atOnce(() => wasm.verbatim_told(head, number, came, told, env, ctx));

@@ -6,15 +6,22 @@ use worker::{Context, Env};
 use super::app::{App, site};
 use super::route::Route;
 use super::{admission, cors, routes, verbatim};
+use once::id::RequestId;
 use runtime::serve;
 use web::http::{Answer, Request};
 use web::locale::EN;
 use web::problem::{Kind, Problem};
 use web::reply::{in_language, with_error};
 
-/// Answers a request. An error is an answer too.
-pub async fn handle(incoming: web_sys::Request, env: Env, ctx: Context) -> worker::Result<web_sys::Response> {
+/// Answers a request, under this id if it has one. An error is an answer too.
+pub async fn handle(
+    incoming: web_sys::Request,
+    id: Option<String>,
+    env: Env,
+    ctx: Context,
+) -> worker::Result<web_sys::Response> {
     let mut request = serve::read(&incoming)?;
+    request.id = id.map_or(request.id, RequestId);
     let route = routes::find(&request.path);
     let customers = route.as_ref().filter(|route| is_for_customers(route));
     let t = customers.map_or(&EN, |_| request.messages());

@@ -116,13 +116,13 @@ impl Drive {
         if let Some(span) = span {
             executed(span, &done, self.store().remembered().as_deref(), &key_hash);
         }
-        let Executed { result, joined, provider_ms } = done;
+        let Executed { result, joined, provider_ms, is_counted } = done;
         let is_in_progress = matches!(result, ExecuteResult::InProgress { .. });
         if joined {
             metrics::waited(!is_in_progress && self.took_money(&key_hash));
         }
         match &result {
-            ExecuteResult::Finished { replayed: true, .. } if !joined => {
+            ExecuteResult::Finished { replayed: true, .. } if !joined && !is_counted => {
                 metrics::replayed(self.took_money(&key_hash));
             }
             ExecuteResult::InProgress { .. } => metrics::in_progress(),
@@ -144,8 +144,10 @@ impl Drive {
             let head = RecalledHead { version: VERSION, status, headers, original_request, finality };
             Some(Recalled { head, body })
         })?;
-        let Some(recalled) = recalled else { return Ok(None) };
-        metrics::replayed(recalled.head.finality.took_money);
+        let Some((recalled, is_new)) = recalled else { return Ok(None) };
+        if is_new {
+            metrics::replayed(recalled.head.finality.took_money);
+        }
         recalled.to_text().map(Some).map_err(|error| Bug(error.to_string()))
     }
 

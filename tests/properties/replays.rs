@@ -49,7 +49,9 @@ fn finished() -> (ObjectState, StoredResponse) {
 }
 
 fn counted(replays: &mut Replays, state: &ObjectState, key_id: u32, times: u32) {
-    (0..times).for_each(|number| replays.count(state, key_id, &RequestId(format!("req_{number}")), NOW_MS));
+    for number in 0..times {
+        assert!(replays.count(state, key_id, &RequestId(format!("req_{number}")), NOW_MS));
+    }
 }
 
 #[test]
@@ -99,14 +101,35 @@ fn replays_alone_are_written_when_they_have_doubled() {
     let mut replays = Replays::default();
     let mut written = Vec::new();
     for number in 1..=10_000 {
-        replays.count(&state, 1, &RequestId("req".into()), NOW_MS);
+        replays.count(&state, 1, &RequestId(format!("req_{number}")), NOW_MS);
         if replays.is_due() {
-            std::mem::take(&mut replays).add_to(&mut state);
+            replays.take().add_to(&mut state);
             assert_eq!(state.keys[0].replays, number);
             written.push(number);
         }
     }
     assert_eq!(written, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]);
+}
+
+/// Who did not wait for the object's answer asks it again, under the same id.
+#[test]
+fn a_request_that_asks_again_is_counted_once() {
+    let (mut state, _) = finished();
+    let mut replays = Replays::default();
+    counted(&mut replays, &state, 1, 10);
+    let again = |replays: &mut Replays, state: &ObjectState, number: u32| {
+        replays.count(state, 1, &RequestId(format!("req_{number}")), NOW_MS)
+    };
+    assert!(!again(&mut replays, &state, 9));
+    assert_eq!(replays.lines().len(), 10);
+    replays.take().add_to(&mut state);
+    assert!(!again(&mut replays, &state, 0), "also where it is written already");
+    assert_eq!(replays.lines().len(), 0);
+    assert!(again(&mut replays, &state, 10));
+    replays.take().add_to(&mut state);
+    assert_eq!(state.keys[0].replays, 11);
+    (0..1000).for_each(|number| assert!(again(&mut replays, &state, 100 + number), "and no more are kept"));
+    assert!(again(&mut replays, &state, 100));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! SIM_TABLES_SEED=7 cargo test --test simulation tables::replay -- --nocapture     one history, told step by step
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -224,9 +224,15 @@ fn replays_are_written_with_the_next_commit() {
         });
         done.unwrap();
     };
+    let requests = Cell::new(0);
     let replay = |store: &Store<Payments, Sqlite>| {
         store.read().unwrap();
-        store.replayed(1, &RequestId("req".to_owned()), &context(EPOCH_MS)).unwrap();
+        requests.set(requests.get() + 1);
+        let request = RequestId(format!("req_{}", requests.get()));
+        for is_new in [true, false] {
+            let counted = store.replayed(1, &request, &context(EPOCH_MS)).unwrap();
+            assert_eq!(counted, is_new, "who asks twice under one id is counted once");
+        }
     };
     let replays = |store: &Store<Payments, Sqlite>| {
         let lines = store.timeline().unwrap().iter().filter(|line| line.event == REPLAYED).count();

@@ -455,6 +455,36 @@ test('an object judges by itself what it recalls, and what it does not is read',
   }
 });
 
+/** They recall what is asked of them, and tell it later than anybody waits for it. */
+const LATE = `
+  ask(question) {
+    return this.#newest.ask(question);
+  }
+  async recall(question, id) {
+    const told = await this.#newest.recall(question, id);
+    await new Promise((later) => setTimeout(later, 2_500));
+    return told;
+  }
+`;
+
+test('a replay whose object answers too late is read, and counted once, under the id that it is told', async (t) => {
+  const site = await startWithObjectsOfBefore(LATE, { vars: { REPLAY_CACHE_MS: '0' }, secrets });
+  t.after(() => site.close());
+  const user = account(site);
+  const key = freshKey();
+  const pay = () => user.pay(PAYMENT, key);
+  const first = await pay();
+  const saved = async () =>
+    parse(await (await site.fetch('/metrics', { headers: operator })).text()).sum('charges_saved_total');
+  const before = await saved();
+  const { answer, verbatim } = await watching(site)(pay);
+  assert.deepEqual([answer.status, answer.bytes, verbatim], [201, first.bytes, false]);
+  const { timeline } = (await user.key(key)).json();
+  const replays = timeline.filter(({ event }) => event === 'replayed').map(({ detail }) => detail);
+  assert.deepEqual(replays, [answer.header('request-id')]);
+  assert.equal(await saved(), before + 1);
+});
+
 test('whatever header the edge reads is one that finds the very same request, or needs not be', () => {
   const source = readFileSync(join(root, 'src/edge/verbatim.rs'), 'utf8');
   const [, list] = /const HEADERS: [^=]*= \[([^\]]*)\]/.exec(source);

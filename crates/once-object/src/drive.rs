@@ -42,7 +42,7 @@ impl<H: Host> Object<H> {
         }
         let ctx = self.context();
         let patience_until_ms = ctx.now_ms.saturating_add(ask.wait_ms);
-        let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0 });
+        let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0, is_counted: false });
         let decided =
             state.as_ref().and_then(|state| Some((decided(state, &ask.command, &self.me, &ctx)?, state)));
         let (begun, first_turn) = match decided {
@@ -66,14 +66,16 @@ impl<H: Host> Object<H> {
                     (Run::new(token, patience_until_ms, fail_at), Action::Again)
                 });
                 let Ended { end, provider_ms } = self.start(run, action, ask.faults).await?;
-                return Ok(Executed { result: self.result(end, key_id, false)?, joined: false, provider_ms });
+                let result = self.result(end, key_id, false)?;
+                return Ok(Executed { result, joined: false, provider_ms, is_counted: false });
             }
             Begin::InProgress { key_id, lease_left_ms } => {
                 return self.join(key_id, lease_left_ms, &ask).await;
             }
             Begin::Replay { key_id, response, original_request } => {
-                self.count_replay(key_id, &ask.command.request_id);
-                ExecuteResult::Finished { response, original_request, replayed: true }
+                let is_counted = !self.count_replay(key_id, &ask.command.request_id);
+                let result = ExecuteResult::Finished { response, original_request, replayed: true };
+                return Ok(Executed { result, joined: false, provider_ms: 0, is_counted });
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
                 ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
@@ -87,8 +89,8 @@ impl<H: Host> Object<H> {
     }
 
     /// What a request is answered under a key that has ended, if it is the one for which the key stands: the same as [`Self::execute`] would say,
-    /// and counted like it, without waiting for anything. The rows that say so are given to `read`. `None` for whatever else it is: then it is to be
-    /// executed.
+    /// and counted like it, without waiting for anything. The rows that say so are given to `read`; with what that gives comes whether the replay was
+    /// not counted before. `None` for whatever else it is: then it is to be executed.
     ///
     /// # Errors
     /// Where the storage fails.
@@ -97,14 +99,13 @@ impl<H: Host> Object<H> {
         asked: (&Owner, &KeyHash, &Fingerprint),
         request: &RequestId,
         read: impl FnOnce(&ObjectState<H::Flow>, &KeyRecord<H::Flow>, &Finished) -> Option<T>,
-    ) -> Result<Option<T>, Bug> {
+    ) -> Result<Option<(T, bool)>, Bug> {
         let Some(state) = self.store.read()? else { return Ok(None) };
         let ctx = self.context();
         let Some((key, finished)) = ended(&state, asked, ctx.now_ms) else { return Ok(None) };
         let Some(said) = read(&state, key, finished) else { return Ok(None) };
         self.store.ensure_alarm(&state, &ctx)?;
-        self.count_replay(key.key_id, request);
-        Ok(Some(said))
+        Ok(Some((said, self.count_replay(key.key_id, request))))
     }
 
     /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a time, or
@@ -211,7 +212,7 @@ impl<H: Host> Object<H> {
     ) -> Result<Executed<H::Flow>, Bug> {
         let in_progress = |joined| {
             let result = ExecuteResult::InProgress { retry_after_ms: lease_left_ms.min(1000) };
-            Ok(Executed { result, joined, provider_ms: 0 })
+            Ok(Executed { result, joined, provider_ms: 0, is_counted: false })
         };
         let live = self.running.borrow().get(&key_id).cloned();
         let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {
@@ -221,7 +222,8 @@ impl<H: Host> Object<H> {
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
             Either::Left((ended, _)) => {
                 let Ended { end, provider_ms } = ended?;
-                Ok(Executed { result: self.result(end, key_id, true)?, joined: true, provider_ms })
+                let result = self.result(end, key_id, true)?;
+                Ok(Executed { result, joined: true, provider_ms, is_counted: false })
             }
             Either::Right(_) => {
                 joined.borrow_mut().retain(|request| *request != ask.command.request_id);
@@ -230,10 +232,12 @@ impl<H: Host> Object<H> {
         }
     }
 
-    fn count_replay(&self, key_id: u32, request: &RequestId) {
-        if let Err(bug) = self.store.replayed(key_id, request, &self.context()) {
+    /// Whether it was not counted before.
+    fn count_replay(&self, key_id: u32, request: &RequestId) -> bool {
+        self.store.replayed(key_id, request, &self.context()).unwrap_or_else(|bug| {
             self.log("error", "replays_not_counted", &[("error", bug.0.as_str().into())]);
-        }
+            true
+        })
     }
 
     fn result(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult<Refusal<H>>, Bug> {
@@ -282,7 +286,9 @@ impl<H: Host> Object<H> {
             drop(runs);
             if matches!(end, Ok(RunEnd::Finished(_))) {
                 // Those who have waited get its response: they are replays, too.
-                waiting.borrow().iter().for_each(|request| object.count_replay(key_id, request));
+                for request in waiting.borrow().iter() {
+                    object.count_replay(key_id, request);
+                }
             }
             if let Err(bug) = &end {
                 let fields = [("attempt", attempt.into()), ("error", bug.0.as_str().into())];

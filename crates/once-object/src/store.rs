@@ -178,11 +178,19 @@ impl<F: Flow, S: Storage> Store<F, S> {
         self.remembered.borrow().as_ref().map(|it| Rc::clone(&it.object_state))
     }
 
-    /// A request was given the response of another one: that is counted, and most often nothing is written.
-    pub fn replayed(&self, key_id: u32, request: &RequestId, ctx: &Context<F::Settings>) -> Result<(), Bug> {
-        let Some(object_state) = self.remembered() else { return Ok(()) };
-        self.replays.borrow_mut().count(&object_state, key_id, request, ctx.now_ms);
-        if self.replays.borrow().is_due() { self.transaction(ctx, |_| Ok(())) } else { Ok(()) }
+    /// A request was given the response of another one: that is counted, and most often nothing is written. Whether it was not counted before.
+    pub fn replayed(
+        &self,
+        key_id: u32,
+        request: &RequestId,
+        ctx: &Context<F::Settings>,
+    ) -> Result<bool, Bug> {
+        let Some(object_state) = self.remembered() else { return Ok(true) };
+        let is_new = self.replays.borrow_mut().count(&object_state, key_id, request, ctx.now_ms);
+        if self.replays.borrow().is_due() {
+            self.transaction(ctx, |_| Ok::<_, Bug>(()))?;
+        }
+        Ok(is_new)
     }
 
     /// What a request that changes nothing owes the alarm: an incarnation that does not know of it sets it, if something is due.
@@ -332,7 +340,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
             return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
         }
         // Whatever happens now, they are not counted twice.
-        let replays = self.replays.take();
+        let replays = self.replays.borrow_mut().take();
         replays.add_to(&mut after);
         let timeline = [replays.lines(), &appended.timeline].concat();
         after.verify()?;

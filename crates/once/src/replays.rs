@@ -3,7 +3,7 @@
 //! A replay writes nothing. An incarnation counts in memory, and writes the count with the next commit that comes anyway; without one, when a
 //! key's replays become 16, 32, 64 … What an incarnation that ends has not written is lost: the count may be too small, never too large.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::domain::Domain;
 use super::id::RequestId;
@@ -14,6 +14,9 @@ pub const REPLAYED: &str = "replayed";
 /// How many replays of a key have a line in the timeline: the first ones. Fewer are not worth a commit of their own.
 pub const REPLAYS_SHOWN_MAX: u32 = 16;
 
+/// How many of the newest requests are known by their ids, so that none of them is counted once more.
+const NEWEST_MAX: usize = 64;
+
 /// What is counted and not written.
 #[derive(Clone, Debug, Default)]
 pub struct Replays {
@@ -21,18 +24,26 @@ pub struct Replays {
     counts: BTreeMap<u32, u32>,
     lines: Vec<TimelineEntry>,
     is_due: bool,
+    /// Those that were counted last, written or not, with the numbers of their keys.
+    newest: VecDeque<(u32, RequestId)>,
 }
 
 impl Replays {
-    /// A request was given the response of another one: the stored one, or that of a run whose end it has waited for.
+    /// A request was given the response of another one: the stored one, or that of a run whose end it has waited for. Whether that is new: who
+    /// asks in two ways, because the first one took too long, asks under one id and is counted once.
     pub fn count<F: Domain>(
         &mut self,
         state: &ObjectState<F>,
         key_id: u32,
         request: &RequestId,
         now_ms: u64,
-    ) {
-        let Some(key) = state.key(key_id) else { return };
+    ) -> bool {
+        let Some(key) = state.key(key_id) else { return true };
+        if self.newest.iter().any(|(of, counted)| *of == key_id && counted == request) {
+            return false;
+        }
+        self.newest.truncate(NEWEST_MAX - 1);
+        self.newest.push_front((key_id, request.clone()));
         let unwritten = self.counts.entry(key_id).or_default();
         *unwritten = unwritten.saturating_add(1);
         let replays = key.replays.saturating_add(*unwritten);
@@ -41,6 +52,14 @@ impl Replays {
             self.lines.push(TimelineEntry { key_id, at_ms: now_ms, attempt, event, detail });
         }
         self.is_due |= replays >= REPLAYS_SHOWN_MAX && replays.is_power_of_two();
+        true
+    }
+
+    /// What is to be written now, which is not unwritten any more.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let newest = std::mem::take(&mut self.newest);
+        std::mem::replace(self, Self { newest, ..Self::default() })
     }
 
     /// Whether they are to be written although nothing else is.
