@@ -61,28 +61,31 @@ pub const SILENT_MS: u64 = 86_400_000;
 /// The same of a refund, in ms: Adyen tells how it ended once it was sent to the bank, which takes days.
 pub const REFUND_SILENT_MS: u64 = 5 * SILENT_MS;
 
-/// Closes the breaks of payments of which Adyen has told by now, also of their refunds of before `?1`.
+/// Closes the breaks of payments of which Adyen has told by now, also of their refunds of before `?1`. Accepted ones, too: what is silent later is
+/// another silence. Those that last are seen by each sweep, so of the accepted ones nobody reads more than what was seen since `?1`.
 pub const SPOKEN: &str =
-    "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND state = 'open' AND NOT EXISTS (
-        SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
+    "UPDATE breaks SET state = 'resolved' WHERE kind = 'silent' AND (state = 'open' OR (state = 'accepted' AND last_seen_at_ms >= ?1))
+     AND NOT EXISTS (SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
             AND (status = 'processing' OR pending_operation IS NOT NULL))
      AND NOT EXISTS (SELECT 1 FROM refunds WHERE payment_id = breaks.resource AND refunds.provider = 'adyen'
             AND status = 'pending' AND created_at_ms < ?1)";
 
-/// Opens a break, at `?1`, for each payment, capture or void with Adyen of which nothing was heard since `?2`, and for each payment with a refund of
-/// before `?3`.
+/// Opens a break, at `?1`, for each payment, capture or void with Adyen of which nothing was heard since `?2`, and for each payment with refunds of
+/// before `?3`, which it names. One that was accepted stays so as long as it says the same.
 pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
         last_seen_at_ms)
      SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object,
-        CASE WHEN status = 'processing' OR pending_operation IS NOT NULL THEN status ELSE 'a refund is pending' END, 'open', ?1, ?1
+        CASE WHEN pending_operation IS NOT NULL THEN 'pending ' || pending_operation WHEN status = 'processing' THEN status ELSE 'pending refunds: ' || (
+            SELECT group_concat(refund_id, ', ') FROM (SELECT refund_id FROM refunds WHERE refunds.payment_id = payments.payment_id
+                AND refunds.status = 'pending' AND refunds.provider = 'adyen' AND refunds.created_at_ms < ?3 ORDER BY refund_id)) END, 'open', ?1, ?1
      FROM payments WHERE payment_id IN (
         SELECT payment_id FROM payments WHERE status = 'processing' AND status != 'succeeded' AND provider = 'adyen'
             AND created_at_ms < ?2
         UNION ALL SELECT payment_id FROM payments WHERE pending_operation IS NOT NULL AND provider = 'adyen'
             AND updated_at_ms < ?2
         UNION ALL SELECT payment_id FROM refunds INDEXED BY refunds_waiting WHERE status = 'pending' AND provider = 'adyen' AND created_at_ms < ?3)
-     ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
-        state = CASE breaks.state WHEN 'accepted' THEN 'accepted' ELSE 'open' END";
+     ON CONFLICT (break_id) DO UPDATE SET ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms,
+        state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours THEN 'accepted' ELSE 'open' END";
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -143,31 +146,108 @@ pub(super) mod tests {
         }
     }
 
+    /// What Adyen says nothing of, as each sweep looks for it.
+    struct Silence(Connection);
+
+    impl Silence {
+        /// A payment that was taken, at each provider.
+        fn of_taken_payments() -> Self {
+            let model = read_model();
+            let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                    provider, attempt, shown, created_at_ms, updated_at_ms) VALUES (?1, 'o', 1, 'a', 'succeeded', 900, 900, 0, 'eur', ?2, 1, '{}', 0, 0)";
+            for provider in ["adyen", "stripe"] {
+                model.execute(sql, (format!("pay_{provider}"), provider)).unwrap();
+            }
+            Self(model)
+        }
+
+        fn refund(&self, id: &str, provider: &str, at_ms: u64) {
+            let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, created_at_ms,
+                    updated_at_ms) VALUES (?1, ?2, 1, 'pending', 300, 'eur', 'requested_by_customer', ?3, ?4, ?4)";
+            let payment = format!("pay_{provider}");
+            self.0.execute(sql, (id, payment, provider, at_ms.cast_signed())).unwrap();
+        }
+
+        fn run(&self, sql: &str) {
+            self.0.execute(sql, ()).unwrap();
+        }
+
+        /// A sweep. Returns what the break says, and its state.
+        fn sweep(&self, day: u64) -> Option<(String, String)> {
+            let now_ms = day * SILENT_MS;
+            let before_ms = now_ms.saturating_sub(REFUND_SILENT_MS).cast_signed();
+            self.0.execute(SPOKEN, [before_ms]).unwrap();
+            let silent_since_ms = now_ms.saturating_sub(SILENT_MS).cast_signed();
+            self.0.execute(SILENT, (now_ms.cast_signed(), silent_since_ms, before_ms)).unwrap();
+            let mut found = self.0.prepare("SELECT ours, state FROM breaks").unwrap();
+            let mut found = found.query_map((), |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+            let first = found.next().map(Result::unwrap);
+            assert!(found.next().is_none(), "one break a payment");
+            first
+        }
+    }
+
+    fn says(ours: &str, state: &str) -> Option<(String, String)> {
+        Some((ours.to_owned(), state.to_owned()))
+    }
+
+    const ACCEPT: &str = "UPDATE breaks SET state = 'accepted'";
+
     #[test]
     fn a_refund_of_which_adyen_tells_nothing_is_a_break_until_it_does() {
-        let model = read_model();
-        let breaks = |now_ms: u64| {
-            let before_ms = now_ms.saturating_sub(REFUND_SILENT_MS);
-            model.execute(SPOKEN, [before_ms.cast_signed()]).unwrap();
-            let silent_since_ms = now_ms.saturating_sub(SILENT_MS).cast_signed();
-            model.execute(SILENT, (now_ms.cast_signed(), silent_since_ms, before_ms.cast_signed())).unwrap();
-            let mut open = model.prepare("SELECT ours FROM breaks WHERE state = 'open'").unwrap();
-            open.query_map((), |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>()
-        };
-        let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
-                provider, attempt, shown, created_at_ms, updated_at_ms) VALUES (?1, 'o', 1, 'a', 'succeeded', 900, 900, 0, 'eur', ?2, 1, '{}', 0, 0)";
-        for provider in ["adyen", "stripe"] {
-            model.execute(sql, (format!("pay_{provider}"), provider)).unwrap();
-            let sql = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, created_at_ms,
-                    updated_at_ms) VALUES (?1, ?2, 1, 'pending', 300, 'eur', 'requested_by_customer', ?3, 7, 7)";
-            let ids = (format!("re_{provider}"), format!("pay_{provider}"), provider);
-            model.execute(sql, ids).unwrap();
+        let silence = Silence::of_taken_payments();
+        silence.refund("re_1", "adyen", 7);
+        silence.refund("re_stripe", "stripe", 7);
+        assert_eq!(silence.sweep(5), None);
+        for day in 6..9 {
+            assert_eq!(silence.sweep(day), says("pending refunds: re_1", "open"));
         }
-        assert_eq!(breaks(REFUND_SILENT_MS).len(), 0);
-        for day in 1..4 {
-            assert_eq!(breaks(REFUND_SILENT_MS + day * SILENT_MS), ["a refund is pending"]);
+        silence.run("UPDATE refunds SET status = 'succeeded' WHERE provider = 'adyen'");
+        assert_eq!(silence.sweep(10), says("pending refunds: re_1", "resolved"));
+    }
+
+    #[test]
+    fn an_accepted_silence_stays_accepted_and_hides_no_other_one() {
+        let silence = Silence::of_taken_payments();
+        silence.refund("re_1", "adyen", 7);
+        silence.sweep(6);
+        silence.run(ACCEPT);
+        assert_eq!(silence.sweep(7), says("pending refunds: re_1", "accepted"));
+        silence.refund("re_2", "adyen", 3 * SILENT_MS);
+        assert_eq!(silence.sweep(9), says("pending refunds: re_1, re_2", "open"), "there is another one");
+        silence.run(ACCEPT);
+        silence.run("UPDATE refunds SET status = 'succeeded' WHERE provider = 'adyen'");
+        assert_eq!(silence.sweep(10).map(|(_, state)| state).as_deref(), Some("resolved"), "Adyen has told");
+        silence.refund("re_3", "adyen", 10 * SILENT_MS);
+        assert_eq!(silence.sweep(16), says("pending refunds: re_3", "open"));
+    }
+
+    #[test]
+    fn a_second_capture_that_hears_nothing_is_shown_though_the_first_one_was_accepted() {
+        let silence = Silence::of_taken_payments();
+        let pending = "UPDATE payments SET status = 'requires_capture', pending_operation = 'capture' WHERE provider = 'adyen'";
+        silence.run(pending);
+        assert_eq!(silence.sweep(2), says("pending capture", "open"));
+        silence.run(ACCEPT);
+        assert_eq!(silence.sweep(3), says("pending capture", "accepted"));
+        silence.run("UPDATE payments SET pending_operation = NULL");
+        assert_eq!(silence.sweep(4), says("pending capture", "resolved"));
+        silence.run(pending);
+        assert_eq!(silence.sweep(5), says("pending capture", "open"));
+    }
+
+    /// An earlier release ended no accepted break, and did not say what is silent.
+    #[test]
+    fn what_an_earlier_release_has_left_accepted_hides_nothing() {
+        for ours in ["a refund is pending", "requires_capture"] {
+            let silence = Silence::of_taken_payments();
+            silence.run(&format!(
+                "INSERT INTO breaks (break_id, kind, provider, resource, ours, state, first_seen_at_ms, last_seen_at_ms)
+                 VALUES ('silent:adyen:pay_adyen', 'silent', 'adyen', 'pay_adyen', '{ours}', 'accepted', 0, 0)"
+            ));
+            assert_eq!(silence.sweep(30), says(ours, "accepted"));
+            silence.refund("re_1", "adyen", 30 * SILENT_MS);
+            assert_eq!(silence.sweep(36), says("pending refunds: re_1", "open"));
         }
-        model.execute("UPDATE refunds SET status = 'succeeded' WHERE provider = 'adyen'", ()).unwrap();
-        assert_eq!(breaks(REFUND_SILENT_MS + 5 * SILENT_MS).len(), 0);
     }
 }
