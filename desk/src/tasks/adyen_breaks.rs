@@ -11,7 +11,9 @@ use super::adyen_merchants::bare;
 use super::adyen_places::{Sought, ask, find, mark};
 use super::adyen_run::Import;
 use super::adyen_stores::Stores;
-use super::breaks::{self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, UNBOOKED};
+use super::breaks::{
+    self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, TAKEN_AT_MS, UNBOOKED, WAS_BOOKED,
+};
 use super::compare::{Break, LocalRecords};
 use super::place_stores::Halt;
 use super::placed::Found;
@@ -172,7 +174,7 @@ impl<S: Stores> Import<S> {
         self.end_turn(&merchants).await?;
         let gone = self.settled_meanwhile();
         self.stores.batch(vec![gone.clone()]).await?;
-        let flags = self.flags(&merchants)?;
+        let flags = flags(&merchants, self.now_ms)?;
         let mut made = 0;
         for flag in &flags {
             made += self.flag_in_d1(flag).await?;
@@ -209,35 +211,6 @@ impl<S: Stores> Import<S> {
         let names: Vec<&str> = merchants.iter().map(|one| one.merchant_account.as_str()).collect();
         let values = vec![serde_json::to_string(&names)?.into(), self.now_ms.into()];
         self.stores.batch(vec![Statement::new(sql, values)]).await.map(drop)
-    }
-
-    /// The statements that flag payments in any place: those of the deployment's merchant account, and of others.
-    fn flags(&self, merchants: &[Reported]) -> Result<Vec<Statement>> {
-        let mut own = Vec::new();
-        let mut statements = Vec::new();
-        let common = || vec![self.now_ms.into(), UNSETTLED_MS.into()];
-        for Reported { merchant_account, since_ms, until_ms, .. } in merchants {
-            if merchant_account.is_empty() {
-                let sql = unsettled_sql(
-                    "payments",
-                    "merchant_account IS NULL AND updated_at_ms >= ?3 AND updated_at_ms < ?4 - ?2",
-                );
-                let values = [common(), vec![(*since_ms).into(), (*until_ms).into()]].concat();
-                statements.push(Statement::new(sql, values));
-            } else {
-                own.push((merchant_account, since_ms, until_ms));
-            }
-        }
-        if !own.is_empty() {
-            let sql = unsettled_sql(
-                "json_each(?3) AS reported CROSS JOIN payments",
-                "merchant_account = reported.value ->> 0 AND updated_at_ms >= reported.value ->> 1
-                    AND updated_at_ms < (reported.value ->> 2) - ?2",
-            );
-            let values = [common(), vec![serde_json::to_string(&own)?.into()]].concat();
-            statements.push(Statement::new(sql, values));
-        }
-        Ok(statements)
     }
 
     /// Closes breaks whose payment stands in a report by now, or holds no money any more.
@@ -285,6 +258,39 @@ pub(super) struct Unsettled {
     pub(super) missing: Option<String>,
 }
 
+/// The statements that flag payments in any place: those of the deployment's merchant account, and of others.
+fn flags(merchants: &[Reported], now_ms: u64) -> Result<Vec<Statement>> {
+    let mut own = Vec::new();
+    let mut statements = Vec::new();
+    let common = || vec![now_ms.into(), UNSETTLED_MS.into()];
+    for Reported { merchant_account, since_ms, until_ms, .. } in merchants {
+        if merchant_account.is_empty() {
+            let sql = unsettled_sql(
+                "payments",
+                &format!(
+                    "merchant_account IS NULL AND updated_at_ms >= ?3 AND updated_at_ms < ?4 - ?2 AND {TAKEN_AT_MS} >= ?3"
+                ),
+            );
+            let values = [common(), vec![(*since_ms).into(), (*until_ms).into()]].concat();
+            statements.push(Statement::new(sql, values));
+        } else {
+            own.push((merchant_account, since_ms, until_ms));
+        }
+    }
+    if !own.is_empty() {
+        let sql = unsettled_sql(
+            "json_each(?3) AS reported CROSS JOIN payments",
+            &format!(
+                "merchant_account = reported.value ->> 0 AND updated_at_ms >= reported.value ->> 1
+                    AND updated_at_ms < (reported.value ->> 2) - ?2 AND {TAKEN_AT_MS} >= reported.value ->> 1"
+            ),
+        );
+        let values = [common(), vec![serde_json::to_string(&own)?.into()]].concat();
+        statements.push(Statement::new(sql, values));
+    }
+    Ok(statements)
+}
+
 /// Opens breaks, at `?1`, of payments that stand in no report: `from` has the table, `of_which` the merchant account and the span of time in which they
 /// were captured.
 fn unsettled_sql(from: &str, of_which: &str) -> String {
@@ -295,7 +301,7 @@ fn unsettled_sql(from: &str, of_which: &str) -> String {
             status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
          FROM {from} WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
             AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {of_which}
-            AND NOT EXISTS (SELECT 1 FROM breaks
+            AND NOT {WAS_BOOKED} AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}
          ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
@@ -305,4 +311,57 @@ fn unsettled_sql(from: &str, of_which: &str) -> String {
 /// Those that are captured by these lines: Adyen's ids, within their merchant accounts.
 pub(super) fn settled(lines: &[Booked]) -> BTreeSet<&str> {
     lines.iter().filter(|line| line.kind == "Settled").map(|line| line.payment.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::late::tests::read_model;
+    use crate::tasks::simulation::{bound, execute};
+
+    const DAY_MS: u64 = 86_400_000;
+
+    #[test]
+    fn only_what_was_taken_since_the_first_report_is_expected_in_one_whatever_changes_later() {
+        let of = |merchant_account: &str| Reported {
+            merchant_account: merchant_account.to_owned(),
+            since_ms: 100 * DAY_MS,
+            until_ms: 200 * DAY_MS,
+            waits: 0,
+        };
+        for merchant_account in ["", "Own_ECOM"] {
+            let model = read_model();
+            for (number, made_at_day, taken_at_day) in
+                [(1, 10, Some(10)), (2, 120, Some(120)), (3, 10, None), (4, 90, None), (5, 130, None)]
+            {
+                let sql = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor,
+                        currency, provider, provider_payment, attempt, shown, created_at_ms, updated_at_ms, captured_at_ms, merchant_account)
+                     VALUES (?1, ?2, 1, 'a', 'succeeded', 900, 900, 0, 'eur', 'adyen', ?3, 1, '{}', ?4, ?5, ?6, nullif(?7, ''))";
+                let at_ms = |day: u64| (day * DAY_MS).cast_signed();
+                let values = (
+                    format!("pay_{number}"),
+                    format!("0{number}"),
+                    format!("PSP{number}"),
+                    at_ms(made_at_day),
+                    // A refund, a rebuild, personal data that were dropped.
+                    at_ms(150),
+                    taken_at_day.map(at_ms),
+                    merchant_account,
+                );
+                execute(&model, sql, values).unwrap();
+            }
+            // It was reserved before, and taken later.
+            let sql =
+                "INSERT INTO audit_records VALUES ('04', 2, ?1, 'a', 'payment.captured', 'pay_4', '{}')";
+            execute(&model, sql, [(110 * DAY_MS).cast_signed()]).unwrap();
+            // It stood in a report before it left, and is here again.
+            execute(&model, "INSERT INTO history_payments VALUES (unhex('05'), 1, 1, 2, 1)", ()).unwrap();
+            for Statement { sql, values } in flags(&[of(merchant_account)], 201 * DAY_MS).unwrap() {
+                execute(&model, &sql, bound(&values)).unwrap();
+            }
+            let mut breaks = model.prepare("SELECT provider_payment FROM breaks ORDER BY 1").unwrap();
+            let found = breaks.query_map((), |row| row.get::<_, String>(0)).unwrap();
+            assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), ["PSP2", "PSP4"], "{merchant_account}");
+        }
+    }
 }

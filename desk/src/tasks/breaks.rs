@@ -29,6 +29,15 @@ pub(super) const MARK_GONE: &str =
     "state = CASE WHEN asked_at_ms IS NULL THEN 'resolved' ELSE 'repaired' END, last_seen_at_ms = ?2";
 /// These conditions must match the indexes of payments that are not found in the provider's books yet.
 pub(super) const HOLDS_MONEY: &str = "status IN ('succeeded', 'requires_capture', 'disputed')";
+/// When the money of a payment was taken, in ms since the epoch. Its row says so of one that was taken at once, and its audit records of one that was
+/// reserved before, as long as they have not left for history. `updated_at_ms`, by which those that are unbooked are found, is no earlier, and
+/// becomes later with whatever else the object tells.
+pub(super) const TAKEN_AT_MS: &str = "coalesce(payments.captured_at_ms, (SELECT max(taken.at_ms) FROM audit_records taken
+    WHERE taken.object = payments.object AND taken.subject = payments.payment_id AND +taken.action = 'payment.captured'), payments.created_at_ms)";
+/// A payment that has left for history and has changed since does not say any more that its money was found in the provider's books: that is
+/// remembered there.
+pub(super) const WAS_BOOKED: &str =
+    "EXISTS (SELECT 1 FROM history_payments h WHERE h.object = unhex(payments.object) AND h.is_booked = 1)";
 pub(super) const UNBOOKED: &str = "(provider_payment IS NULL OR listed_payment IS NOT provider_payment OR moved_payment IS NOT provider_payment)";
 
 /// Writes breaks from JSON rows (`?1`), at `?2`, of a connected account (`?3`). A break that an operator accepted stays accepted until
