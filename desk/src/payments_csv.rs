@@ -12,7 +12,7 @@ use super::lists;
 use super::payment_search::{self, Part, PaymentRow, Place};
 use super::tasks::csv::{in_quotes, quoted};
 
-/// How many payments one file has at most. The next file's address is in its header `Link`, by
+/// How many payments one file has at most, as its button says, too (`list.html`). The next file's address is in its header `Link`, by
 /// [RFC 8288](https://www.rfc-editor.org/rfc/rfc8288).
 const FILE_MAX: usize = 5_000;
 
@@ -32,7 +32,7 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// `GET /admin/payments.csv`: what the list shows for the same search and filter, the newest first, without its pages. `before` names the
-/// payment before which this file begins.
+/// payment before which this file begins. A file that more payments follow is named so. One that would lack some for another reason is none.
 pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let before = match desk.query("before").as_str() {
         "" => None,
@@ -46,6 +46,12 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
         payment_search::payments(&desk.app.model, &lists::of_payments(desk), part, desk.request.now_ms)
             .await
             .map_err(unreadable)?;
+    if let Some(missing) = desk.app.model.missing() {
+        let detail = format!("{missing} A file without it would be wrong: ask again in a moment.");
+        let mut problem = Problem::because(Kind::Unreadable, detail);
+        problem.retry_after_s = Some(1);
+        return Err(problem);
+    }
     let has_more = rows.len() > FILE_MAX;
     rows.truncate(FILE_MAX);
     let mut text = record(COLUMNS.map(str::to_owned));
@@ -53,10 +59,12 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
         text.push_str(&record(cells(row)));
     }
     let looked_to = desk.app.model.looked_to_ms().map(Place::before);
+    let last = rows.last().filter(|_| has_more).map(Place::of).or(looked_to);
     let day = timestamp(desk.request.now_ms).chars().take(10).collect::<String>();
+    let more = if last.is_some() { "-more-follow" } else { "" };
     let answer = Answer::new(200, "text/csv; charset=utf-8; header=present", text, "desk")
-        .with("content-disposition", format!("attachment; filename=\"payments-{day}.csv\""));
-    Ok(match rows.last().filter(|_| has_more).map(Place::of).or(looked_to) {
+        .with("content-disposition", format!("attachment; filename=\"payments-{day}{more}.csv\""));
+    Ok(match last {
         Some(last) => {
             let next = desk.address_with(lists::CSV_PATH, "before", &last.to_text());
             answer.with("link", format!("<{next}>; rel=\"next\""))

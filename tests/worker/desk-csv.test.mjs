@@ -66,7 +66,9 @@ describe('the list of payments as a file', () => {
       assert.deepEqual(await file(`?q=${encodeURIComponent(search)}`), [row], search);
 
     const page = await look(`/admin/payments?q=${encodeURIComponent(order)}&status=undecided&page=0`);
-    const [, href] = /href="(\/admin\/payments\.csv[^"]*)" download/.exec(page.text);
+    const [, href] = /href="(\/admin\/payments\.csv[^"]*)">Download CSV \(the newest 5,000 at most\)</.exec(
+      page.text,
+    );
     const { text, headers } = await look(href.replaceAll('&#38;', '&').replaceAll('&amp;', '&'));
     assert.deepEqual(parsed(text), [row]);
     assert.match(headers.get('content-type'), /^text\/csv; charset=utf-8/);
@@ -141,6 +143,9 @@ describe('the list of payments as a file', () => {
     const [, next] = /^<([^>]+)>; rel="next"$/.exec(first.headers.get('link'));
     const second = await look(next);
     assert.equal(second.headers.get('link'), null);
+    const name = ({ headers }) => /filename="(.*)"/.exec(headers.get('content-disposition'))[1];
+    assert.match(name(first), /^payments-[\d-]{10}-more-follow\.csv$/);
+    assert.match(name(second), /^payments-[\d-]{10}\.csv$/);
     const rows = [...parsed(first.text), ...parsed(second.text)].map(
       ({ provider_payment }) => provider_payment,
     );

@@ -222,7 +222,14 @@ describe('ten shards', async () => {
     assert.match(sweep.missing, /did not answer/);
     // A page that leaves out payments without a word would be wrong.
     assert.ok((await users.three.ask('/payments')).status >= 500);
+    const csv = await desk.look('/admin/payments.csv');
+    assert.equal(csv.status, 503);
+    assert.match(
+      csv.text,
+      new RegExp(`1 of ${length} shards did not answer .* A file without it would be wrong`),
+    );
     await all.putUp(shard);
+    assert.equal((await desk.look('/admin/payments.csv')).status, 200, 'control');
     await site.fetch(`/admin/payments/${id}/project`, { method: 'POST', headers: desk.bearer });
     await shown(id);
     assert.equal((await list(users.three)).data[0].id, id);
