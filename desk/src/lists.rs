@@ -319,6 +319,8 @@ pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 let account = of.split(" of ").next().and_then(account_of).unwrap_or_default();
                 Cell::link(account, Target::Account(account.to_owned()).path())
             }
+            // It is about a file.
+            (None, None) if matches!(row.kind.as_str(), "report" | "settlement") => Cell::text("–"),
             (None, None) => Cell::text("not ours"),
         };
         let at_provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();

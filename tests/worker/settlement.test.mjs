@@ -8,6 +8,7 @@ import { ADMIN_TOKEN } from './support/abandoned.mjs';
 import { account, freshKey, read } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
+import { formOf, operator } from './support/operator.mjs';
 import { readModel } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
@@ -21,6 +22,7 @@ describe('settlement', async () => {
   const site = await startSite({ secrets: { ADMIN_TOKEN } });
   before(() => readDocument(site));
   const user = account(site);
+  const desk = operator(site, ADMIN_TOKEN);
   const model = readModel(site);
   const { SETTLEMENT: bucket } = await site.desk().getEnv();
   const file = async (name = FILE) => (await bucket.get(name))?.text();
@@ -223,6 +225,11 @@ describe('settlement', async () => {
       await bucket.put(`answers/${name}`, `${HEAD}${rows.join('\n')}\ntrailer,${rows.length}\n`);
       return (await model.tick()).answers[`answers/${name}`];
     };
+    const refused = (name) =>
+      model.all(
+        "SELECT * FROM breaks WHERE break_id LIKE 'settlement:answer:%' AND theirs LIKE ?",
+        `${name}: %`,
+      );
     const booked = (reference) =>
       model.all("SELECT * FROM settlement_answers WHERE reference = ? AND booked = 'booked'", reference);
 
@@ -305,6 +312,41 @@ describe('settlement', async () => {
       assert.equal(await bucket.head('answers/d.csv'), null);
       const { objects } = await bucket.list({ prefix: 'answers/rejected/' });
       assert.equal(objects.length, 1);
+      // The run after says nothing of it: a break does, until a file of that name was imported.
+      assert.deepEqual((await model.tick()).answers, {});
+      const [told] = await refused('d.csv');
+      assert.equal(told.state, 'open');
+      assert.equal(
+        told.theirs,
+        'd.csv: line 3: must have 4 cells; the trailer is missing: the file broke off',
+      );
+      assert.ok(told.note.includes(objects[0].key), told.note);
+      const page = await desk.look('/admin/breaks');
+      assert.ok(page.text.includes('d.csv: line 3: must have 4 cells'), page.text);
+      await send('other.csv', ['pay_x:capture,settled,1,usd']);
+      assert.equal((await refused('d.csv'))[0].state, 'open', 'control');
+      await send('d.csv', ['pay_x:capture,settled,1,usd']);
+      assert.equal((await refused('d.csv'))[0].state, 'resolved');
+    });
+
+    test('that is too large stays where it is, and is told of until somebody has accepted that', async () => {
+      const bytes = 1_048_577;
+      await bucket.put('answers/large.csv', 'x'.repeat(bytes));
+      const states = async () => (await refused('large.csv')).map(({ state }) => state);
+      await model.tick();
+      const [{ theirs, state, note }] = await refused('large.csv');
+      assert.deepEqual([theirs, state], [`large.csv: it has ${bytes} bytes, more than 1048576`, 'open']);
+      assert.match(note, /stays where it is: put it there in several files/);
+      const page = await desk.look('/admin/breaks');
+      const id = (await refused('large.csv'))[0].break_id;
+      const { path, entries } = formOf(page, `${encodeURIComponent(id)}/accept`);
+      assert.equal((await desk.press(path, { ...entries, note: 'known' })).status, 303);
+      await model.tick();
+      assert.deepEqual(await states(), ['accepted']);
+      await bucket.put('answers/large.csv', 'x'.repeat(bytes + 1));
+      await model.tick();
+      assert.deepEqual(await states(), ['open'], 'another one');
+      await bucket.delete('answers/large.csv');
     });
 
     test('can be sent by an operator, and by nobody else', async () => {

@@ -24,8 +24,12 @@ const ACKS_MAX: usize = 10;
 /// For how long it is known of a file how far it has come that no run has looked at, in ms: nobody has it any more.
 const UNFINISHED_KEPT_MS: u64 = 30 * 86_400_000;
 
+/// How many errors of a file that is refused its break names, and in how many characters at most.
+const ERRORS_TOLD: usize = 3;
+const TOLD_MAX: usize = 400;
+
 /// Imports the acknowledgements that wait in the bucket, and archives those of which all lines are decided. The result says what came of each. A file
-/// that is too large stays where it is.
+/// that is too large stays where it is. Of each that is refused operators are told by a break, before it is put away: the next run knows nothing of it.
 pub(super) async fn import_waiting(env: &Env) -> Result<Value> {
     let Ok(bucket) = env.bucket("SETTLEMENT") else {
         return Ok(json!({ "off": "there is no binding SETTLEMENT" }));
@@ -36,33 +40,52 @@ pub(super) async fn import_waiting(env: &Env) -> Result<Value> {
     let (small, large): (Vec<_>, Vec<_>) =
         list.objects().into_iter().partition(|object| object.size() <= ACK_MAX_BYTES as u64);
     let mut results = BTreeMap::new();
+    let mut told = Vec::new();
     for object in large {
-        let error = format!("it has more than {ACK_MAX_BYTES} bytes");
+        let error = format!("it has {} bytes, more than {ACK_MAX_BYTES}", object.size());
+        if told.len() < ACKS_MAX {
+            let what_to_do = "it is not read, and stays where it is: put it there in several files, each with its own trailer, take it away, then accept this";
+            let errors = std::slice::from_ref(&error);
+            told.push(refused(name_of(&object.key()), errors, what_to_do, places.now_ms()));
+        }
         results.insert(object.key(), json!({ "refused": [error] }));
+    }
+    if !told.is_empty() {
+        places.batch(told).await?;
     }
     for object in places.in_turn(small).await?.into_iter().take(ACKS_MAX) {
         if !pace.may_go_on(places.now_ms()) {
             break;
         }
-        let key = object.key();
-        let Some(Read { bytes, etag }) = read(&bucket, &key).await? else { continue };
-        let imported = import_and_archive(&places, &mut pace, &bucket, &key, bytes, &etag).await?;
+        let Some(arrived) = Arrived::read(&bucket, object.key()).await? else { continue };
+        let imported = arrived.import(&places, &mut pace).await?;
+        if let Err(errors) = &imported {
+            let what_to_do = format!(
+                "no line of it was imported; it lies in {}: mend it and put it into answers/ under the same name, which closes this",
+                arrived.archived_as("rejected")
+            );
+            places.batch(vec![refused(arrived.name(), errors, &what_to_do, places.now_ms())]).await?;
+        }
+        let key = arrived.key.clone();
+        arrived.archive(&bucket, &imported).await?;
         let result = imported.map_or_else(|errors| json!({ "refused": errors }), |outcome| outcome.told());
         results.insert(key, result);
     }
     Ok(json!(results))
 }
 
-/// Imports an acknowledgement that an operator uploads. It is stored in the bucket first: what this does not finish the scheduled task does.
-/// `None` if there is no bucket.
+/// Imports an acknowledgement that an operator uploads. It is stored in the bucket first: what this does not finish the scheduled task does. Who sends
+/// one that is refused is told by the answer alone. `None` if there is no bucket.
 pub(crate) async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>> {
     let Ok(bucket) = env.bucket("SETTLEMENT") else { return Ok(None) };
-    let key = format!("answers/{}.csv", content_id(&bytes));
+    let content = content_id(&bytes);
+    let key = format!("answers/{content}.csv");
     let put = bucket.put(&key, bytes.clone()).execute().await?;
-    let etag = put.map(|object| object.etag()).unwrap_or_default();
+    let arrived = Arrived { key, content, bytes, etag: put.map(|object| object.etag()).unwrap_or_default() };
     let places = Bound::of(env)?;
     let mut pace = Pace::begin(places.now_ms());
-    let imported = import_and_archive(&places, &mut pace, &bucket, &key, bytes, &etag).await?;
+    let imported = arrived.import(&places, &mut pace).await?;
+    arrived.archive(&bucket, &imported).await?;
     Ok(Some(imported.map(|Outcome { mut counts, left, .. }| {
         if left > 0 {
             counts.insert("left".to_owned(), left);
@@ -71,56 +94,106 @@ pub(crate) async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>
     })))
 }
 
-/// A file with the ETag that it had when it was read.
-struct Read {
+/// What a file is called, without where it waits.
+fn name_of(key: &str) -> &str {
+    key.strip_prefix("answers/").unwrap_or_default()
+}
+
+/// A file that waits in the bucket.
+struct Arrived {
+    /// Where it waits.
+    key: String,
+    content: String,
     bytes: Vec<u8>,
+    /// Its ETag when it was read.
     etag: String,
 }
 
-async fn read(bucket: &Bucket, name: &str) -> Result<Option<Read>> {
-    let Some(object) = bucket.get(name).execute().await? else { return Ok(None) };
-    let etag = object.etag();
-    match object.body() {
-        Some(body) => Ok(Some(Read { bytes: body.bytes().await?, etag })),
-        None => Ok(None),
+impl Arrived {
+    async fn read(bucket: &Bucket, key: String) -> Result<Option<Self>> {
+        let Some(object) = bucket.get(&key).execute().await? else { return Ok(None) };
+        let etag = object.etag();
+        let Some(body) = object.body() else { return Ok(None) };
+        let bytes = body.bytes().await?;
+        Ok(Some(Self { key, content: content_id(&bytes), bytes, etag }))
+    }
+
+    fn name(&self) -> &str {
+        name_of(&self.key)
+    }
+
+    fn archived_as(&self, place: &str) -> String {
+        format!("answers/{place}/{}-{}", self.content, self.name())
+    }
+
+    /// Imports it, or says why it is refused. Once all its lines are decided, what an earlier one of this name was refused for is over.
+    async fn import(
+        &self,
+        places: &Bound,
+        pace: &mut Pace,
+    ) -> Result<std::result::Result<Outcome, Vec<String>>> {
+        let read = match std::str::from_utf8(&self.bytes) {
+            Ok(text) => settlement_file::read_acknowledgement(text),
+            Err(_) => Err(vec!["it is not UTF-8".to_owned()]),
+        };
+        let lines = match read {
+            Ok(lines) => lines,
+            Err(errors) => {
+                log("error", &[("event", "answer_refused".into()), ("errors", errors.clone().into())]);
+                return Ok(Err(errors));
+            }
+        };
+        let file = File { name: self.name(), content: &self.content, lines: &lines };
+        let outcome = ack_lines::book(places, pace, file).await?;
+        if outcome.left == 0 {
+            let values = vec![refused_id(self.name()).into(), places.now_ms().into()];
+            places.batch(vec![Statement::new(IMPORTED, values)]).await?;
+        }
+        Ok(Ok(outcome))
+    }
+
+    /// Archives it once all its lines are decided. If another file has its name by now, the next run imports that one.
+    async fn archive(
+        self,
+        bucket: &Bucket,
+        imported: &std::result::Result<Outcome, Vec<String>>,
+    ) -> Result<()> {
+        let place = match imported {
+            Ok(Outcome { left: 0, .. }) => "done",
+            Ok(_) => return Ok(()),
+            Err(_) => "rejected",
+        };
+        bucket.put(self.archived_as(place), self.bytes).execute().await?;
+        if bucket.head(&self.key).await?.is_some_and(|object| object.etag() == self.etag) {
+            bucket.delete(&self.key).await?;
+        }
+        Ok(())
     }
 }
 
-/// Imports an acknowledgement, and archives it once all its lines are decided. If another file has its name by now, the next run imports that one.
-async fn import_and_archive(
-    places: &Bound,
-    pace: &mut Pace,
-    bucket: &Bucket,
-    key: &str,
-    bytes: Vec<u8>,
-    etag: &str,
-) -> Result<std::result::Result<Outcome, Vec<String>>> {
-    let name = key.strip_prefix("answers/").unwrap_or_default();
-    let content = content_id(&bytes);
-    let read = match std::str::from_utf8(&bytes) {
-        Ok(text) => settlement_file::read_acknowledgement(text),
-        Err(_) => Err(vec!["it is not UTF-8".to_owned()]),
-    };
-    let imported = match read {
-        Ok(lines) => {
-            Ok(ack_lines::book(places, pace, File { name, content: &content, lines: &lines }).await?)
-        }
-        Err(errors) => Err(errors),
-    };
-    let place = match &imported {
-        Ok(Outcome { left: 0, .. }) => "done",
-        Ok(_) => return Ok(imported),
-        Err(errors) => {
-            log("error", &[("event", "answer_refused".into()), ("errors", errors.clone().into())]);
-            "rejected"
-        }
-    };
-    bucket.put(format!("answers/{place}/{content}-{name}"), bytes).execute().await?;
-    if bucket.head(key).await?.is_some_and(|object| object.etag() == etag) {
-        bucket.delete(key).await?;
+/// Tells operators that a file was refused. One break for each name: it stays accepted as long as the file says the same.
+fn refused(name: &str, errors: &[String], what_to_do: &str, now_ms: u64) -> Statement {
+    let mut told = errors.iter().take(ERRORS_TOLD).cloned().collect::<Vec<_>>();
+    if errors.len() > ERRORS_TOLD {
+        told.push("and more".to_owned());
     }
-    Ok(imported)
+    let theirs: String = format!("{name}: {}", told.join("; ")).chars().take(TOLD_MAX).collect();
+    let values = vec![refused_id(name).into(), theirs.into(), what_to_do.into(), now_ms.into()];
+    Statement::new(REFUSED, values)
 }
+
+/// The id of that break: a name may have characters of any kind.
+fn refused_id(name: &str) -> String {
+    format!("settlement:answer:{}", content_id(name.as_bytes()))
+}
+
+const REFUSED: &str = "INSERT INTO breaks (break_id, kind, provider, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
+     VALUES (?1, 'settlement', 'bank', ?2, 'open', ?3, ?4, ?4)
+     ON CONFLICT (break_id) DO UPDATE SET theirs = excluded.theirs, last_seen_at_ms = excluded.last_seen_at_ms,
+        note = CASE WHEN breaks.state = 'accepted' AND breaks.theirs IS excluded.theirs THEN breaks.note ELSE excluded.note END,
+        state = CASE WHEN breaks.state = 'accepted' AND breaks.theirs IS excluded.theirs THEN 'accepted' ELSE 'open' END";
+/// Closes it, at `?2`: a file of that name was imported.
+const IMPORTED: &str = "UPDATE breaks SET state = 'resolved', last_seen_at_ms = ?2 WHERE break_id = ?1 AND state IN ('open', 'accepted')";
 
 /// The same bytes are the same acknowledgement, whatever the file is called.
 fn content_id(bytes: &[u8]) -> String {
