@@ -205,17 +205,22 @@ pub struct Progress {
     pub newest: Option<String>,
     /// The oldest that is closed and not written.
     pub unwritten: Option<String>,
+    /// The oldest whose closing was begun, as long as none was ever closed.
+    #[serde(default)]
+    pub closing: Option<String>,
 }
 
 /// Asks how far it is.
-pub const PROGRESS: &str = "SELECT max(day) AS newest, min(CASE WHEN written_at_ms IS NULL THEN day END) AS unwritten FROM settlement_files";
+pub const PROGRESS: &str = "SELECT max(day) AS newest, min(CASE WHEN written_at_ms IS NULL THEN day END) AS unwritten,
+    (SELECT min(day) FROM settlement_closings WHERE NOT EXISTS (SELECT 1 FROM settlement_files)) AS closing FROM settlement_files";
 
 impl Progress {
     /// For how long, at `now_ms`, the oldest day that is due has had no whole file, in ms.
     pub fn behind_ms(&self, now_ms: u64) -> u64 {
         let after = |day: u64| day.saturating_add(1);
         let unwritten = self.unwritten.as_deref().and_then(day_number);
-        let oldest = unwritten.or_else(|| self.newest.as_deref().and_then(day_number).map(after));
+        let next = || self.newest.as_deref().and_then(day_number).map(after);
+        let oldest = unwritten.or_else(next).or_else(|| self.closing.as_deref().and_then(day_number));
         let due_ms = oldest.map(|day| after(day).saturating_mul(DAY_MS).saturating_add(CLOSED_AFTER_MS));
         due_ms.map_or(0, |due_ms| now_ms.saturating_sub(due_ms))
     }
@@ -315,6 +320,7 @@ fn read_line(line_number: u32, line: &str) -> Result<Acknowledgement, &'static s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::late::tests::read_model;
 
     fn line(line_id: &str, kind: &str, amount_minor: u64, currency: &str) -> Line {
         Line {
@@ -400,14 +406,29 @@ mod tests {
         };
         let hour_ms = 3_600_000;
         let five = now("2026-11-22T05:00:00Z");
-        let behind_ms = |unwritten: Option<&str>, newest: Option<&str>| {
-            let text = |day: &str| day.to_owned();
-            Progress { newest: newest.map(text), unwritten: unwritten.map(text) }.behind_ms(five)
+        let model = read_model();
+        let behind_ms = || {
+            let progress = |row: &rusqlite::Row<'_>| {
+                Ok(Progress { newest: row.get(0)?, unwritten: row.get(1)?, closing: row.get(2)? })
+            };
+            model.query_row(PROGRESS, (), progress).unwrap().behind_ms(five)
         };
-        assert_eq!(behind_ms(None, Some("2026-11-21")), 0);
-        assert_eq!(behind_ms(None, Some("2026-11-20")), 3 * hour_ms);
-        assert_eq!(behind_ms(Some("2026-11-19"), Some("2026-11-21")), 51 * hour_ms);
-        assert_eq!(behind_ms(None, None), 0, "nothing is known to be due before the first file");
+        assert_eq!(behind_ms(), 0, "nothing is known to be due before the first closing");
+        for day in ["2026-11-18", "2026-11-19"] {
+            let sql = "INSERT INTO settlement_closings VALUES (?1, ?1, 0, 0, 0, 0, 1)";
+            model.execute(sql, [day]).unwrap();
+        }
+        assert_eq!(behind_ms(), 75 * hour_ms, "no file was ever closed");
+        let close = |day: &str, written_at_ms: Option<i64>| {
+            let sql = "INSERT INTO settlement_files (name, day, closed_at_ms, written_at_ms) VALUES (?1, ?1, 1, ?2)";
+            model.execute(sql, (day, written_at_ms)).unwrap();
+        };
+        close("2026-11-20", Some(1));
+        assert_eq!(behind_ms(), 3 * hour_ms);
+        close("2026-11-21", Some(1));
+        assert_eq!(behind_ms(), 0);
+        close("2026-11-19", None);
+        assert_eq!(behind_ms(), 51 * hour_ms);
     }
 
     fn dates(newest: Option<&str>, now: &str) -> Vec<String> {
