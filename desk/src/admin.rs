@@ -1,9 +1,11 @@
 //! What programs of the operator read: the counts. They are let in as the operator is, and by everyone in the lab.
 
+use std::collections::BTreeMap;
+
 use super::analytics;
 use super::app::App;
 use super::operator::admit;
-use super::{kept_counts, settlement_queries};
+use super::{kept_counts, queries, settlement_queries, verdict};
 use crate::tasks::counts::Scope;
 use messages::operations::LAB_PATH;
 use runtime::log::log;
@@ -46,6 +48,13 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         let is_missing = app.model.missing().or_else(|| waiting.missing()).is_some();
         shown.push_str(&text::gauge(INCOMPLETE, INCOMPLETE_HELP, is_missing.into()));
     }
+    match queries::runs(&app.env).await {
+        Ok(runs) => {
+            let tasks: Vec<_> = runs.iter().map(|run| run.health(request.now_ms)).collect();
+            shown.push_str(&tasks_failing(&verdict::failing(&tasks)));
+        }
+        Err(error) => drop(unreadable(error)),
+    }
     match settlement_queries::settlement_behind_ms(&app.env, request.now_ms).await {
         Ok(behind_ms) => shown.push_str(&settlement_lag(behind_ms)),
         Err(error) => drop(unreadable(error)),
@@ -55,6 +64,16 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 
 const INCOMPLETE: &str = "paid_once_read_model_incomplete";
 const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the gauges of what waits there: open breaks, and open keys where they are sampled.";
+
+fn tasks_failing(tasks: &BTreeMap<&str, bool>) -> String {
+    let name = "paid_once_task_failing";
+    let help = "1 if the newest run of a scheduled task has failed, or it has not run for 15 minutes.";
+    let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+    let each = tasks
+        .iter()
+        .map(|(task, is_failing)| format!("{name}{{task=\"{task}\"}} {}\n", u8::from(*is_failing)));
+    std::iter::once(head).chain(each).collect()
+}
 
 fn settlement_lag(behind_ms: u64) -> String {
     let name = "paid_once_settlement_lag_seconds";

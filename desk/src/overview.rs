@@ -9,15 +9,14 @@ use super::context::Desk;
 use super::format;
 use super::gate;
 use super::plot_queries::{self, Ended, Plots, Took};
-use super::queries::{self, Run};
+use super::queries;
 use super::route::{OperatorAction, Target};
 use super::settlement_queries::settlement_behind_ms;
 use super::status::OUTCOMES;
 use super::time_window::{Range, TimeWindow};
-use super::verdict::{Health, LAG_MAX_MS, TaskHealth, Verdict};
+use super::verdict::{Health, LAG_MAX_MS, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use crate::tasks::counts::{Counts, Scope};
-use crate::tasks::names::TASKS;
 use runtime::lag;
 use runtime::metrics::catalog::Family;
 use runtime::metrics::reading::Reading;
@@ -65,13 +64,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         gate: chrome.gate.unwrap_or(0),
         lag_ms: lists.iter().map(|list| list.lag_ms).max(),
         settlement_behind_ms,
-        tasks: runs
-            .iter()
-            .map(|Run { task, at_ms, result, .. }| {
-                let age_ms = now_ms.saturating_sub(*at_ms);
-                TaskHealth::of(task, age_ms, !TASKS.contains(&task.as_str()), result)
-            })
-            .collect(),
+        tasks: runs.iter().map(|run| run.health(now_ms)).collect(),
     });
     let number = |outcome: &str| ended.iter().filter(|e| e.outcome == outcome).map(|e| e.number).sum::<u64>();
     let (paid, declined, waits) = (number("paid"), number("not_paid"), number("undecided"));

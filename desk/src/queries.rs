@@ -9,6 +9,7 @@ use worker::{Env, Result};
 use super::button::{Button, SHARD};
 use super::route::{OperatorAction, Target};
 use super::timeline::JobRow;
+use super::verdict::TaskHealth;
 use crate::tasks::names::{FAILING, FAILING_PLACES, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};
@@ -36,6 +37,14 @@ pub(super) struct Run {
     pub(super) at_ms: u64,
     pub(super) took_ms: u64,
     pub(super) result: String,
+}
+
+impl Run {
+    /// Whether it went well, at `now_ms`.
+    pub(super) fn health(&self, now_ms: u64) -> TaskHealth {
+        let age_ms = now_ms.saturating_sub(self.at_ms);
+        TaskHealth::of(&self.task, age_ms, !TASKS.contains(&self.task.as_str()), &self.result)
+    }
 }
 
 pub(super) async fn runs(env: &Env) -> Result<Vec<Run>> {

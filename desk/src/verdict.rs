@@ -1,5 +1,7 @@
 //! The overview's first line: whether an operator has anything to do.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::format::duration;
@@ -33,6 +35,25 @@ impl TaskHealth {
         let error = error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
         Self { task: task.to_owned(), age_ms, is_apart, error }
     }
+
+    /// Whether it has not run for too long.
+    const fn is_silent(&self) -> bool {
+        self.age_ms > SILENCE_MAX_MS && !self.is_apart
+    }
+}
+
+/// Which of the scheduled tasks fail, or have not run for too long, and which do not. What has runs of its own counts as the task that sees to it.
+pub fn failing(tasks: &[TaskHealth]) -> BTreeMap<&str, bool> {
+    let mut failing = BTreeMap::new();
+    for health in tasks {
+        let name = match health.task.split_once(':') {
+            Some(("place", _)) => "places",
+            Some((of, _)) => of,
+            None => &health.task,
+        };
+        *failing.entry(name).or_default() |= health.error.is_some() || health.is_silent();
+    }
+    failing
 }
 
 /// What there is to look at now.
@@ -69,12 +90,14 @@ impl Health {
         if let Some(ms) = self.silence_ms().filter(|ms| *ms > SILENCE_MAX_MS) {
             return vec![format!("No scheduled task has run for {}", duration(ms))];
         }
-        let said = self.tasks.iter().filter_map(|TaskHealth { task, age_ms, is_apart, error }| match error {
-            Some(error) => Some(format!("The task {task} has failed: {error}")),
-            None if *age_ms > SILENCE_MAX_MS && !is_apart => {
+        let said = self.tasks.iter().filter_map(|health| match health {
+            TaskHealth { task, error: Some(error), .. } => {
+                Some(format!("The task {task} has failed: {error}"))
+            }
+            TaskHealth { task, age_ms, .. } if health.is_silent() => {
                 Some(format!("The task {task} has not run for {}", duration(*age_ms)))
             }
-            None => None,
+            _ => None,
         });
         said.collect()
     }
@@ -291,5 +314,22 @@ mod tests {
         assert!(of_tasks.items.iter().all(|(_, href)| *href == "#tasks") && !of_tasks.wants_run);
         let more = Verdict::of(&Health { breaks: 1, ending: 1, ..well() });
         assert_eq!((more.title.as_str(), more.items.len()), ("2 things need a look", 2));
+    }
+
+    #[test]
+    fn a_task_fails_by_its_newest_run_by_its_age_and_by_those_that_have_runs_of_their_own() {
+        let tasks = [
+            ran("sweep", 60_000, "{}"),
+            ran("settle", 60_000, r#"{"error":"no"}"#),
+            ran("plots", SILENCE_MAX_MS + 1, "{}"),
+            ran("reconcile", 60_000, "{}"),
+            ran("reconcile:acct_1", 3_600_000, r#"{"error":"no"}"#),
+            ran("places", 60_000, "{}"),
+            ran("place:g1-2026-11-003", 60_000, r#"{"error":"no"}"#),
+        ];
+        let expected =
+            [("places", true), ("plots", true), ("reconcile", true), ("settle", true), ("sweep", false)];
+        assert_eq!(failing(&tasks), BTreeMap::from(expected));
+        assert!(failing(&[ran("place:D1", 60_000, "{}")]).values().all(|is_failing| !is_failing), "control");
     }
 }

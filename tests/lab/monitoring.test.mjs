@@ -63,7 +63,7 @@ test('and has the labels by which it is chosen', async () => {
   ]);
   assert.ok(matchers.length > 8, matchers.join('; '));
   // Nothing has gone wrong yet: these have no sample.
-  const later = ['paid_once_jobs_total', 'paid_once_reconciliation_lag_seconds'];
+  const later = ['paid_once_jobs_total', 'paid_once_reconciliation_lag_seconds', 'paid_once_task_failing'];
   for (const [name, label] of matchers.filter(([name]) => !later.includes(name)))
     assert.ok(labelsOf(name).has(label), `${name} has no label ${label}`);
 });
@@ -73,6 +73,24 @@ test('an open break is counted', async () => {
   await site.rows(`INSERT INTO breaks (break_id, kind, provider, provider_payment, state, first_seen_at_ms, last_seen_at_ms)
     VALUES ('b1', 'orphan', 'stripe', 'pi_1', 'open', 1, 1), ('b2', 'orphan', 'stripe', 'pi_2', 'accepted', 1, 1)`);
   assert.equal((await counts()).sum('breaks_open'), 1);
+});
+
+test('a task whose newest run has failed is told of, and one that has run again is not', async () => {
+  const ran = (task, result) =>
+    site.rows(
+      'INSERT INTO runs (task, at_ms, took_ms, result) VALUES (?, ?, 1, ?)',
+      task,
+      Date.now(),
+      result,
+    );
+  await ran('settle', '{"error":"no"}');
+  await ran('sweep', '{"late":0}');
+  await ran('reconcile:acct_1', '{"error":"no"}');
+  const failing = async (task) => (await counts()).sum('task_failing', { task });
+  assert.deepEqual([await failing('settle'), await failing('sweep'), await failing('reconcile')], [1, 0, 1]);
+  await site.rows("DELETE FROM runs WHERE task = 'settle'");
+  await ran('settle', '{"written":[]}');
+  assert.equal(await failing('settle'), 0);
 });
 
 test('each alert is in its own test, silent and firing, and in docs/operations.md', () => {
