@@ -6,7 +6,7 @@ use super::analytics;
 use super::app::App;
 use super::operator::admit;
 use super::{kept_counts, queries, settlement_queries, verdict};
-use crate::tasks::counts::Scope;
+use crate::tasks::counts::{Counts, Scope};
 use messages::operations::LAB_PATH;
 use runtime::log::log;
 use runtime::metrics::{self, reading::Reading, stats, text};
@@ -21,8 +21,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Ok(lags) => lags.iter().for_each(|lag| reading.counters.lag(lag.source.as_str(), lag.lag_ms / 1000)),
         Err(error) => log("warn", &[("event", "lag_unreadable".into()), ("error", error.to_string().into())]),
     }
-    let scope = if reading.is_sampled() { Scope::All } else { Scope::Menu };
-    let waiting = match kept_counts::waiting(&app.env, &app.model, scope, request.now_ms).await {
+    let waiting = match kept_counts::waiting(&app.env, &app.model, Scope::All, request.now_ms).await {
         Ok(waiting) => Some(waiting),
         Err(error) => {
             drop(unreadable(error));
@@ -39,12 +38,22 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Err(error) => drop(unreadable(error)),
     }
     if let Some(waiting) = waiting {
-        let breaks = waiting.counts.breaks;
-        shown.push_str(&text::gauge(
-            "paid_once_breaks_open",
-            "Open differences from the provider's books.",
-            breaks,
-        ));
+        let Counts { breaks, in_doubt, late_or_flagged, .. } = waiting.counts;
+        for (name, help, number) in [
+            ("paid_once_breaks_open", "Open differences from the provider's books.", breaks),
+            (
+                "paid_once_keys_unknown",
+                "Open keys whose provider has not said whether it took the money.",
+                in_doubt,
+            ),
+            (
+                "paid_once_keys_late_or_flagged",
+                "Open keys whose alarm is late, or that need a person.",
+                late_or_flagged,
+            ),
+        ] {
+            shown.push_str(&text::gauge(name, help, number));
+        }
         let is_missing = app.model.missing().or_else(|| waiting.missing()).is_some();
         shown.push_str(&text::gauge(INCOMPLETE, INCOMPLETE_HELP, is_missing.into()));
     }
@@ -63,7 +72,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 }
 
 const INCOMPLETE: &str = "paid_once_read_model_incomplete";
-const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the gauges of what waits there: open breaks, and open keys where they are sampled.";
+const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the gauges of what waits there: open breaks, keys that are unknown, late or need a person, and open keys where they are sampled.";
 
 fn tasks_failing(tasks: &BTreeMap<&str, bool>) -> String {
     let name = "paid_once_task_failing";

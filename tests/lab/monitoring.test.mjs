@@ -75,6 +75,28 @@ test('an open break is counted', async () => {
   assert.equal((await counts()).sum('breaks_open'), 1);
 });
 
+test('keys that are unknown, late or in need of a person are counted anew each time', async () => {
+  const known = async () => {
+    const { sum } = await counts();
+    return [sum('keys_unknown'), sum('keys_late_or_flagged')];
+  };
+  assert.deepEqual(await known(), [0, 0]);
+  const key = (id, { status = 'open', doubt = 0, flagged = 0, wakes = Date.now() + 60_000 }) =>
+    site.rows(
+      `INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
+          wake_at_ms, created_at_ms, updated_at_ms) VALUES ('counted', ?, 1, ?, 'account:a', ?, 'reserved', 1, 0, ?, ?, ?, 1, 1)`,
+      ...[id, `${id}`, status, doubt, flagged, wakes],
+    );
+  await key(1, {});
+  await key(2, { doubt: 1 });
+  await key(3, { flagged: 1 });
+  await key(4, { wakes: Date.now() - 600_000 });
+  await key(5, { status: 'finished', doubt: 1, flagged: 1 });
+  assert.deepEqual(await known(), [1, 2]);
+  await site.rows("DELETE FROM keys WHERE object = 'counted'");
+  assert.deepEqual(await known(), [0, 0]);
+});
+
 test('a task whose newest run has failed is told of, and one that has run again is not', async () => {
   const ran = (task, result) =>
     site.rows(
