@@ -1,10 +1,10 @@
-//! What programs of the operator read: the counts. They are let in as the operator is, and by everyone in the lab.
+//! What programs of the operator read: the counts. They are let in as the operator is, or with a secret for the counts alone; in the lab everyone is.
 
 use std::collections::BTreeMap;
 
 use super::analytics;
 use super::app::App;
-use super::operator::admit;
+use super::operator::admit_reader;
 use super::{kept_counts, queries, settlement_queries, verdict};
 use crate::tasks::counts::{Counts, Scope};
 use messages::operations::LAB_PATH;
@@ -105,7 +105,7 @@ async fn counts(app: &App, request: &Request) -> Result<Reading, Problem> {
     // Whether it is the lab is the payments Worker's setting. Production does not ask.
     let is_lab = app.config.demo && app.operation(LAB_PATH).await.map_err(unreadable)?;
     if !is_lab {
-        admit(app, request).await?;
+        admit_reader(app, request).await?;
     }
     if let Some(analytics) = &app.config.analytics {
         analytics::fold(&app.env, analytics, request.now_ms).await.map_err(|why| {

@@ -34,6 +34,8 @@ pub struct Config {
     pub access: Option<AccessConfig>,
     /// `ADMIN_TOKEN`: the operator's secret, where there is no Access. With neither, all that is an operator's is closed.
     pub admin_token: Option<String>,
+    /// `METRICS_TOKEN`: a secret with which the counts can be read, and nothing else, also where there is Access.
+    pub metrics_token: Option<String>,
     /// How long a request's body may take to come, in ms.
     pub body_timeout_ms: u64,
     /// How long an object may wait for an operation that a button begins, in ms.
@@ -67,12 +69,13 @@ impl Config {
         let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
         let demo = setting("DEMO").as_deref() == Some("true");
         let signing_keys = settings::signing_keys(setting)?;
-        let admin_token = setting("ADMIN_TOKEN").map(|token| token.trim().to_owned());
-        if admin_token.as_ref().is_some_and(|token| token.len() < SECRET_MIN_LEN) {
-            return Err(format!(
-                "ADMIN_TOKEN is too short: it needs at least {SECRET_MIN_LEN} random characters, such as \
-                 `openssl rand -base64 32`."
-            ));
+        let admin_token = token("ADMIN_TOKEN", setting)?;
+        let metrics_token = token("METRICS_TOKEN", setting)?;
+        if metrics_token.is_some() && metrics_token == admin_token {
+            return Err(
+                "METRICS_TOKEN is the same as ADMIN_TOKEN: who reads the counts could do all at the desk."
+                    .to_owned(),
+            );
         }
         runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
         settings::shards_cache_ms(setting)?;
@@ -83,6 +86,7 @@ impl Config {
             signing_keys,
             access: access(setting, demo)?,
             admin_token,
+            metrics_token,
             body_timeout_ms: settings::body_timeout_ms(setting)?,
             wait_ms: ms("WAIT_MS", times.wait_ms)?,
             provider_timeout_ms: ms("PROVIDER_TIMEOUT_MS", times.provider_timeout_ms)?,
@@ -99,6 +103,22 @@ impl Config {
     pub fn is_admin(&self, token: &str) -> bool {
         self.admin_token.as_deref().is_some_and(|admin| is_same_secret(token, admin))
     }
+
+    /// Whether this is the token for the counts alone.
+    pub fn is_for_metrics(&self, token: &str) -> bool {
+        self.metrics_token.as_deref().is_some_and(|metrics| is_same_secret(token, metrics))
+    }
+}
+
+/// Reads a bearer token.
+fn token(name: &str, setting: impl Fn(&str) -> Option<String>) -> Result<Option<String>, String> {
+    let token = setting(name).map(|token| token.trim().to_owned());
+    if token.as_ref().is_some_and(|token| token.len() < SECRET_MIN_LEN) {
+        return Err(format!(
+            "{name} is too short: it needs at least {SECRET_MIN_LEN} random characters, such as `openssl rand -base64 32`."
+        ));
+    }
+    Ok(token)
 }
 
 fn history_after_days(setting: Option<String>) -> Result<u32, String> {
@@ -153,6 +173,8 @@ mod tests {
             ("SIGNING_KEY", "hush-token"),
             ("ADMIN_TOKEN", "hush-token"),
             ("ADMIN_TOKEN", long.as_str()),
+            ("METRICS_TOKEN", "hush-token"),
+            ("METRICS_TOKEN", long.as_str()),
             ("ACCESS_AUD", "hush-token"), // without the team's domain
             ("ACCESS_TEAM_DOMAIN", "https://hush-token.cloudflareaccess.com"), // without the audience
             ("METRICS_SHARDS", "33"),
@@ -192,6 +214,17 @@ mod tests {
             assert!(!config.is_admin(wrong), "{wrong}");
         }
         assert!(!read(&[]).unwrap().is_admin(""), "without a token nobody is the operator");
+    }
+
+    #[test]
+    fn the_token_for_the_counts_is_another_one_than_the_operator_s() {
+        let (admin, metrics) = ("a".repeat(SECRET_MIN_LEN), "m".repeat(SECRET_MIN_LEN));
+        let config = read(&[("ADMIN_TOKEN", &admin), ("METRICS_TOKEN", &metrics)]).unwrap();
+        let of = |token: &str| (config.is_admin(token), config.is_for_metrics(token));
+        assert_eq!((of(&admin), of(&metrics), of("")), ((true, false), (false, true), (false, false)));
+        assert!(!read(&[("ADMIN_TOKEN", &admin)]).unwrap().is_for_metrics(""), "without it nobody has it");
+        let error = read(&[("ADMIN_TOKEN", &admin), ("METRICS_TOKEN", &format!("{admin}\n"))]).unwrap_err();
+        assert!(error.contains("METRICS_TOKEN") && !error.contains(&admin), "{error}");
     }
 
     #[test]

@@ -78,10 +78,8 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
              `openssl rand -base64 32` makes a secret, and `npx wrangler secret put ADMIN_TOKEN` sets it.",
         ));
     }
-    let credentials = request.header("authorization").unwrap_or_default().trim().split_once(' ');
-    let bearer = credentials.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    if let Some((_, token)) = bearer {
-        let is_right = config.is_admin(token.trim());
+    if let Some(token) = bearer(request) {
+        let is_right = config.is_admin(token);
         may_bear(app, request, is_right).await?;
         if is_right {
             return Ok(Operator { name: BY_SECRET.to_owned(), has_session: false });
@@ -95,6 +93,20 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
         Kind::Unauthorized,
         "Send the operator's secret: `Authorization: Bearer <ADMIN_TOKEN>`.",
     ))
+}
+
+/// Lets in who may read the counts: an operator, or a program with the secret for that alone. That is good beside Access, too, which knows no paths.
+pub(super) async fn admit_reader(app: &App, request: &Request) -> Result<(), Problem> {
+    match bearer(request) {
+        Some(token) if app.config.is_for_metrics(token) => may_bear(app, request, true).await,
+        _ => admit(app, request).await.map(drop),
+    }
+}
+
+/// The bearer token of a request.
+fn bearer(request: &Request) -> Option<&str> {
+    let (scheme, token) = request.header("authorization")?.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 async fn by_access(env: &Env, access: &AccessConfig, request: &Request) -> Result<Operator, Problem> {

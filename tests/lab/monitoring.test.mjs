@@ -155,7 +155,7 @@ if (programs)
     t.after(() => rmSync(directory, { recursive: true, force: true }));
     for (const name of readdirSync(folder).filter((name) => name.endsWith('.yml')))
       writeFileSync(join(directory, name), text(name));
-    writeFileSync(join(directory, 'admin_token'), 'secret');
+    writeFileSync(join(directory, 'metrics_token'), 'secret');
     const queries = drawn.map((expr, n) => ({
       record: `drawn_${n}`,
       expr: expr.replaceAll('$__range', '1h').replaceAll('$__rate_interval', '1m'),

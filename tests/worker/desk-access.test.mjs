@@ -14,6 +14,7 @@ import { root, startSite } from './support/harness.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
+const METRICS_TOKEN = 'a-secret-of-the-tests-for-counts-alone';
 const AUD = 'a'.repeat(64);
 
 /** A team of Cloudflare Access: publishes its keys, and signs tokens. */
@@ -99,7 +100,7 @@ const team = await startTeam();
 team.addKey('one');
 const site = await startSite({
   vars: { ACCESS_TEAM_DOMAIN: `${team.domain}/`, ACCESS_AUD: AUD },
-  secrets: { ADMIN_TOKEN },
+  secrets: { ADMIN_TOKEN, METRICS_TOKEN },
 });
 after(async () => {
   await site.close();
@@ -118,6 +119,19 @@ const open = async (token, headers = {}, path = '/admin', at = site) =>
   );
 
 describe('behind Cloudflare Access', () => {
+  test('the secret for the counts opens them without its token, and nothing else', async () => {
+    const status = async (token, path) => {
+      const headers = { authorization: `Bearer ${token}` };
+      return (await site.fetch(path, { headers })).status;
+    };
+    for (const path of ['/metrics', '/admin/stats']) {
+      assert.equal(await status(METRICS_TOKEN, path), 200, path);
+      assert.equal(await status(ADMIN_TOKEN, path), 401, path);
+    }
+    for (const path of ['/admin', '/admin/payments.csv', '/admin/api/accounts'])
+      assert.equal(await status(METRICS_TOKEN, path), 401, path);
+  });
+
   test('a good token opens the desk and the counts, and names who it is', async () => {
     const page = await open(team.sign());
     assert.equal(page.status, 200);

@@ -14,8 +14,12 @@ import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const admin = { authorization: `Bearer ${ADMIN_TOKEN}` };
+const METRICS_TOKEN = 'a-secret-of-the-tests-for-counts-alone';
 const SHARDS = 3;
-const site = await startSite({ vars: { METRICS_SHARDS: `${SHARDS}` }, secrets: { ADMIN_TOKEN } });
+const site = await startSite({
+  vars: { METRICS_SHARDS: `${SHARDS}` },
+  secrets: { ADMIN_TOKEN, METRICS_TOKEN },
+});
 const user = account(site);
 after(() => site.close());
 
@@ -276,6 +280,49 @@ describe('without the secret', () => {
     } finally {
       await lab.close();
     }
+  });
+});
+
+describe('the secret for the counts', () => {
+  const reader = { authorization: `Bearer ${METRICS_TOKEN}` };
+
+  test('opens them', async () => {
+    for (const path of ['/metrics', '/admin/stats'])
+      assert.equal((await ask(path, reader)).status, 200, path);
+  });
+
+  test('opens nothing else, and is a wrong secret there', async () => {
+    const body = new URLSearchParams({ token: METRICS_TOKEN }).toString();
+    const tries = async () => (await site.rows('SELECT 1 FROM login_attempts')).length;
+    const before = await tries();
+    const others = [
+      ['GET', '/admin'],
+      ['GET', '/admin/payments'],
+      ['GET', '/admin/payments.csv'],
+      ['GET', '/admin/api/accounts'],
+      ['GET', '/admin/api/shards'],
+      ['PUT', '/admin/api/accounts/x', '{}'],
+      ['POST', '/admin/api/shards/move', '{}'],
+      ['POST', '/admin/payments/pay_x/erase'],
+      ['POST', '/admin/payments/all/project'],
+      ['POST', '/admin/payments/pay_x/refund', body],
+      ['POST', '/admin/settlement/answers', 'x'],
+      ['POST', '/admin/tasks/run', body],
+      ['POST', '/admin/login', body],
+    ];
+    for (const [number, [method, path, text]] of others.entries()) {
+      const type = text === body ? 'application/x-www-form-urlencoded' : 'application/json';
+      const asked = (headers) =>
+        site.fetch(path, {
+          method,
+          headers: { ...headers, 'content-type': type, 'cf-connecting-ip': `192.0.2.${100 + number}` },
+          body: text,
+        });
+      assert.equal((await asked(reader)).status, 401, `${method} ${path}`);
+    }
+    assert.equal((await tries()) - before, others.length, 'each is a try');
+    assert.equal((await site.fetch('/admin', { headers: admin })).status, 200, 'control');
+    assert.ok(!JSON.stringify(site.logs()).includes(METRICS_TOKEN));
   });
 });
 

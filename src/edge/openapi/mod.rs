@@ -117,7 +117,7 @@ pub fn document(routes: &[Documented]) -> Value {
                 },
                 "admin": {
                     "type": "http", "scheme": "bearer",
-                    "description": "The operator's secret, the desk's setting `ADMIN_TOKEN`. The desk answers these requests, on its own host.",
+                    "description": "The operator's secret, the desk's setting `ADMIN_TOKEN`; for the counts `METRICS_TOKEN` is good, too. The desk answers these requests, on its own host.",
                 },
             },
             "parameters": parameters(),
