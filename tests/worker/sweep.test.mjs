@@ -143,4 +143,32 @@ describe('the sweep', async () => {
     await until('it is finished', async () => (await site.objects.key(payment)).status === 'finished');
     await model.run("DELETE FROM keys WHERE object = 'no object'");
   });
+
+  test('that sends many statements leaves the tasks behind it to the next run, which begins with them', async () => {
+    const strike = async () => {
+      const { last } = await model.first('SELECT coalesce(max(run_id), 0) AS last FROM runs');
+      await site.desk().scheduled({ cron: '*/5 * * * *' });
+      const sql = "SELECT task FROM runs WHERE run_id > ? AND task NOT GLOB '*:*' ORDER BY run_id";
+      return (await model.all(sql, last)).map(({ task }) => task);
+    };
+    const all = await strike();
+    assert.deepEqual([...all.slice(0, 3), all.at(-1)], ['inbox', 'sweep', 'reconcile', 'forget']);
+    // Objects that cannot be woken: two statements each.
+    await model.run(
+      `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100)
+       INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
+         wake_at_ms, created_at_ms, updated_at_ms)
+       SELECT printf('%064x', n), 1, 1, 'h', 'many', 'open', 'started', 1, 0, 0, 0, 1, 1, 1 FROM numbers`,
+    );
+    await model.run(
+      `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100)
+       INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency, provider,
+         attempt, shown, created_at_ms, updated_at_ms, wake_at_ms)
+       SELECT 'pay_many_' || n, printf('%064x', 100 + n), 1, 'many', 'canceled', 1, 0, 0, 'usd', 'stripe', 1, '{}', 1, 1, 1 FROM numbers`,
+    );
+    assert.deepEqual(await strike(), ['inbox', 'sweep']);
+    for (const table of ['keys', 'payments']) await model.run(`DELETE FROM ${table} WHERE owner = 'many'`);
+    assert.deepEqual(await strike(), [...all.slice(2), 'inbox', 'sweep']);
+    assert.deepEqual(await strike(), [...all.slice(2), 'inbox', 'sweep'], 'all have their turn');
+  });
 });

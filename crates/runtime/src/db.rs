@@ -9,9 +9,9 @@ use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::{D1Database, D1PreparedStatement, Env, Result};
 
-use crate::metrics;
 use crate::shard::{Outcome, Shard};
 pub use crate::statement::{Statement, Value};
+use crate::{meter, metrics};
 
 /// A place of the read model: D1, or one shard of it. Both have the same tables and take the same statements.
 #[derive(Clone)]
@@ -111,6 +111,7 @@ impl Db {
 }
 
 fn prepared(d1: &D1Database, sql: &str, values: Vec<Value>) -> Result<D1PreparedStatement> {
+    meter::count();
     let values: Vec<JsValue> = values.into_iter().map(JsValue::from).collect();
     d1.prepare(sql).bind(&values)
 }

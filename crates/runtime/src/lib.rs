@@ -13,6 +13,7 @@ pub mod http_client;
 pub mod lag;
 pub mod limiter;
 pub mod lists;
+pub mod meter;
 pub mod now_or_later;
 pub mod objects;
 pub mod places;

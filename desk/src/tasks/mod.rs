@@ -63,8 +63,12 @@ mod simulation;
 mod sweep;
 mod task_object;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use futures_util::future::LocalBoxFuture;
+use serde::Deserialize;
 use serde_json::Value;
 use worker::{Date, Env};
 
@@ -73,37 +77,94 @@ use self::runs::Kept;
 use crate::config::Config;
 use crate::{analytics, operations};
 use messages::operations::{INBOX_PATH, RESEAL_PATH};
+use runtime::db::Db;
 use runtime::log::log;
+use runtime::meter::metered;
+
+/// How many statements an invocation has sent to D1 at most when one more task begins. It may send
+/// [1,000](https://developers.cloudflare.com/d1/platform/limits/), and then no task can do or write down anything; one task sends up to some 620.
+const STATEMENTS_MAX: u32 = 350;
 
 /// Runs all tasks, one after the other. A failure of one does not keep the others from running. `is_now`: an operator wants also those now that
-/// have alarms of their own.
+/// have alarms of their own. What one invocation has no room for is left, and the next one begins with it.
 pub async fn run(env: &Env, is_now: bool) {
-    record_run(env, "inbox", operations::ask(env, INBOX_PATH, &())).await;
+    let sent: Rc<Cell<u32>> = Rc::default();
+    metered(&sent, run_in_turn(env, is_now, &sent)).await;
+}
+
+type Task<'a> = (&'static str, LocalBoxFuture<'a, worker::Result<Value>>);
+
+async fn run_in_turn(env: &Env, is_now: bool, sent: &Cell<u32>) {
     // If D1 does not say so, each task says why.
     let is_apart = place_alarms::have_objects(env).await.unwrap_or(false);
-    if is_apart {
-        record_run(env, "places", place_alarms::keep(env, is_now)).await;
-        place_alarms::record_newest(env).await;
-    } else {
-        record_run(env, "sweep", sweep::sweep(env)).await;
+    let mut begun = 0;
+    let mut left = Vec::new();
+    for (task, work) in in_turn(tasks(env, is_now, is_apart), &newest_runs(env).await) {
+        // The first one has its turn whatever was sent before.
+        if begun > 0 && sent.get() >= STATEMENTS_MAX {
+            left.push(task);
+            continue;
+        }
+        begun += 1;
+        record_run(env, task, work).await;
+        if task == "places" {
+            place_alarms::record_newest(env).await;
+        }
     }
-    record_run(env, "reconcile", reconcile::reconcile(env, is_now)).await;
-    record_run(env, "fetch_reports", adyen_fetch::fetch(env)).await;
-    record_run(env, "adyen_reports", adyen_import::go_on(env)).await;
-    if !is_apart {
-        record_run(env, "settle", settlement_job::write_due_files(env)).await;
+    if !left.is_empty() {
+        log("info", &[("event", "tasks_left".into()), ("tasks", left.into())]);
     }
-    record_run(env, "answers", bank_acks::import_waiting(env)).await;
+    seal_anew(env).await;
+}
+
+/// All tasks, in the order in which they follow upon each other.
+fn tasks(env: &Env, is_now: bool, is_apart: bool) -> Vec<Task<'_>> {
+    let mut tasks: Vec<Task<'_>> =
+        vec![("inbox", Box::pin(async move { operations::ask(env, INBOX_PATH, &()).await }))];
+    match is_apart {
+        true => tasks.push(("places", Box::pin(place_alarms::keep(env, is_now)))),
+        false => tasks.push(("sweep", Box::pin(sweep::sweep(env)))),
+    }
+    tasks.push(("reconcile", Box::pin(reconcile::reconcile(env, is_now))));
+    tasks.push(("fetch_reports", Box::pin(adyen_fetch::fetch(env))));
+    tasks.push(("adyen_reports", Box::pin(adyen_import::go_on(env))));
     if !is_apart {
-        record_run(env, "history", history::leave(env)).await;
-        record_run(env, "plots", plots::sum(env)).await;
-        record_run(env, "forget", purge::purge(env)).await;
+        tasks.push(("settle", Box::pin(settlement_job::write_due_files(env))));
+    }
+    tasks.push(("answers", Box::pin(bank_acks::import_waiting(env))));
+    if !is_apart {
+        tasks.push(("history", Box::pin(history::leave(env))));
+        tasks.push(("plots", Box::pin(plots::sum(env))));
+        tasks.push(("forget", Box::pin(purge::purge(env))));
     }
     // Where the settings are wrong every request says so.
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {
-        record_run(env, "counts", analytics::scheduled(env, &config)).await;
+        tasks.push(("counts", Box::pin(async move { analytics::scheduled(env, &config).await })));
     }
-    seal_anew(env).await;
+    tasks
+}
+
+/// Those first whose newest run is the longest ago: what was left, and then all in their order.
+fn in_turn<T>(mut tasks: Vec<(&'static str, T)>, newest: &BTreeMap<String, u64>) -> Vec<(&'static str, T)> {
+    tasks.sort_by_key(|(task, _)| newest.get(*task).copied().unwrap_or(0));
+    tasks
+}
+
+/// When the newest run of each task began, in ms since the epoch. Without D1 all have their order.
+async fn newest_runs(env: &Env) -> BTreeMap<String, u64> {
+    #[derive(Deserialize)]
+    struct Newest {
+        task: String,
+        at_ms: Option<u64>,
+    }
+    let sql = "SELECT value AS task, (SELECT at_ms FROM runs WHERE task = name.value ORDER BY at_ms DESC LIMIT 1) AS at_ms
+         FROM json_each(?1) AS name";
+    let newest: worker::Result<Vec<Newest>> = async {
+        let names = serde_json::to_string(&[names::TASKS.as_slice(), &["counts"]].concat())?;
+        Db::of(env)?.rows(sql, vec![names.into()]).await
+    }
+    .await;
+    newest.unwrap_or_default().into_iter().filter_map(|one| Some((one.task, one.at_ms?))).collect()
 }
 
 /// Whether the reconciliation of each account has runs of its own.
@@ -130,4 +191,27 @@ async fn record_run(env: &Env, task: &str, work: impl Future<Output = worker::Re
     let began_at_ms = Date::now().as_millis();
     let outcome = work.await;
     runs::record(env, task, Kept::All, began_at_ms, outcome).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_run_has_left_the_next_one_begins_with() {
+        let order = |newest: &[(&str, u64)]| {
+            let newest = newest.iter().map(|(task, at_ms)| ((*task).to_owned(), *at_ms)).collect();
+            let tasks = ["inbox", "sweep", "reconcile", "settle", "forget"].map(|task| (task, ()));
+            in_turn(tasks.to_vec(), &newest).into_iter().map(|(task, ())| task).collect::<Vec<_>>()
+        };
+        let all = ["inbox", "sweep", "reconcile", "settle", "forget"];
+        assert_eq!(order(&[]), all, "none has run");
+        let whole = [("inbox", 10), ("sweep", 10), ("reconcile", 11), ("settle", 12), ("forget", 13)];
+        assert_eq!(order(&whole), all, "all have run");
+        // Two runs that had room for two and three.
+        let part = [("inbox", 20), ("sweep", 21), ("reconcile", 11), ("settle", 12), ("forget", 13)];
+        assert_eq!(order(&part), ["reconcile", "settle", "forget", "inbox", "sweep"]);
+        let rest = [("inbox", 20), ("sweep", 21), ("reconcile", 30), ("settle", 31), ("forget", 32)];
+        assert_eq!(order(&rest), all);
+    }
 }
