@@ -263,7 +263,7 @@ fn money_that_somebody_has_given_back_before_holds_nothing_up() {
 
 /// Money on the order's first try, given back as far as this.
 fn late(order: &mut Order, stage: Stage) {
-    let late = LateMoney { amount_minor: AMOUNT, captured: true, stage, received_at_ms: None };
+    let late = LateMoney::new(AMOUNT, true, stage);
     order.object_state.resource.tries[0].late = Some(late);
 }
 

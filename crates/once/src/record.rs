@@ -269,6 +269,15 @@ impl<F: Domain> KeyRecord<F> {
         }
     }
 
+    /// When it ended, in ms since the epoch, however long ago.
+    pub const fn finished_at_ms(&self) -> Option<u64> {
+        match &self.lifecycle {
+            Lifecycle::Open(_) => None,
+            Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
+            Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
+        }
+    }
+
     /// How far it came.
     pub const fn recovery_point(&self) -> RecoveryPoint<F::Point> {
         match &self.lifecycle {

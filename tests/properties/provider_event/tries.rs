@@ -177,7 +177,7 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
 /// The first try's money was taken, and giving it back stands so.
 fn late_at(provider: Provider, stage: Stage) -> Harness {
     let (mut bench, _) = tried_twice(provider, true);
-    let late = LateMoney { amount_minor: AMOUNT, captured: true, stage, received_at_ms: None };
+    let late = LateMoney::new(AMOUNT, true, stage);
     bench.object_state.resource.tries[0].late = Some(late);
     bench
 }
@@ -276,4 +276,40 @@ fn what_a_provider_does_not_tell_the_end_of_is_left_to_a_person_after_two_weeks(
     assert!(actions.contains(&"try.give_back_refused"));
     bench.takes(&bench.of_first("REFUND", &derived, true));
     assert_eq!(bench.late(), "given_back", "what is told at last counts");
+}
+
+/// Money of which an older release has kept how giving it back stands, and not since when.
+fn of_an_older_release(stage: Stage) -> Harness {
+    let (mut bench, first) = tried_twice(Provider::Adyen, true);
+    bench.takes(&bench.of_first("AUTHORISATION", &first, true));
+    bench.drive_on(ProviderResult::Refunded { refund: "psp_back".into(), settled: false });
+    bench.object_state.appended = Default::default();
+    bench.object_state.resource.tries[0].late = Some(LateMoney::new(AMOUNT, true, stage));
+    bench
+}
+
+impl Harness {
+    fn wakes_at(&mut self, now_ms: u64) -> usize {
+        wake(&mut self.object_state, &InstanceId("me".into()), &at(now_ms));
+        let audit = std::mem::take(&mut self.object_state.appended).facts.audit;
+        audit.iter().filter(|record| record.action == "webhook.alert").count()
+    }
+}
+
+#[test]
+fn what_an_older_release_has_left_without_a_time_counts_since_its_operation_ended() {
+    let due_ms = NOW_MS + 1 + 14 * 86_400_000;
+    for stage in [Stage::Begun, Stage::Received] {
+        let mut bench = of_an_older_release(stage);
+        assert!(wake_at(&bench.object_state, &at(NOW_MS + 1)).is_some_and(|at_ms| at_ms <= due_ms));
+        assert_eq!((bench.wakes_at(due_ms - 1), bench.late()), (0, "pending"), "{stage:?}");
+        assert_eq!((bench.wakes_at(due_ms), bench.late()), (1, "refused"), "{stage:?}");
+    }
+}
+
+#[test]
+fn what_an_older_release_has_left_refused_is_told_of_once() {
+    let mut bench = of_an_older_release(Stage::Refused);
+    assert!(wake_at(&bench.object_state, &at(NOW_MS + 1)).is_some_and(|at_ms| at_ms <= NOW_MS + 1));
+    assert_eq!([1, 2].map(|later_ms| bench.wakes_at(NOW_MS + later_ms)), [1, 0]);
 }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Context, KeyRecord, Lifecycle, ObjectState, ProviderCall};
+use crate::engine::{Context, KeyRecord, ObjectState, ProviderCall};
 use crate::payment::operation::Refusal;
 use crate::payment::result::CallKind;
 
@@ -30,22 +30,17 @@ pub enum NextTry {
 
 /// When the next try may begin.
 pub fn next_try(state: &ObjectState, ctx: &Context) -> NextTry {
-    let ended_at_ms = |key: &KeyRecord| match &key.lifecycle {
-        Lifecycle::Open(_) => None,
-        Lifecycle::Finished(finished) => Some(finished.finished_at_ms),
-        Lifecycle::Expired(tombstone) => Some(tombstone.finished_at_ms),
-    };
     // What was never sent has no row, and has shown nobody what a card can do. Nor has a void, or money that is given back.
     let is_try = |key: &&KeyRecord| {
         let is_its = |call: &ProviderCall| call.key_id == key.key_id && call.kind == CallKind::Authorize;
         state.calls.iter().any(|call| is_its(call) && call.first_sent_at_ms.is_some())
     };
     let tries = u32::try_from(state.resource.tries.len()).unwrap_or(u32::MAX);
-    let ended = state.keys.iter().filter_map(ended_at_ms).count();
+    let ended = state.keys.iter().filter_map(KeyRecord::finished_at_ms).count();
     if tries >= ctx.settings.limits.order_tries_max || ended >= ctx.settings.limits.keys_max as usize {
         return NextTry::Never;
     }
-    let newest_ms = state.keys.iter().filter(is_try).filter_map(ended_at_ms).max();
+    let newest_ms = state.keys.iter().filter(is_try).filter_map(KeyRecord::finished_at_ms).max();
     let at_ms = newest_ms.unwrap_or(0).saturating_add(pause_ms(tries, ctx));
     if at_ms > ctx.now_ms { NextTry::At(at_ms) } else { NextTry::Now }
 }

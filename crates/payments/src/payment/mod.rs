@@ -325,7 +325,7 @@ pub struct Payment {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_false(value: &bool) -> bool {
+pub(crate) const fn is_false(value: &bool) -> bool {
     !*value
 }
 

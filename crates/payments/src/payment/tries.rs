@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::payment::Payment;
 use crate::payment::dispute::Dispute;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
+use crate::payment::{Payment, is_false};
 
 /// A try to pay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +56,16 @@ pub struct LateMoney {
     /// When the provider had taken over giving it back, in ms since the epoch. What was taken over before that was noted has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_at_ms: Option<u64>,
+    /// A person was told that it is not given back. What was refused before that was noted is told of once more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_told: bool,
+}
+
+impl LateMoney {
+    /// Money of which nobody was told that it is not given back.
+    pub const fn new(amount_minor: u32, captured: bool, stage: Stage) -> Self {
+        Self { amount_minor, captured, stage, received_at_ms: None, is_told: false }
+    }
 }
 
 /// How giving money back stands.

@@ -20,9 +20,8 @@ pub(crate) const CALL: &str = "give_back";
 pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &Context) -> Result<(), Bug> {
     let first = state.keys.first().ok_or_else(|| Bug("no key".into()))?;
     let request = GiveBackRequest { attempt, refund };
-    let name = format!("give_back_{attempt}{}", if refund { "_refund" } else { "" });
-    let hash =
-        base16ct::lower::encode_string(&digest(&[b"give back", state.object.as_bytes(), name.as_bytes()]));
+    let name = name(attempt, refund);
+    let hash = key_hash(state, &name);
     if state.keys.iter().any(|key| key.key_hash.0 == hash) {
         return Ok(());
     }
@@ -56,6 +55,30 @@ pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &C
     let data = serde_json::json!({ "attempt": attempt, "refund": refund });
     record_for_payment(state, "try.giving_back", data, ctx);
     Ok(())
+}
+
+fn name(attempt: u32, refund: bool) -> String {
+    format!("give_back_{attempt}{}", if refund { "_refund" } else { "" })
+}
+
+fn key_hash(state: &ObjectState, name: &str) -> String {
+    base16ct::lower::encode_string(&digest(&[b"give back", state.object.as_bytes(), name.as_bytes()]))
+}
+
+/// The keys under which the money of a try is given back: canceled, refunded, or first the one and then the other.
+fn keys(state: &ObjectState, attempt: u32) -> impl Iterator<Item = &KeyRecord> {
+    let hashes = [false, true].map(|refund| key_hash(state, &name(attempt, refund)));
+    state.keys.iter().filter(move |key| hashes.contains(&key.key_hash.0))
+}
+
+/// Whether one of them has not ended.
+pub(crate) fn is_open(state: &ObjectState, attempt: u32) -> bool {
+    keys(state, attempt).any(|key| key.finished_at_ms().is_none())
+}
+
+/// When the newest of them ended, in ms since the epoch.
+pub(crate) fn finished_at_ms(state: &ObjectState, attempt: u32) -> Option<u64> {
+    keys(state, attempt).filter_map(KeyRecord::finished_at_ms).max()
 }
 
 /// The try that a call under this key gives back.

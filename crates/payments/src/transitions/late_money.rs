@@ -19,22 +19,44 @@ use once::context::Bug;
 /// How long a provider may take to tell how giving money back ended that it has taken over, in ms. What it has told may be lost.
 const UNTOLD_MS: u64 = 14 * 86_400_000;
 
-/// When that is over for the first of what was taken over, in ms since the epoch.
+/// When a person is to look at the first of what is not given back, in ms since the epoch.
 pub(crate) fn due_at_ms(object_state: &ObjectState) -> Option<u64> {
-    object_state.resource.tries.iter().filter_map(untold_at_ms).min()
+    object_state.resource.tries.iter().filter_map(|row| untold_at_ms(object_state, row)).min()
 }
 
-fn untold_at_ms(row: &Try) -> Option<u64> {
-    let late = row.late.as_ref().filter(|late| late.stage == Stage::Received)?;
-    Some(late.received_at_ms?.saturating_add(UNTOLD_MS))
+/// Objects of before have what was refused without a word to anybody, and what was taken over, or left begun, without a time: then it counts
+/// since its operation ended.
+fn untold_at_ms(object_state: &ObjectState, row: &Try) -> Option<u64> {
+    let late = row.late.as_ref()?;
+    match late.stage {
+        Stage::GivenBack => None,
+        Stage::Refused => (!late.is_told).then_some(0),
+        _ if is_under_way(object_state, row) => None,
+        Stage::Begun | Stage::Received => {
+            let ended_at_ms = || give_back::finished_at_ms(object_state, row.attempt);
+            let since_ms = late.received_at_ms.or_else(ended_at_ms).unwrap_or(0);
+            Some(since_ms.saturating_add(UNTOLD_MS))
+        }
+    }
+}
+
+/// Whether the operation that gives it back has not ended.
+fn is_under_way(object_state: &ObjectState, row: &Try) -> bool {
+    let is_begun = row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
+    is_begun && give_back::is_open(object_state, row.attempt)
 }
 
 /// A person must look at what the provider has not told of for so long. What it tells later counts all the same.
 pub(crate) fn give_up_untold(object_state: &mut ObjectState, ctx: &Context) {
-    let is_due = |row: &&Try| untold_at_ms(row).is_some_and(|at_ms| at_ms <= ctx.now_ms);
+    let is_due = |row: &&Try| untold_at_ms(object_state, row).is_some_and(|at_ms| at_ms <= ctx.now_ms);
     let due: Vec<u32> = object_state.resource.tries.iter().filter(is_due).map(|row| row.attempt).collect();
     for attempt in due {
-        refused(object_state, attempt, "not_told", ctx);
+        let late = give_back::late_mut(object_state, attempt);
+        if late.is_some_and(|late| late.stage == Stage::Refused) {
+            tell(object_state, attempt, "refused", ctx);
+        } else {
+            refused(object_state, attempt, "not_told", ctx);
+        }
     }
 }
 
@@ -149,7 +171,7 @@ pub(crate) fn found(
     }
     // It stays as it is where nothing else is begun.
     let stage = row.late.as_ref().map_or(Stage::Begun, |late| late.stage);
-    row.late = Some(LateMoney { amount_minor, captured, stage, received_at_ms: None });
+    row.late = Some(LateMoney::new(amount_minor, captured, stage));
     let what = if captured { "was taken" } else { "is held" };
     let detail = format!("{amount_minor} {what} on try {attempt}, which is {}", row.status);
     record_for_payment(
@@ -189,7 +211,7 @@ fn given_back(
     }
     if late.stage == Stage::GivenBack {
         let detail = format!("what was given back of try {attempt} came back ({})", told.reason);
-        late.stage = Stage::Refused;
+        (late.stage, late.is_told) = (Stage::Refused, true);
         record_for_payment(
             object_state,
             "try.give_back_refused",
@@ -227,13 +249,20 @@ fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) 
 
 /// A person must see that money is not given back, and give it back at the provider.
 fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else { return };
-    let provider = row.provider;
-    if let Some(late) = &mut row.late {
+    if let Some(late) = give_back::late_mut(object_state, attempt) {
         late.stage = Stage::Refused;
     }
     let data = json!({ "attempt": attempt, "code": reason });
     record_for_payment(object_state, "try.give_back_refused", data, ctx);
+    tell(object_state, attempt, reason, ctx);
+}
+
+fn tell(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
+    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else { return };
+    let provider = row.provider;
+    if let Some(late) = &mut row.late {
+        late.is_told = true;
+    }
     let detail = format!("the money of try {attempt} was not given back ({reason})");
     alert(object_state, provider, None, &detail, ctx);
 }
@@ -241,8 +270,9 @@ fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Con
 /// Whether money was taken on this try, and giving it back has come to an end or is the provider's.
 pub(crate) fn is_to_be_back(object_state: &ObjectState, provider_payment: &str) -> bool {
     let is_it = |row: &&Try| row.provider_payment.as_deref() == Some(provider_payment);
-    let row = object_state.resource.tries.iter().find(is_it);
-    row.and_then(|row| row.late.as_ref()).is_some_and(|late| late.captured && late.stage != Stage::Begun)
+    object_state.resource.tries.iter().find(is_it).is_some_and(|row| {
+        row.late.as_ref().is_some_and(|late| late.captured) && !is_under_way(object_state, row)
+    })
 }
 
 /// Takes in all that was given back of the money of a try, by whomever. A person can do what the provider has refused, and what was given
