@@ -23,7 +23,8 @@ use payments::flows::order_link;
 use payments::flows::tries::next_try;
 use payments::payment::Payment;
 use payments::payment::order_link::{EndedLinks, MadeLink};
-use payments::transitions::{answers, polling};
+use payments::transitions::answers::{self, Ended};
+use payments::transitions::polling;
 use runtime::{metrics, trace};
 
 /// What the objects of this Worker are made with.
@@ -119,11 +120,14 @@ impl Drive {
         for question in questions {
             let mut next = Some(question);
             while let Some(question) = next {
-                let mut span = asks(self.store().remembered().as_deref(), &question);
+                let state = self.store().known()?.ok_or_else(|| Bug("no payment".into()))?;
+                let (mut span, before) = (asks(Some(&state), &question), Ended::of(&state));
                 let truth = self.host().transport.ask(&question, &mut span).await;
                 trace::end(span);
                 let ctx = self.context();
-                next = self.store().transaction(&ctx, |rows| answers::take(rows, &question, truth, &ctx))?;
+                next = self.store().transaction(&ctx, |rows| {
+                    answers::take_unless_moved(rows, &question, before, truth, &ctx)
+                })?;
             }
         }
         drop(asking);

@@ -27,7 +27,7 @@ use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::Provider;
 use payments::providers::adyen::minor_units;
-use payments::transitions::answers;
+use payments::transitions::answers::{self, Ended};
 use payments::transitions::by_hand::{self, Word};
 
 /// Plays a mutant, or nothing.
@@ -183,14 +183,16 @@ impl Saboteur {
         self,
         state: &mut ObjectState,
         question: &StatusQuery,
+        before: Ended,
         truth: StatusReply,
         ctx: &Context,
     ) -> Result<Option<StatusQuery>, Bug> {
         match self.0 {
             Some(Mutant::ByHandBelieved) => {
-                shown::as_if_contradicted(state, |state| answers::take(state, question, truth, ctx))
+                let take = |state: &mut _| answers::take_unless_moved(state, question, before, truth, ctx);
+                shown::as_if_contradicted(state, take)
             }
-            _ => answers::take(state, question, truth, ctx),
+            _ => answers::take_unless_moved(state, question, before, truth, ctx),
         }
     }
 

@@ -1,10 +1,13 @@
 //! What Stripe tells of is asked for, again until it answers.
 
-use super::{Books, Ending, Harness, ask, at, is_about};
+use super::{Books, Ending, Harness, ask, at, is_about, pay, refund};
 use crate::support::NOW_MS;
 use payments::payment::RefundState;
-use payments::payment::status_query::{StatusQuery, StatusReply};
+use payments::payment::operation::{Operation, PaymentRequest, VoidRequest};
+use payments::payment::result::{ProviderResult, RemoteState};
+use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::providers::Provider;
+use payments::transitions::answers::Ended;
 use payments::transitions::{answers, ingest, polling};
 
 /// A payment whose one refund seems to be done.
@@ -97,4 +100,51 @@ fn a_person_can_ask_about_refunds_that_seem_to_be_done() {
     ingest::ask_all(&mut bench.object_state, &at(NOW_MS + 1));
     let questions = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
     assert!(matches!(&questions[..], [StatusQuery::Payment { .. }]), "{questions:?}");
+}
+
+#[test]
+fn what_was_asked_before_our_void_finds_no_money_on_the_payment_that_it_has_canceled() {
+    for is_compared in [true, false] {
+        let Operation::Payment(request) = pay(Provider::Stripe) else { panic!("it is a payment") };
+        let held = Operation::Payment(Box::new(PaymentRequest { capture: false, ..*request }));
+        let mut bench = Harness::of(Provider::Stripe);
+        let result =
+            ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
+        bench.run("pay", held, Some(result));
+        bench.hear(&ask("evt_1", None));
+        let questions = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
+        let [question] = &questions[..] else { panic!("{questions:?}") };
+        let before = Ended::of(&bench.object_state);
+        bench.run("void", Operation::Void(VoidRequest::default()), Some(ProviderResult::Voided));
+        let truth = StatusReply::Payment(RemoteState::Authorized, Beside::default());
+        let (state, ctx) = (&mut bench.object_state, at(NOW_MS + 2));
+        // Control: taken as it is, it says that what was canceled is held.
+        match is_compared {
+            true => answers::take_unless_moved(state, question, before, truth, &ctx),
+            false => answers::take(state, question, truth, &ctx),
+        }
+        .unwrap();
+        assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().status(), "canceled");
+        assert_eq!(bench.object_state.resource.tries[0].late.is_none(), is_compared);
+    }
+}
+
+#[test]
+fn what_was_asked_before_a_call_of_ours_ended_is_asked_again_at_once() {
+    let mut bench = refunded();
+    bench.hear(&ask("evt_1", Some("psp_0")));
+    let asks = |bench: &mut Harness| {
+        let mut questions = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 2));
+        questions.retain(|question| is_about(question, "psp_0"));
+        let [question] = &questions[..] else { panic!("{questions:?}") };
+        (question.clone(), Ended::of(&bench.object_state))
+    };
+    let (question, before) = asks(&mut bench);
+    bench.run("another", refund(), Some(ProviderResult::Refunded { refund: "psp_1".into(), settled: true }));
+    for (asked, expected) in [(Some((question, before)), "succeeded"), (None, "failed")] {
+        let (question, before) = asked.unwrap_or_else(|| asks(&mut bench));
+        let ctx = at(NOW_MS + 2);
+        answers::take_unless_moved(&mut bench.object_state, &question, before, came_back(), &ctx).unwrap();
+        assert_eq!(bench.refund(0).status(), expected);
+    }
 }

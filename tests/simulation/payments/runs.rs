@@ -8,6 +8,7 @@ use payments::payment::operation::Point;
 use payments::payment::result::ProviderResult;
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::HttpAnswer;
+use payments::transitions::answers::Ended;
 use payments::transitions::polling;
 
 use super::world::{Event, Reached, Transacted, World};
@@ -256,18 +257,24 @@ impl World {
                 broken_page(fault).or_else(|| path.map(|path| self.get_with(secret, &path)))
             }
         };
+        let before = Ended::of(&self.objects[self.instances[instance].object].store.object_state);
         let transit_ms = self.dice.between(10, 300);
-        self.after(transit_ms, Event::StatusReply { instance, questions, answer: answer.map(Box::new) });
+        let answer = answer.map(Box::new);
+        self.after(transit_ms, Event::StatusReply { instance, questions, before, answer });
     }
 
     pub(crate) fn told(
         &mut self,
         instance: usize,
         mut questions: Vec<StatusQuery>,
+        before: Ended,
         answer: Option<Box<HttpAnswer>>,
     ) {
         let object = self.instances[instance].object;
-        let again = |_| Event::StatusReply { instance, questions: questions.clone(), answer: answer.clone() };
+        let again = |_| {
+            let (questions, answer) = (questions.clone(), answer.clone());
+            Event::StatusReply { instance, questions, before, answer }
+        };
         let Reached::Awake(_, fault) = self.reach(object, Some(instance), again) else {
             return;
         };
@@ -276,7 +283,9 @@ impl World {
             answer.map_or(StatusReply::NoAnswer, |answer| question.provider().read_truth(&question, &answer));
         self.tell(|| format!("  told about {question:?}: {truth:?}"));
         let saboteur = self.saboteur;
-        let body = |state: &mut _, ctx: &_, _: &_| Ok(saboteur.take(state, &question, truth.clone(), ctx)?);
+        let body = |state: &mut _, ctx: &_, _: &_| {
+            Ok(saboteur.take(state, &question, before, truth.clone(), ctx)?)
+        };
         let keys = self.objects[object].store.object_state.keys.len();
         let transacted = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
         // What was found is given back from now on.

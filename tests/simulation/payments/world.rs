@@ -21,6 +21,7 @@ use payments::payment::id::PaymentId;
 use payments::payment::records::JobKind;
 use payments::payment::status_query::StatusQuery;
 use payments::providers::HttpAnswer;
+use payments::transitions::answers::Ended;
 
 use super::accounts::{Accounts, Secret, calls_away, is_away};
 use super::adyen::Adyen;

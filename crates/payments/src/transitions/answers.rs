@@ -17,6 +17,33 @@ use once::context::Bug;
 /// How many refunds of a payment are read at most, whoever made them.
 const REMOTE_REFUNDS_MAX: usize = 1_000;
 
+/// How many calls of an object had come to an end when the provider was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended(usize);
+
+impl Ended {
+    /// By now.
+    pub fn of(object_state: &ObjectState) -> Self {
+        Self(object_state.calls.iter().filter(|call| matches!(call.state, CallState::Settled(_))).count())
+    }
+}
+
+/// Takes in an answer, unless a call of ours has come to its end since the question was asked: the provider may have answered before it
+/// executed that. What is still to be known then is asked for again.
+pub fn take_unless_moved(
+    object_state: &mut ObjectState,
+    question: &StatusQuery,
+    before: Ended,
+    truth: StatusReply,
+    ctx: &Context,
+) -> Result<Option<StatusQuery>, Bug> {
+    if before == Ended::of(object_state) {
+        return take(object_state, question, truth, ctx);
+    }
+    polling::ask_again(object_state, ctx);
+    Ok(None)
+}
+
 /// Takes in an answer. Gives the question after the next page, if there is one.
 pub fn take(
     object_state: &mut ObjectState,

@@ -242,6 +242,14 @@ pub(crate) fn told(state: &mut ObjectState, ctx: &Context) {
     }
 }
 
+/// What is open or doubted is asked for now.
+pub(crate) fn ask_again(state: &mut ObjectState, ctx: &Context) {
+    schedule(state, ctx);
+    if let Some(check) = state.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+        check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
+    }
+}
+
 /// Sets when the alarm asks next, after something has changed; or that there is nothing to ask. A doubt about what can not
 /// change any more is dropped.
 pub fn schedule(state: &mut ObjectState, ctx: &Context) {

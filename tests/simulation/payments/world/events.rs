@@ -40,6 +40,7 @@ pub(crate) enum Event {
     StatusReply {
         instance: usize,
         questions: Vec<StatusQuery>,
+        before: Ended,
         answer: Option<Box<HttpAnswer>>,
     },
     Step {
@@ -127,7 +128,9 @@ impl World {
             Event::Forget { client, to } => self.forget(client, to),
             Event::Check { object, to, looking } => self.check(object, to, looking),
             Event::Ask { instance, questions } => self.ask(instance, questions),
-            Event::StatusReply { instance, questions, answer } => self.told(instance, questions, answer),
+            Event::StatusReply { instance, questions, before, answer } => {
+                self.told(instance, questions, before, answer);
+            }
             Event::Step { run, input } => self.step(run, input),
             Event::Arrive(delivery) => self.arrive(*delivery),
             Event::Executed(delivery) => self.executed(*delivery),
