@@ -1,5 +1,6 @@
 //! What is asked of an object that is about payments, beside to run an operation: to show what there is, and to ask the provider.
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use once::key::KeyHash;
 use once_object::object::{Host as _, Object};
 use once_object::runtime::Runtime;
 use once_object::store::Store;
+use once_object::wait_at_most;
 use payments::engine::{Command, KeyRecord, Payments};
 use payments::flows::order_link;
 use payments::flows::tries::next_try;
@@ -33,9 +35,20 @@ pub(super) struct PaymentsHost {
     pub(super) transport: Transport,
     pub(super) env: Env,
     pub(super) runs: Runs,
-    /// Held while the provider is asked how something stands: an answer that overtakes a newer one would undo what only that one tells.
-    pub(super) asking: Mutex<()>,
+    pub(super) asking: Asking,
 }
+
+/// Who asks the provider how something stands.
+#[derive(Default)]
+pub(super) struct Asking {
+    /// Held meanwhile: an answer that overtakes a newer one would undo what only that one tells.
+    turn: Mutex<()>,
+    /// How often somebody has begun to ask.
+    begun: Cell<u64>,
+}
+
+/// How long somebody who looks waits for the provider: then they are shown what is known.
+const LOOKS_FOR: Duration = Duration::from_secs(5);
 
 /// An object of the engine, with what is asked of one that is about payments.
 #[derive(Clone)]
@@ -59,7 +72,7 @@ impl Drive {
                 transport,
                 env: env.clone(),
                 runs: Runs::default(),
-                asking: Mutex::default(),
+                asking: Asking::default(),
             },
         )
         .map(Self)
@@ -81,6 +94,15 @@ impl Drive {
         })
     }
 
+    /// Somebody looks, and waits for the provider, but not for ever: what it says later is taken in all the same.
+    pub(super) async fn check_for_looker(&self) {
+        if matches!(self.is_due(true), Ok(false)) {
+            return;
+        }
+        let drive = self.clone();
+        wait_at_most(LOOKS_FOR, async move { drive.check(true).await }).await;
+    }
+
     /// Asks the provider about what is open there. `looking` is somebody who waits. Nothing comes of a failure but that it
     /// is asked again later.
     pub(super) async fn check(&self, looking: bool) {
@@ -98,25 +120,56 @@ impl Drive {
             Some(0) | None => {}
             Some(wait_ms) => Delay::from(Duration::from_millis(wait_ms)).await,
         }
-        self.check(true).await;
+        self.check_for_looker().await;
         Ok(())
     }
 
-    async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
-        let ctx = self.context();
+    /// Whether there may be something to ask: [`polling::begin`] says what.
+    fn is_due(&self, looking: bool) -> Result<bool, Bug> {
+        let now_ms = self.context().now_ms;
         let is_due = |payment: &Payment| {
-            payment.check.is_some() || polling::due_at_ms(payment).is_some_and(|at_ms| at_ms <= ctx.now_ms)
+            (looking && payment.check.is_some())
+                || polling::due_at_ms(payment).is_some_and(|at_ms| at_ms <= now_ms)
         };
-        let state = self.store().known()?;
-        if !state.as_ref().is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)) {
+        Ok(self.store().known()?.is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)))
+    }
+
+    async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
+        if !self.is_due(looking)? {
             return Ok(());
         }
+        let (ctx, state) = (self.context(), self.store().known()?);
+        let asking = &self.host().asking;
+        let begun_before = asking.begun.get();
         self.host().prepare(state.as_deref(), None).await;
-        // Whoever asked before may have heard what is open here: `begin` looks again.
-        let asking = self.host().asking.lock().await;
+        let turn = match asking.turn.try_lock() {
+            Some(turn) => turn,
+            None if looking => asking.turn.lock().await,
+            // It may be the alarm: while one waits no other one rings.
+            None => {
+                return self.store().transaction(&ctx, |rows| {
+                    polling::put_off(rows, &ctx);
+                    Ok(())
+                });
+            }
+        };
+        // Whoever has begun to ask meanwhile has heard all that there was when this one came.
+        if asking.begun.get() == begun_before {
+            self.ask_all(looking).await?;
+        }
+        drop(turn);
+        self.drain().await;
+        Ok(())
+    }
+
+    async fn ask_all(&self, looking: bool) -> Result<(), Bug> {
         let ctx = self.context();
         let questions =
             self.store().transaction(&ctx, |rows| Ok::<_, Bug>(polling::begin(rows, looking, &ctx)))?;
+        if !questions.is_empty() {
+            let begun = &self.host().asking.begun;
+            begun.set(begun.get().saturating_add(1));
+        }
         for question in questions {
             let mut next = Some(question);
             while let Some(question) = next {
@@ -130,8 +183,6 @@ impl Drive {
                 })?;
             }
         }
-        drop(asking);
-        self.drain().await;
         Ok(())
     }
 

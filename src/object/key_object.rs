@@ -93,12 +93,12 @@ impl Parts {
                 let shown = || drive.show(&owner, key_hash.as_ref());
                 // A stranger costs nothing at the provider: it is asked for the owner only.
                 if refresh && matches!(shown(), Ok(Some(_))) {
-                    drive.check(true).await;
+                    drive.check_for_looker().await;
                 }
                 shown().and_then(|shown| encode(&shown))
             }
             ObjectRequest::Order { owner } => {
-                drive.check(true).await;
+                drive.check_for_looker().await;
                 drive.order(&owner).and_then(|order| encode(&order))
             }
             ObjectRequest::MakeLink { revision, content, key } => {

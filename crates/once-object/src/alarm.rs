@@ -6,14 +6,12 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::{join, join_all, select};
+use super::object::{Host, Object};
+use super::wait_at_most;
+use futures_util::future::{join, join_all};
 use once::alarm::{is_for_jobs, wake};
 use once::context::Bug;
 use once::run::{Action, Run};
-use worker::Delay;
-
-use super::object::{Host, Object};
 
 /// When to try again after an alarm that failed, in ms.
 const AFTER_FAILURE_MS: i64 = 60_000;
@@ -36,9 +34,7 @@ impl<H: Host> Object<H> {
     /// The same, for at most so long: then it goes on without whoever waits for it.
     pub async fn wake_within(self: &Rc<Self>, patience: Duration) {
         let object = Rc::clone(self);
-        let work = async move { object.wake().await }.boxed_local().shared();
-        worker::wasm_bindgen_futures::spawn_local(work.clone());
-        select(work, Delay::from(patience)).await;
+        wait_at_most(patience, async move { object.wake().await }).await;
     }
 
     /// The same, without anybody waiting for it.

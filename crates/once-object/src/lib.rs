@@ -10,6 +10,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
 /// The JavaScript that stands around the WebAssembly of a Worker with such objects, as a module: write it beside your `entry.mjs`.
@@ -31,4 +32,11 @@ pub async fn within<T>(ms: u64, work: impl Future<Output = T>) -> Option<T> {
         Either::Left((done, _)) => Some(done),
         Either::Right(_) => None,
     }
+}
+
+/// Waits for some work, for at most so long: then it goes on without whoever waits for it.
+pub async fn wait_at_most(patience: Duration, work: impl Future<Output = ()> + 'static) {
+    let work = work.boxed_local().shared();
+    worker::wasm_bindgen_futures::spawn_local(work.clone());
+    select(work, worker::Delay::from(patience)).await;
 }

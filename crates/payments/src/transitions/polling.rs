@@ -346,6 +346,14 @@ fn doubt_watched(state: &mut ObjectState, ctx: &Context) {
     }
 }
 
+/// The provider is being asked: what is due now comes again soon, when it may have answered.
+pub fn put_off(state: &mut ObjectState, ctx: &Context) {
+    doubt_watched(state, ctx);
+    if let Some(check) = state.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
+        check.next_at_ms = check.next_at_ms.max(ctx.now_ms.saturating_add(LOOK_PAUSE_MS));
+    }
+}
+
 /// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
 /// `looking` is somebody who waits for the answer.
 pub fn begin(state: &mut ObjectState, looking: bool, ctx: &Context) -> Vec<StatusQuery> {
