@@ -21,10 +21,11 @@ async function insist(url, options, tries, tell, read) {
     try {
       const response = await fetch(url, { ...options, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
       retryAfter = response.headers.get('Retry-After');
-      const { ok, status } = response;
+      const { status } = response;
       // A form that is sent too often is answered by a page that asks the person to wait. A question just waits.
-      const isPage = status === 429 && options.method === 'POST';
-      if (ok || isPage || (status < 500 && !retryAfter)) return await read(response);
+      const isTooOften = status === 429 && options.method !== 'POST';
+      // Where anything else is refused there is a page that says so, also if `Retry-After` tells programs when to come again.
+      if (status < 500 && status !== 408 && !isTooOften) return await read(response);
       tell(false);
     } catch {
       tell(true); // on its way there or back: only the server knows

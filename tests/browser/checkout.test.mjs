@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { isFirefox } from './support/browsers.mjs';
 import { card, focused, key, payButton, ready } from './support/form.mjs';
+import { until } from '../worker/support/until.mjs';
 import { useSite } from './support/site.mjs';
 
 const site = useSite();
@@ -256,6 +257,38 @@ for (const javaScriptEnabled of [true, false]) {
     });
   });
 }
+
+test('an order whose earlier try was paid after all is not sent again and again: its page says so', async (t) => {
+  const visitor = await site.visit(t);
+  const { page } = visitor;
+  await page.goto('/checkout');
+  await ready(page);
+  await card(page, 'poor').check();
+  await payButton(page).click();
+  await page.getByRole('alert').getByText('Your card was declined').waitFor();
+  const old = await visitor.context.newPage();
+  await old.goto(page.url());
+  await ready(old);
+
+  // Somebody confirms it with another card, and the money cannot be given back yet.
+  await site.fault('gateway_error', { path: '/v1/refunds', count: 1000 });
+  const { charges } = await site.sim('GET', 'ledger');
+  const intent = charges[0].payment_intent;
+  await site.stripe(`payment_intents/${intent}/confirm`, 'payment_method=pm_card_visa');
+  const found = "SELECT note FROM breaks WHERE note LIKE '%was taken on try 1%'";
+  await until('that is found', async () => (await site.sql(found)).length > 0);
+
+  const sent = posts(page);
+  await card(page, 'good').check();
+  await payButton(page).click();
+  await heading(page, 'An earlier payment is being given back');
+  assert.equal(sent.length, 1);
+  // As from the back-forward cache, which keeps a page with its form.
+  await old.evaluate(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })));
+  await heading(old, 'An earlier payment is being given back');
+  const taken = (await site.charges()).map(({ payment_intent }) => payment_intent);
+  assert.deepEqual(taken, [intent], 'nothing else is charged');
+});
 
 test('after three declines the next try waits, and so does the button', async (t) => {
   const { page } = await site.visit(t);

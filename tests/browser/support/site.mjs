@@ -110,6 +110,16 @@ class Site {
     return answer;
   }
 
+  /** What somebody else makes at Stripe, by its form body. */
+  stripe(path, body) {
+    const simulator = this.#server.getWorker('paid-once-simulator');
+    const headers = {
+      authorization: 'Bearer sk_test_demo',
+      'content-type': 'application/x-www-form-urlencoded',
+    };
+    return simulator.fetch(`/v1/${path}`, { method: 'POST', headers, body });
+  }
+
   /** The next `count` charges meet this fault. */
   fault(fault, { count = 1, ...more } = {}) {
     return this.sim('POST', 'faults', { fault, count, path: '/v1/payment_intents', method: 'POST', ...more });
