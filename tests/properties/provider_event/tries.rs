@@ -10,7 +10,7 @@ use payments::payment::operation::{Operation, PaymentRequest};
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use payments::payment::tries::{LateMoney, Stage};
-use payments::payment::{Dispute, DisputeStatus, RefundState};
+use payments::payment::{Dispute, DisputeStatus, PaymentState, RefundState};
 use payments::providers::Provider;
 use payments::transitions::{answers, ingest, polling, try_rows};
 use std::collections::BTreeSet;
@@ -225,6 +225,49 @@ fn what_a_bank_has_taken_back_for_good_is_given_back() {
         bench.asks(&[], Some(dispute(status)));
         assert_eq!(bench.late(), expected, "{status:?}");
     }
+}
+
+/// What the first try only held could not be canceled: that was refused.
+fn held_and_refused(provider: Provider) -> Harness {
+    let mut bench = tried_twice(provider, false).0;
+    bench.object_state.resource.tries[0].late = Some(LateMoney::new(AMOUNT, false, Stage::Refused));
+    bench
+}
+
+#[test]
+fn what_was_only_held_and_is_not_any_more_is_given_back() {
+    for (found, expected) in [
+        (RemoteState::Authorized, "refused"),
+        (RemoteState::Voided, "given_back"),
+        (RemoteState::Expired, "given_back"),
+    ] {
+        let mut bench = held_and_refused(Provider::Stripe);
+        polling::schedule(&mut bench.object_state, &at(NOW_MS));
+        // Nobody tells of it: it is asked for in the course of time.
+        let asked_at_ms = NOW_MS + 3 * 86_400_000;
+        let mut questions = polling::begin(&mut bench.object_state, false, &at(asked_at_ms));
+        questions.retain(|question| matches!(question, StatusQuery::Payment { id, .. } if id == "psp_first"));
+        let [question] = &questions[..] else { panic!("{questions:?}") };
+        let truth = StatusReply::Payment(found.clone(), Beside::default());
+        let next = answers::take(&mut bench.object_state, question, truth, &at(asked_at_ms)).unwrap();
+        assert_eq!((next, bench.late()), (None, expected), "{found:?}");
+        let audit = &bench.object_state.appended.facts.audit;
+        let is_told = audit.iter().any(|record| record.action == "try.given_back");
+        assert_eq!(is_told, expected == "given_back");
+    }
+}
+
+#[test]
+fn a_hold_that_nobody_else_asks_for_is_watched_until_it_is_gone() {
+    let mut bench = held_and_refused(Provider::Stripe);
+    bench.object_state.resource.payment.as_mut().unwrap().state = PaymentState::Canceled;
+    bench.object_state.resource.tries[1].status = "canceled".to_owned();
+    polling::schedule(&mut bench.object_state, &at(NOW_MS));
+    let watch = |bench: &Harness| bench.object_state.resource.payment.as_ref().unwrap().watch;
+    assert!(watch(&bench).is_some());
+    bench.object_state.resource.tries[0].late = Some(LateMoney::new(AMOUNT, false, Stage::GivenBack));
+    polling::schedule(&mut bench.object_state, &at(NOW_MS));
+    assert!(watch(&bench).is_none());
 }
 
 #[test]

@@ -200,7 +200,7 @@ pub enum Watched {
     Tries {
         /// The newest one.
         attempt: u32,
-        /// Of how many the money was refunded, or that was refused.
+        /// Of how many the money was refunded, or giving it back was refused.
         given_back: u32,
     },
 }

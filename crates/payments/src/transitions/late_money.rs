@@ -88,18 +88,19 @@ pub(crate) fn news(
         return given_back(object_state, &call, told, ctx).map(Some);
     }
     let Some(attempt) = over(object_state, told) else { return Ok(None) };
+    match news {
+        EventKind::Cancellation(told) | EventKind::CancelOrRefund(told) | EventKind::Expired(told)
+            if told.success =>
+        {
+            hold_gone(object_state, attempt, ctx);
+        }
+        EventKind::Refund(told) => return Ok(Some(refunded_elsewhere(object_state, attempt, told, ctx))),
+        _ => {}
+    }
     let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
         return Ok(None);
     };
     let is_old = told.at_ms.zip(row.ended_at_ms).is_some_and(|(at_ms, ended_ms)| at_ms < ended_ms);
-    let is_gone = told.success
-        && matches!(news, EventKind::Cancellation(_) | EventKind::CancelOrRefund(_) | EventKind::Expired(_));
-    if let Some(late) = row.late.as_mut().filter(|late| is_gone && !late.captured) {
-        late.stage = Stage::GivenBack;
-    }
-    if matches!(news, EventKind::Refund(_)) {
-        return Ok(Some(refunded_elsewhere(object_state, attempt, told, ctx)));
-    }
     let captured = match news {
         EventKind::Authorisation(told) if told.success && !row.was_authorized => row.capture,
         EventKind::Capture(told) if told.success => true,
@@ -247,6 +248,14 @@ fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) 
     record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
 }
 
+/// The money of a try is held no more: whoever has canceled it, or it has lapsed.
+fn hold_gone(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
+    let late = give_back::late_mut(object_state, attempt);
+    if late.is_some_and(|late| !late.captured && late.stage != Stage::GivenBack) {
+        mark_given_back(object_state, attempt, ctx);
+    }
+}
+
 /// A person must see that money is not given back, and give it back at the provider.
 fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
     if let Some(late) = give_back::late_mut(object_state, attempt) {
@@ -273,6 +282,13 @@ pub(crate) fn is_to_be_back(object_state: &ObjectState, provider_payment: &str) 
     object_state.resource.tries.iter().find(is_it).is_some_and(|row| {
         row.late.as_ref().is_some_and(|late| late.captured) && !is_under_way(object_state, row)
     })
+}
+
+/// Whether it is left to others what becomes of the money of a try: they may give back what was refused, and a refund may come back. What was only
+/// held and is not any more is gone for good.
+pub(crate) fn is_left_to_others(object_state: &ObjectState, row: &Try) -> bool {
+    let can_change = |late: &LateMoney| late.captured || late.stage != Stage::GivenBack;
+    row.late.as_ref().is_some_and(can_change) && !is_under_way(object_state, row)
 }
 
 /// Takes in all that was given back of the money of a try, by whomever. A person can do what the provider has refused, and what was given
@@ -322,12 +338,17 @@ pub(crate) fn take(
     truth: &RemoteState,
     ctx: &Context,
 ) -> Result<(), Bug> {
-    let is_it = |row: &&mut Try| row.provider_payment.as_deref() == Some(provider_payment);
-    let Some(row) = object_state.resource.tries.iter_mut().find(is_it) else { return Ok(()) };
+    let is_it = |row: &&Try| row.provider_payment.as_deref() == Some(provider_payment);
+    let Some(row) = object_state.resource.tries.iter().find(is_it) else { return Ok(()) };
     let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
     let taken = match truth {
         RemoteState::Captured { amount_minor } => found(object_state, attempt, *amount_minor, true, ctx)?,
         RemoteState::Authorized => found(object_state, attempt, amount_minor, false, ctx)?,
+        // The answer to a call of ours that is under way says so itself.
+        RemoteState::Voided | RemoteState::Expired if !is_under_way(object_state, row) => {
+            hold_gone(object_state, attempt, ctx);
+            return Ok(());
+        }
         _ => return Ok(()),
     };
     if let Ingested::Alert { detail } = taken {

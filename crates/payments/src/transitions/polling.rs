@@ -330,11 +330,11 @@ fn doubt_watched(state: &mut ObjectState, ctx: &Context) {
         watch.asked = watch.asked.saturating_add(1);
     }
     let (of, event_id) = (watch.of, format!("{WATCH} {}", watch.asked));
+    let is_open = !questions(state).is_empty();
     try_queries::doubt_watched(state, &event_id);
     if matches!(of, Watched::Tries { .. }) {
         return told(state, ctx);
     }
-    let is_open = !questions(state).is_empty();
     match &mut state.resource.payment {
         // It is asked with what is open, and that goes on as it was.
         Some(payment) if is_open => {

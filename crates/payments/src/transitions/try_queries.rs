@@ -10,21 +10,22 @@ use crate::transitions::{late_money, left_open};
 /// fail, and a person can give back what was refused.
 pub(crate) fn watched(state: &ObjectState) -> Option<Watched> {
     let attempt = state.resource.payment.as_ref()?.attempt;
-    let given_back = u32::try_from(refunded(state).count()).unwrap_or(u32::MAX);
+    let given_back = u32::try_from(with_money(state).count()).unwrap_or(u32::MAX);
     let is_any = given_back > 0 || left_open::left_open(state).next().is_some();
     is_any.then_some(Watched::Tries { attempt, given_back })
 }
 
-fn refunded(state: &ObjectState) -> impl Iterator<Item = &Try> {
-    let is_to_be_back = |id: &String| late_money::is_to_be_back(state, id);
-    state.resource.tries.iter().filter(move |row| {
-        row.provider.answers_questions() && row.provider_payment.as_ref().is_some_and(is_to_be_back)
+fn with_money(state: &ObjectState) -> impl Iterator<Item = &Try> {
+    state.resource.tries.iter().filter(|row| {
+        let is_asked = row.provider.answers_questions() && row.provider_payment.is_some();
+        is_asked && late_money::is_left_to_others(state, row)
     })
 }
 
 /// Nobody has told of anything, and that is asked for all the same.
 pub(crate) fn doubt_watched(state: &mut ObjectState, event_id: &str) {
-    let asked: Vec<u32> = left_open::left_open(state).chain(refunded(state)).map(|row| row.attempt).collect();
+    let asked: Vec<u32> =
+        left_open::left_open(state).chain(with_money(state)).map(|row| row.attempt).collect();
     for row in state.resource.tries.iter_mut().filter(|row| asked.contains(&row.attempt)) {
         row.asked_for.get_or_insert_with(|| event_id.to_owned());
     }
