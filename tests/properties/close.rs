@@ -9,10 +9,11 @@ use once::run::RunEnd;
 use paid_once::edge::checkout::page::OrderState;
 use payments::engine::{Action, Begin, Context, Event, Lifecycle, ObjectState, Run};
 use payments::flows::tries::{NextTry, next_try};
+use payments::payment::RefundState;
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{Operation, Refusal};
 use payments::payment::result::RemoteState;
-use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
+use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use payments::payment::tries::{LateMoney, Stage};
 use payments::providers::HttpAnswer;
 use payments::transitions::{answers, polling};
@@ -172,6 +173,30 @@ fn one_that_was_confirmed_meanwhile_pays_the_order() {
     assert_eq!(body["provider_payment"], "pi_1");
     assert_eq!(order.paths(), ["/v1/payment_intents/pi_1/cancel"]);
     assert!(order.audited("try.paid_after_all") && !order.gives_back());
+}
+
+#[test]
+fn what_was_given_back_of_one_that_pays_the_order_is_asked_for_at_once() {
+    let (mut order, ctx) = (left_open(&["pi_1"]), at(NOW_MS));
+    order.tries(pay(true), vec![not_canceled("pi_1", "succeeded")], &ctx);
+    let mut questions = polling::begin(&mut order.object_state, false, &ctx);
+    while let Some(question) = questions.pop() {
+        let truth = match &question {
+            StatusQuery::Payment { .. } => {
+                StatusReply::Payment(RemoteState::Captured { amount_minor: AMOUNT }, Beside::default())
+            }
+            StatusQuery::Refunds { .. } => {
+                let (id, state) = ("re_1".to_owned(), RefundState::Succeeded);
+                let (provider_key, may_be_release) = (None, false);
+                let refund = RemoteRefund { id, amount_minor: AMOUNT, state, provider_key, may_be_release };
+                StatusReply::Refunds { refunds: vec![refund], has_more: false }
+            }
+            other => panic!("{other:?}"),
+        };
+        questions.extend(answers::take(&mut order.object_state, &question, truth, &ctx).unwrap());
+    }
+    let payment = order.object_state.resource.payment.as_ref().unwrap();
+    assert_eq!((payment.attempt, payment.refunded_elsewhere_minor), (1, AMOUNT));
 }
 
 #[test]

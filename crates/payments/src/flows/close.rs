@@ -16,9 +16,11 @@ use crate::payment::operation::PaymentRequest;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Try, not_given_back};
 use crate::payment::{Failure, PaymentState};
-use crate::transitions::{late_money, left_open};
+use crate::transitions::{late_money, left_open, polling};
 use once::call::RetryPolicy;
 use once::context::Bug;
+
+const PAID_AFTER_ALL: &str = "try.paid_after_all";
 
 /// How the earlier tries stand.
 pub(crate) enum Earlier {
@@ -111,8 +113,14 @@ pub(crate) fn adopt(
     // That try's card was not asked for.
     payment.card = None;
     payment.apply(found);
+    let is_captured = polling::is_captured(payment);
     let (id, data) = (payment.id.to_string(), json!({ "attempt": attempt, "status": payment.status() }));
-    phase.audit("try.paid_after_all", id, data)
+    phase.audit(PAID_AFTER_ALL, id, data)?;
+    // Stripe says that it has succeeded also once all of it was refunded, or a bank has taken it back.
+    if is_captured {
+        polling::doubt_all(phase.object_state, PAID_AFTER_ALL, phase.ctx);
+    }
+    Ok(())
 }
 
 /// Nothing is sent while an earlier try can still be paid.
