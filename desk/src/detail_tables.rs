@@ -129,7 +129,7 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
         let late = one.late.as_ref().map(|late| {
             let money = format::money(late.amount_minor.into(), one.currency.as_str());
             let what = if late.captured { "taken" } else { "held" };
-            format!("{money} {what}: {}", late.stage.as_str().replace('_', " "))
+            format!("{money} {what}: {}", late.stage().as_str().replace('_', " "))
         });
         row(vec![
             Cell::number(one.attempt.to_string()),

@@ -281,7 +281,7 @@ fn money_that_somebody_has_given_back_before_holds_nothing_up() {
         }
         assert_eq!(order.paths(), ["/v1/refunds"]);
         let late = order.object_state.resource.tries[0].late.clone().unwrap();
-        assert_eq!(late.stage, expected, "{code}");
+        assert_eq!(late.stage(), expected, "{code}");
         assert_eq!(order.audited("try.given_back"), expected == Stage::GivenBack);
     }
 }

@@ -240,15 +240,15 @@ pub(super) fn pays(state: &ObjectState, key_id: u32) -> bool {
 pub(super) fn without_late_money<T>(state: &mut ObjectState, body: impl FnOnce(&mut ObjectState) -> T) -> T {
     let mut hidden = Vec::new();
     for row in &mut state.resource.tries {
-        if let Some(late) = row.late.as_mut().filter(|late| late.stage != Stage::GivenBack) {
-            hidden.push((row.attempt, std::mem::replace(&mut late.stage, Stage::GivenBack)));
+        if let Some(late) = row.late.as_mut().filter(|late| late.stage() != Stage::GivenBack) {
+            hidden.push((row.attempt, std::mem::replace(&mut late.own, Stage::GivenBack)));
         }
     }
     let result = body(state);
     for (attempt, stage) in hidden {
         let row = state.resource.tries.iter_mut().find(|row| row.attempt == attempt);
         if let Some(late) = row.and_then(|row| row.late.as_mut()) {
-            late.stage = stage;
+            late.own = stage;
         }
     }
     result

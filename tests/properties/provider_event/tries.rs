@@ -4,7 +4,7 @@ use super::{AMOUNT, Harness, PART, at, pay};
 use crate::support::NOW_MS;
 use once::alarm::{wake, wake_at};
 use once::id::{InstanceId, ObjectId};
-use paid_once::webhooks::{Event, EventKind, Ingested};
+use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use payments::engine::{ObjectState, Run};
 use payments::payment::operation::{Operation, PaymentRequest};
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
@@ -95,7 +95,7 @@ impl Harness {
     }
 
     fn late(&self) -> &'static str {
-        self.object_state.resource.tries[0].late.as_ref().map_or("none", |late| late.stage.as_str())
+        self.object_state.resource.tries[0].late.as_ref().map_or("none", |late| late.stage().as_str())
     }
 }
 
@@ -285,19 +285,73 @@ fn what_a_person_gives_back_at_adyen_is_given_back() {
     for stage in [Stage::Received, Stage::Refused] {
         let mut bench = late_at(Provider::Adyen, stage);
         let before = bench.late();
-        let elsewhere = |bench: &Harness, amount_minor, success| {
-            let mut event = bench.of_first("REFUND", "", success);
-            let EventKind::Refund(told) = &mut event.news else { unreachable!() };
-            (told.provider_key, told.amount_minor) = (None, amount_minor);
-            event
-        };
-        let part = elsewhere(&bench, AMOUNT - 1, true);
-        assert_eq!((bench.takes(&part), bench.late()), (Ingested::Applied, before));
-        let all = elsewhere(&bench, AMOUNT, true);
-        assert_eq!((bench.takes(&all), bench.late()), (Ingested::Applied, "given_back"));
-        let came_back = elsewhere(&bench, AMOUNT, false);
+        let (most, rest) = (("hand_1", AMOUNT - 1), ("hand_2", 1));
+        for (part, expected) in [(most, before), (most, before), (rest, "given_back")] {
+            let event = bench.by_hand(part, true);
+            assert_eq!((bench.takes(&event), bench.late()), (Ingested::Applied, expected));
+        }
+        let came_back = bench.by_hand(rest, false);
         assert!(matches!(bench.takes(&came_back), Ingested::Alert { .. }), "a person must see it");
+        assert_eq!(bench.late(), before, "what came back does not count");
+        let other_money = Event { news: in_euros(bench.by_hand(("hand_3", 1), true).news), ..came_back };
+        assert_eq!((bench.takes(&other_money), bench.late()), (Ingested::Applied, before));
     }
+}
+
+fn in_euros(news: EventKind) -> EventKind {
+    let EventKind::Refund(told) = news else { unreachable!() };
+    EventKind::Refund(OperationNotice { currency: "eur".into(), ..told })
+}
+
+impl Harness {
+    /// A person's refund of the first try's money in the Customer Area.
+    fn by_hand(&self, (id, amount_minor): (&str, u32), success: bool) -> Event {
+        let mut event = self.of_first("REFUND", "", success);
+        let EventKind::Refund(told) = &mut event.news else { unreachable!() };
+        (told.provider_key, told.id, told.amount_minor) = (None, id.to_owned(), amount_minor);
+        event
+    }
+}
+
+#[test]
+fn what_a_person_has_given_back_at_adyen_stays_so_whatever_becomes_of_our_own() {
+    let refused = ProviderResult::Rejected {
+        payment: None,
+        code: "insufficient_balance".into(),
+        message: String::new(),
+        found: None,
+    };
+    let received = ProviderResult::Refunded { refund: "psp_back".into(), settled: false };
+    for (is_before, ours) in [(true, refused), (true, received.clone()), (false, received)] {
+        let (mut bench, first) = tried_twice(Provider::Adyen, true);
+        bench.takes(&bench.of_first("AUTHORISATION", &first, true));
+        let all = bench.by_hand(("hand_1", AMOUNT), true);
+        if is_before {
+            assert_eq!((bench.takes(&all), bench.late()), (Ingested::Applied, "given_back"));
+        }
+        let (_, _, derived) = bench.drive_on(ours);
+        if !is_before {
+            assert_eq!((bench.takes(&all), bench.late()), (Ingested::Applied, "given_back"));
+        }
+        let not_done = bench.of_first("REFUND", &derived, false);
+        assert_eq!((bench.takes(&not_done), bench.late()), (Ingested::Applied, "given_back"));
+        let came_back = bench.by_hand(("hand_1", AMOUNT), false);
+        assert!(matches!(bench.takes(&came_back), Ingested::Alert { .. }));
+        assert_eq!(bench.late(), "refused");
+    }
+}
+
+#[test]
+fn a_hold_that_a_person_has_canceled_at_adyen_is_not_refunded_when_our_cancel_is_refused() {
+    let (mut bench, first) = tried_twice(Provider::Adyen, false);
+    bench.takes(&bench.of_first("AUTHORISATION", &first, true));
+    let (_, _, derived) = bench.drive_on(ProviderResult::Received { modification: "psp_back".into() });
+    bench.takes(&bench.of_first("CANCELLATION", &first, true));
+    assert_eq!(bench.late(), "given_back");
+    let keys = bench.object_state.keys.len();
+    let not_done = bench.of_first("CANCELLATION", &derived, false);
+    assert_eq!((bench.takes(&not_done), bench.late()), (Ingested::Applied, "given_back"));
+    assert_eq!(bench.object_state.keys.len(), keys, "nothing is begun");
 }
 
 #[test]

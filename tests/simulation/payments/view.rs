@@ -111,7 +111,7 @@ fn payment_view(payment: &Payment) -> PaymentView {
 }
 
 fn late(tries: &[Try]) -> Vec<String> {
-    let is_left = |row: &&Try| row.late.as_ref().is_some_and(|late| late.stage != Stage::GivenBack);
+    let is_left = |row: &&Try| row.late.as_ref().is_some_and(|late| late.stage() != Stage::GivenBack);
     tries.iter().filter(is_left).filter_map(|row| row.provider_payment.clone()).collect()
 }
 

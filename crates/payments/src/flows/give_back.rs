@@ -46,8 +46,10 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
         }
         Settlement::NeedsReview => return Err(Bug("giving back is idempotent by key".into())),
     };
-    if let Some((stage, late)) = stage.zip(give_back::late_mut(phase.object_state, attempt)) {
-        late.stage = stage;
+    // What is held no more, whoever canceled it, needs no end of ours.
+    let late = give_back::late_mut(phase.object_state, attempt).filter(|late| late.own != Stage::GivenBack);
+    if let Some((stage, late)) = stage.zip(late) {
+        late.own = stage;
         // What could only be refunded had been taken.
         late.captured |= kind == CallKind::Refund;
         late.received_at_ms = (stage == Stage::Received).then_some(phase.ctx.now_ms);

@@ -105,7 +105,7 @@ impl Try {
     pub fn to_json(&self) -> Value {
         let outcome = self.definitive.map(|definitive| if definitive { "definitive" } else { "inferred" });
         let late = self.late.as_ref().map(|late| {
-            json!({ "amount": late.amount_minor, "captured": late.captured, "status": late.stage.as_str() })
+            json!({ "amount": late.amount_minor, "captured": late.captured, "status": late.stage().as_str() })
         });
         json!({
             "attempt": self.attempt,

@@ -218,6 +218,29 @@ pub struct RefundElsewhere {
     pub at_ms: Option<u64>,
 }
 
+impl RefundElsewhere {
+    /// How many are known one by one; each further one is for a person.
+    const MAX: usize = 200;
+
+    /// Takes in what is told of one, unless something newer is known of it. `false` where it is one too many.
+    pub(crate) fn take(known: &mut Vec<Self>, told: Self) -> bool {
+        let is_full = known.len() >= Self::MAX;
+        match known.iter_mut().find(|one| one.id == told.id) {
+            Some(one) if told.at_ms < one.at_ms => {}
+            Some(one) => *one = told,
+            None if is_full => return false,
+            None => known.push(told),
+        }
+        true
+    }
+
+    /// What was given back by them, in minor units.
+    pub(crate) fn sum_minor(known: &[Self]) -> u32 {
+        let made = known.iter().filter(|refund| !refund.has_failed);
+        made.fold(0, |sum, refund| sum.saturating_add(refund.amount_minor))
+    }
+}
+
 /// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PendingQuery {

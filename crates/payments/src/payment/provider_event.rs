@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::payment::RefundElsewhere;
 use crate::payment::card::Card;
 use crate::payment::dispute::DisputeStatus;
 use crate::payment::provider::Provider;
@@ -113,6 +114,14 @@ pub struct OperationNotice {
     /// With which card was paid, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
+}
+
+/// Of a refund that was not made here.
+impl From<&OperationNotice> for RefundElsewhere {
+    fn from(told: &OperationNotice) -> Self {
+        let (id, at_ms) = (told.id.clone(), told.at_ms);
+        Self { id, amount_minor: told.amount_minor, has_failed: !told.success, at_ms }
+    }
 }
 
 /// What an object makes of an event.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::payment::dispute::Dispute;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
-use crate::payment::{Payment, is_false};
+use crate::payment::{Payment, RefundElsewhere, is_false};
 
 /// A try to pay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -51,20 +51,34 @@ pub struct LateMoney {
     pub amount_minor: u32,
     /// It was taken; else it was only held.
     pub captured: bool,
-    /// How giving it back stands.
-    pub stage: Stage,
+    /// How giving it back stands here, whatever others have given back: see [`stage`](Self::stage).
+    #[serde(rename = "stage")]
+    pub own: Stage,
     /// When the provider had taken over giving it back, in ms since the epoch. What was taken over before that was noted has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_at_ms: Option<u64>,
     /// A person was told that it is not given back. What was refused before that was noted is told of once more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_told: bool,
+    /// The refunds of it that the provider has told of and that were not made here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<RefundElsewhere>,
 }
 
 impl LateMoney {
     /// Money of which nobody was told that it is not given back.
-    pub const fn new(amount_minor: u32, captured: bool, stage: Stage) -> Self {
-        Self { amount_minor, captured, stage, received_at_ms: None, is_told: false }
+    pub const fn new(amount_minor: u32, captured: bool, own: Stage) -> Self {
+        Self { amount_minor, captured, own, received_at_ms: None, is_told: false, elsewhere: Vec::new() }
+    }
+
+    /// How giving it back stands, by whomever.
+    pub fn stage(&self) -> Stage {
+        if self.is_back_elsewhere() { Stage::GivenBack } else { self.own }
+    }
+
+    /// Whether others have given back all of it.
+    pub(crate) fn is_back_elsewhere(&self) -> bool {
+        RefundElsewhere::sum_minor(&self.elsewhere) >= self.amount_minor
     }
 }
 
@@ -100,7 +114,7 @@ pub const NOT_GIVEN_BACK: &str = "not_given_back";
 
 /// How giving back stands that is not done, of all tries the worst. While there is such money the order is not charged again.
 pub fn not_given_back(tries: &[Try]) -> Option<Stage> {
-    let stages = tries.iter().filter_map(|row| Some(row.late.as_ref()?.stage));
+    let stages = tries.iter().filter_map(|row| Some(row.late.as_ref()?.stage()));
     stages.filter(|stage| *stage != Stage::GivenBack).max()
 }
 

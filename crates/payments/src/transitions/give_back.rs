@@ -49,7 +49,7 @@ pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &C
         }),
     });
     if let Some(late) = late_mut(state, attempt) {
-        late.stage = Stage::Begun;
+        late.own = Stage::Begun;
     }
     state.append_timeline(key_id, ctx.now_ms, "key_created", CALL);
     let data = serde_json::json!({ "attempt": attempt, "refund": refund });

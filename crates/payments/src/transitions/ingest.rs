@@ -17,9 +17,6 @@ use crate::transitions::event_account::is_of_account;
 use crate::transitions::{answers, by_hand, ended, late_money, polling, try_queries, try_rows};
 use once::context::Bug;
 
-/// How many refunds by others are known one by one; each further one is for a person.
-const REFUNDS_ELSEWHERE_MAX: usize = 200;
-
 /// Takes in an event that was not known before.
 pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
     if object_state.keys.is_empty() {
@@ -466,24 +463,14 @@ fn refund(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context)
 /// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
 fn refund_elsewhere(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Ingested {
     let Some(payment) = &mut object_state.resource.payment else { return Ingested::UnknownResource };
-    let is_full = payment.refunds_elsewhere.len() >= REFUNDS_ELSEWHERE_MAX;
-    if is_of_another_try(payment, told) || told.amount_minor == 0 || is_full {
+    let is_counted = !is_of_another_try(payment, told)
+        && told.amount_minor > 0
+        && RefundElsewhere::take(&mut payment.refunds_elsewhere, told.into());
+    if !is_counted {
         let detail = "a refund that was not made here".to_owned();
         return if told.success { Ingested::Contradiction { detail } } else { Ingested::Applied };
     }
-    let told = RefundElsewhere {
-        id: told.id.clone(),
-        amount_minor: told.amount_minor,
-        has_failed: !told.success,
-        at_ms: told.at_ms,
-    };
-    match payment.refunds_elsewhere.iter_mut().find(|known| known.id == told.id) {
-        Some(known) if told.at_ms < known.at_ms => return Ingested::Applied,
-        Some(known) => *known = told,
-        None => payment.refunds_elsewhere.push(told),
-    }
-    let made = payment.refunds_elsewhere.iter().filter(|refund| !refund.has_failed);
-    let now_minor = made.fold(0_u32, |sum, refund| sum.saturating_add(refund.amount_minor));
+    let now_minor = RefundElsewhere::sum_minor(&payment.refunds_elsewhere);
     answers::refunded_elsewhere(object_state, now_minor, ctx);
     Ingested::Applied
 }

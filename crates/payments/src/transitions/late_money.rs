@@ -6,6 +6,7 @@
 use serde_json::json;
 
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, RecoveryPoint};
+use crate::payment::RefundElsewhere;
 use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider_event::{EventKind, Ingested, OperationNotice};
 use crate::payment::refund::RefundState;
@@ -28,7 +29,7 @@ pub(crate) fn due_at_ms(object_state: &ObjectState) -> Option<u64> {
 /// since its operation ended.
 fn untold_at_ms(object_state: &ObjectState, row: &Try) -> Option<u64> {
     let late = row.late.as_ref()?;
-    match late.stage {
+    match late.stage() {
         Stage::GivenBack => None,
         Stage::Refused => (!late.is_told).then_some(0),
         _ if is_under_way(object_state, row) => None,
@@ -42,7 +43,7 @@ fn untold_at_ms(object_state: &ObjectState, row: &Try) -> Option<u64> {
 
 /// Whether the operation that gives it back has not ended.
 fn is_under_way(object_state: &ObjectState, row: &Try) -> bool {
-    let is_begun = row.late.as_ref().is_some_and(|late| late.stage == Stage::Begun);
+    let is_begun = row.late.as_ref().is_some_and(|late| late.own == Stage::Begun);
     is_begun && give_back::is_open(object_state, row.attempt)
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn give_up_untold(object_state: &mut ObjectState, ctx: &Context) {
     let due: Vec<u32> = object_state.resource.tries.iter().filter(is_due).map(|row| row.attempt).collect();
     for attempt in due {
         let late = give_back::late_mut(object_state, attempt);
-        if late.is_some_and(|late| late.stage == Stage::Refused) {
+        if late.is_some_and(|late| late.own == Stage::Refused) {
             tell(object_state, attempt, "refused", ctx);
         } else {
             refused(object_state, attempt, "not_told", ctx);
@@ -125,14 +126,18 @@ fn refunded_elsewhere(
     let Some((late, currency)) = row.and_then(|row| Some((row.late.as_mut()?, row.currency))) else {
         return Ingested::Applied;
     };
-    if !told.success {
-        let detail = format!("a refund of try {attempt} that was not made here failed ({})", told.reason);
-        let is_back = late.stage == Stage::GivenBack;
-        return if is_back { Ingested::Alert { detail } } else { Ingested::Applied };
+    let was_back = late.stage() == Stage::GivenBack;
+    if told.currency == currency.as_str() && !RefundElsewhere::take(&mut late.elsewhere, told.into()) {
+        return Ingested::Contradiction { detail: "a refund that was not made here".to_owned() };
     }
-    let is_all = told.currency == currency.as_str() && told.amount_minor >= late.amount_minor;
-    if is_all && late.captured && matches!(late.stage, Stage::Received | Stage::Refused) {
-        mark_given_back(object_state, attempt, ctx);
+    let is_back_elsewhere = late.is_back_elsewhere();
+    if !told.success && was_back && !is_back_elsewhere {
+        let detail = format!("a refund of try {attempt} that was not made here failed ({})", told.reason);
+        late.is_told |= late.own == Stage::Refused;
+        return Ingested::Alert { detail };
+    }
+    if is_back_elsewhere && !was_back {
+        record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
     }
     Ingested::Applied
 }
@@ -171,8 +176,9 @@ pub(crate) fn found(
         return Ok(Ingested::Applied);
     }
     // It stays as it is where nothing else is begun.
-    let stage = row.late.as_ref().map_or(Stage::Begun, |late| late.stage);
-    row.late = Some(LateMoney::new(amount_minor, captured, stage));
+    let known = row.late.take();
+    let (own, elsewhere) = known.map_or((Stage::Begun, Vec::new()), |late| (late.own, late.elsewhere));
+    row.late = Some(LateMoney { elsewhere, ..LateMoney::new(amount_minor, captured, own) });
     let what = if captured { "was taken" } else { "is held" };
     let detail = format!("{amount_minor} {what} on try {attempt}, which is {}", row.status);
     record_for_payment(
@@ -210,9 +216,17 @@ fn given_back(
         mark_given_back(object_state, attempt, ctx);
         return Ok(Ingested::Applied);
     }
-    if late.stage == Stage::GivenBack {
+    if late.own == Stage::GivenBack {
+        // What is held no more was canceled by others.
+        if call.kind == CallKind::Void {
+            return Ok(Ingested::Applied);
+        }
+        late.own = Stage::Refused;
+        if late.is_back_elsewhere() {
+            return Ok(Ingested::Applied);
+        }
+        late.is_told = true;
         let detail = format!("what was given back of try {attempt} came back ({})", told.reason);
-        (late.stage, late.is_told) = (Stage::Refused, true);
         record_for_payment(
             object_state,
             "try.give_back_refused",
@@ -234,7 +248,9 @@ pub(crate) fn not_done(
     ctx: &Context,
 ) -> Result<(), Bug> {
     if kind == CallKind::Void {
-        return give_back::begin(object_state, attempt, true, ctx);
+        let is_gone =
+            give_back::late_mut(object_state, attempt).is_some_and(|late| late.own == Stage::GivenBack);
+        return if is_gone { Ok(()) } else { give_back::begin(object_state, attempt, true, ctx) };
     }
     refused(object_state, attempt, reason, ctx);
     Ok(())
@@ -242,24 +258,30 @@ pub(crate) fn not_done(
 
 /// The money of a try is given back.
 fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
-    if let Some(late) = give_back::late_mut(object_state, attempt) {
-        late.stage = Stage::GivenBack;
+    let was_back = give_back::late_mut(object_state, attempt).is_some_and(|late| {
+        let was_back = late.stage() == Stage::GivenBack;
+        late.own = Stage::GivenBack;
+        was_back
+    });
+    if !was_back {
+        record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
     }
-    record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
 }
 
 /// The money of a try is held no more: whoever has canceled it, or it has lapsed.
 fn hold_gone(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
     let late = give_back::late_mut(object_state, attempt);
-    if late.is_some_and(|late| !late.captured && late.stage != Stage::GivenBack) {
+    if late.is_some_and(|late| !late.captured && late.stage() != Stage::GivenBack) {
         mark_given_back(object_state, attempt, ctx);
     }
 }
 
-/// A person must see that money is not given back, and give it back at the provider.
+/// A person must see that money is not given back, and give it back at the provider. Others may have done so already.
 fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
-    if let Some(late) = give_back::late_mut(object_state, attempt) {
-        late.stage = Stage::Refused;
+    let Some(late) = give_back::late_mut(object_state, attempt) else { return };
+    late.own = Stage::Refused;
+    if late.is_back_elsewhere() {
+        return;
     }
     let data = json!({ "attempt": attempt, "code": reason });
     record_for_payment(object_state, "try.give_back_refused", data, ctx);
@@ -287,7 +309,7 @@ pub(crate) fn is_to_be_back(object_state: &ObjectState, provider_payment: &str) 
 /// Whether it is left to others what becomes of the money of a try: they may give back what was refused, and a refund may come back. What was only
 /// held and is not any more is gone for good.
 pub(crate) fn is_left_to_others(object_state: &ObjectState, row: &Try) -> bool {
-    let can_change = |late: &LateMoney| late.captured || late.stage != Stage::GivenBack;
+    let can_change = |late: &LateMoney| late.captured || late.own != Stage::GivenBack;
     row.late.as_ref().is_some_and(can_change) && !is_under_way(object_state, row)
 }
 
@@ -318,7 +340,7 @@ pub(crate) fn take_refunds(
         RefundState::Failed { code, .. } => Some(code.as_str()),
         _ => None,
     });
-    let (stage, amount_minor) = (late.stage, late.amount_minor);
+    let (stage, amount_minor) = (late.stage(), late.amount_minor);
     // What is not in the list yet may still be there.
     let is_missing = begun_minor < amount_minor && stage != Stage::Refused;
     if done_minor >= amount_minor {
