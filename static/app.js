@@ -4,6 +4,13 @@
 const TRIES = 8;
 const ANSWER_WITHIN_MS = 30_000;
 
+/** Gives up after that time. Safari has `AbortSignal.timeout` since its version 16. */
+function timeout() {
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(), ANSWER_WITHIN_MS);
+  return controller.signal;
+}
+
 /** With jitter: not all may come back at once. */
 function pause(attempt, retryAfter) {
   const backoff = Math.min(500 * 2 ** attempt, 8_000) * (0.75 + Math.random() / 2);
@@ -19,7 +26,7 @@ async function insist(url, options, tries, tell, read) {
   for (let attempt = 0; attempt < tries; attempt++) {
     let retryAfter;
     try {
-      const response = await fetch(url, { ...options, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+      const response = await fetch(url, { ...options, signal: timeout() });
       retryAfter = response.headers.get('Retry-After');
       const { status } = response;
       // A form that is sent too often is answered by a page that asks the person to wait. A question just waits.
@@ -47,6 +54,7 @@ function show(form, busy, text, label) {
   const isFixed = busy || 'sent' in form; // what was sent is sent again: the key stands for it
   for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = isFixed;
   for (const input of form.querySelectorAll('input')) input.readOnly = isFixed;
+  form.querySelector('#card-element')?.toggleAttribute('inert', isFixed); // Stripe's fields are not in our fieldsets
 }
 
 /** A try that must wait: until then the button does nothing. */
@@ -123,7 +131,7 @@ function lookAgain() {
   const { href } = document.getElementById('look');
   setTimeout(async () => {
     try {
-      const request = { headers: { Accept: 'text/html' }, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) };
+      const request = { headers: { Accept: 'text/html' }, signal: timeout() };
       const response = await fetch(href, request);
       const page = new DOMParser().parseFromString(await response.text(), 'text/html');
       const isOver =

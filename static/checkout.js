@@ -4,19 +4,27 @@
 // The last one that takes `paymentMethodTypes`, as the API version that the server speaks.
 const STRIPE = 'https://js.stripe.com/dahlia/stripe.js';
 
+const ANSWER_WITHIN_MS = 30_000;
+
+/** What Stripe does without the person; it fails if that takes too long, as behind a log-in page of the network's or a blocker. */
+function within(work, lost) {
+  const late = new Promise((_, reject) => setTimeout(() => reject(new Error(lost)), ANSWER_WITHIN_MS));
+  return Promise.race([work, late]);
+}
+
 let stripe; // loaded once, and again only after it could not be loaded
 
 function load(lost) {
-  stripe ??= new Promise((resolve, reject) => {
+  if (window.Stripe || stripe) return window.Stripe || stripe; // it may have come after it was given up
+  const loaded = new Promise((resolve, reject) => {
     const script = document.createElement('script');
     script.src = STRIPE;
-    script.onload = () => resolve(window.Stripe);
-    script.onerror = () => {
-      stripe = undefined;
-      reject(new Error(lost));
-    };
+    script.onerror = () => reject(new Error(lost));
+    script.onload = () => (window.Stripe ? resolve(window.Stripe) : script.onerror());
     document.head.append(script);
   });
+  stripe = within(loaded, lost);
+  stripe.catch(() => (stripe = undefined));
   return stripe;
 }
 
@@ -65,7 +73,7 @@ async function mount(place) {
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
     elements.update({ appearance: appearance() }),
   );
-  await ready;
+  await within(ready, lost);
   return { client, elements };
 }
 
@@ -93,19 +101,20 @@ function say(form, busy, text) {
 
 /** Asks Stripe for a token of what was typed; without one nothing is sent. */
 async function tokenise(form) {
-  say(form, true, form.querySelector('#card-element').dataset.checking);
+  const { checking, lost } = form.querySelector('#card-element').dataset;
+  say(form, true, checking);
   try {
     const { client, elements } = await (cards.get(form) ?? open());
-    const checked = await elements.submit();
+    const checked = await elements.submit(); // a wallet asks the person here, who may take their time
     if (checked.error) return say(form, false, checked.error.message);
-    const { paymentMethod, error } = await client.createPaymentMethod({ elements });
+    const { paymentMethod, error } = await within(client.createPaymentMethod({ elements }), lost);
     if (error) return say(form, false, error.message);
     form.elements.payment_method.value = paymentMethod.id;
   } catch (error) {
     return say(form, false, error.message);
   }
   say(form, false, '');
-  setTimeout(() => form.requestSubmit()); // later: while it is being submitted a form does not hear this
+  setTimeout(() => form.elements.pay.click()); // later: while it is being submitted a form does not hear this
 }
 
 // Before app.js, which sends what is complete.

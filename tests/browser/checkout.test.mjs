@@ -2,43 +2,19 @@
 // and back. The simulator's ledger says how often the card was charged.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 import { isFirefox } from './support/browsers.mjs';
 import { card, focused, key, payButton, ready } from './support/form.mjs';
 import { until } from '../worker/support/until.mjs';
+import { heading, paidOnce as paidOnceAt, posts } from './support/checkout.mjs';
 import { useSite } from './support/site.mjs';
 
 const site = useSite();
 
-const heading = (page, name) => page.getByRole('heading', { level: 1, name }).waitFor();
 const receipt = (page) => heading(page, 'Thank you for your order');
 const atTheBank = (page) => heading(page, '3-D Secure');
-
-/** Every POST to an order that the tab sends from now on. */
-function posts(page) {
-  const sent = [];
-  page.on('request', (request) => {
-    if (request.method() === 'POST' && new URL(request.url()).pathname.startsWith('/checkout/'))
-      sent.push(request);
-  });
-  return sent;
-}
-
-/** The page is the receipt of the only charge that there is. */
-async function paidOnce(page, amount = 5450) {
-  await receipt(page);
-  assert.equal(new URL(page.url()).search, '', 'the address is the order’s own');
-  const charges = await site.charges();
-  assert.equal(charges.length, 1, JSON.stringify(charges, null, 2));
-  assert.equal(charges[0].amount, amount);
-  if ((await page.locator('.details[open]').count()) === 0)
-    await page.getByText('Details', { exact: true }).click();
-  const shown = await page.getByRole('main').innerText();
-  for (const part of [charges[0].payment_intent, charges[0].metadata.resource])
-    assert.ok(shown.includes(part), shown);
-  return shown;
-}
+const paidOnce = (page, amount) => paidOnceAt(site, page, amount);
 
 /** An order of two mugs, of which the shop has a picture. */
 async function pictured() {
@@ -395,122 +371,4 @@ test('in German, what the scripts say is German, too', { skip: isFirefox }, asyn
   await heading(page, 'Vielen Dank für Ihre Bestellung');
   assert.equal(await page.locator('html').getAttribute('lang'), 'de');
   assert.equal((await site.charges()).length, 1);
-});
-
-describe('with a publishable key', () => {
-  /**
-   * Stripe's script, as far as the page uses it: it mounts a field, and gives a token for what stands there. From the release Endive on it throws where
-   * `paymentMethodTypes` is given, https://docs.stripe.com/changelog/endive/2026-09-30/remove-elements-deferred-intent-payment-method-types.
-   */
-  const STRIPE = `const { src } = document.currentScript; window.Stripe = (key, { locale }) => ({
-    elements: (options) => options.paymentMethodTypes && !/\\/(acacia|basil|clover|dahlia)\\//.test(src) ? invalid() : ({
-      create: () => ({
-        on(event, act) { if (event === 'ready') this.ready = act; },
-        mount(place) {
-          place.innerHTML = '<label>Card <input autocomplete="off"></label>';
-          place.dataset.mounted = JSON.stringify([key, options.mode, options.amount, options.currency, locale]);
-          this.ready();
-        },
-      }),
-      update() {},
-      submit: async () => document.querySelector('#card-element input').value
-        ? {} : { error: { message: 'Your card number is incomplete.' } },
-    }),
-    createPaymentMethod: async () => ({ paymentMethod: { id: document.querySelector('#card-element input').value } }),
-  });
-  function invalid() { throw new Error('paymentMethodTypes is not an option'); }`;
-  const KEY = 'pk_test_of_the_browser';
-
-  /** Somebody who pays where Stripe's script is answered by `stripe`. */
-  async function visit(
-    t,
-    stripe = (route) => route.fulfill({ contentType: 'text/javascript', body: STRIPE }),
-  ) {
-    const { page, context } = await site.visit(t);
-    const refused = [];
-    await context.exposeFunction('refused', (violation) => refused.push(violation));
-    await context.addInitScript(() =>
-      addEventListener('securitypolicyviolation', (event) => window.refused(event.blockedURI)),
-    );
-    await context.route('https://js.stripe.com/**', stripe);
-    await page.goto('/checkout');
-    return { page, refused };
-  }
-
-  before(() => site.configure({ STRIPE_PUBLISHABLE_KEY: KEY }));
-  after(() => site.configure({}));
-
-  test('the card is typed at Stripe, and only its token is sent', async (t) => {
-    const { page, refused } = await visit(t);
-    const mounted = JSON.parse(await page.locator('[data-mounted]').getAttribute('data-mounted'));
-    assert.deepEqual(mounted, [KEY, 'payment', 5450, 'usd', 'en']);
-    const sent = posts(page);
-    await payButton(page).click();
-    await page.getByText('Your card number is incomplete.').waitFor();
-    assert.equal(sent.length, 0, 'nothing is sent without a token');
-
-    await page.getByLabel('Card').fill('pm_card_visa_chargeDeclined');
-    await payButton(page).click();
-    await page.getByRole('alert').getByText('Your card was declined').waitFor();
-    await page.locator('[data-mounted]').waitFor();
-    await page.getByLabel('Card').fill('pm_card_visa');
-    await payButton(page).click();
-    await paidOnce(page);
-    assert.deepEqual(refused, []);
-    if (isFirefox) return; // BiDi does not tell what a request carries
-    const tokens = sent.map((request) => new URLSearchParams(request.postData()).get('payment_method'));
-    assert.deepEqual(tokens, ['pm_card_visa_chargeDeclined', 'pm_card_visa']);
-  });
-
-  test('after three declines the card that was typed stays, and is sent when the wait is over', async (t) => {
-    const { page } = await visit(t);
-    for (let tried = 0; tried < 3; tried += 1) {
-      const used = await key(page);
-      await page.getByLabel('Card').fill('pm_card_visa_chargeDeclined');
-      await payButton(page).click();
-      await page.waitForFunction(
-        (used) => ![used, undefined].includes(document.querySelector('[name=idempotency_key]')?.value),
-        used,
-      );
-      await page.locator('[data-mounted]').waitFor();
-    }
-    const sent = posts(page);
-    await page.getByLabel('Card').fill('pm_card_visa');
-    // In one go: on a slow machine the wait may end between two questions.
-    const told = await page.evaluate(() => {
-      const button = document.getElementById('pay');
-      const waits = document.querySelector('[data-wait-ms]') !== null;
-      if (waits) button.click();
-      return { waits, isAsked: button.ariaBusy === 'true', isShut: button.ariaDisabled === 'true' };
-    });
-    assert.deepEqual(told, { waits: true, isAsked: false, isShut: true });
-    assert.equal(sent.length, 0);
-    await payButton(page).click(); // once it can be pressed
-    await paidOnce(page);
-    assert.equal(sent.length, 1);
-  });
-
-  test('Stripe cannot be reached: nothing is sent, and the next press tries again', async (t) => {
-    let tries = 0;
-    const { page } = await visit(t, (route) =>
-      tries++ === 0 ? route.abort('failed') : route.fulfill({ contentType: 'text/javascript', body: STRIPE }),
-    );
-    await page.getByText('The card form could not be loaded.').waitFor();
-    const sent = posts(page);
-    await payButton(page).click();
-    await page.getByText('Your card number is incomplete.').waitFor();
-    assert.equal(sent.length, 0);
-    await page.getByLabel('Card').fill('pm_card_visa');
-    await payButton(page).click();
-    await paidOnce(page);
-  });
-
-  test('without JavaScript the page says what is missing, and charges nothing', async (t) => {
-    const { page } = await site.visit(t, { javaScriptEnabled: false });
-    await page.goto('/checkout');
-    assert.match(await page.getByRole('main').innerText(), /that needs JavaScript/);
-    await payButton(page).click();
-    await page.getByRole('alert').getByText('enter your card').waitFor();
-    await site.nothingCharged();
-  });
 });

@@ -183,11 +183,14 @@ impl<'a> Till<'a> {
     pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Result<Answer, Problem> {
         let outcome = if status == 200 { "form" } else { "form_again" };
         let cards = self.cards()?;
-        let policy = match cards {
-            Cards::Test => PAGE_POLICY,
-            Cards::Element { .. } => CARD_PAGE_POLICY,
-        };
-        Ok(self.page_under(policy, status, &page::form(self.visit(), key, &cards, sheet), outcome))
+        let form = page::form(self.visit(), key, &cards, sheet);
+        Ok(match cards {
+            Cards::Test => self.page_under(PAGE_POLICY, status, &form, outcome),
+            // A wallet asks the person in a window of its own.
+            Cards::Element { .. } => self
+                .page_under(CARD_PAGE_POLICY, status, &form, outcome)
+                .with("cross-origin-opener-policy", "same-origin-allow-popups"),
+        })
     }
 
     fn expired(&self) -> Answer {
