@@ -1,5 +1,5 @@
 // Keys for the forms that scripts build, and fresh ones for what scripts have sent. Without it all stays safe: the gate only asks more.
-// A page that comes back from history has the keys that were sent from it: what is sent once more is the same.
+// A page that comes back from history has the keys that were sent from it there: what is sent once more is the same.
 (() => {
   const FIELD = 'paid_once_key';
   /** A second click comes within this time, in ms, also where the answer to the first one came at once. */
@@ -8,6 +8,33 @@
   const keyOf = (form) => form.querySelector(`input[name="${FIELD}"]`);
   const fetch0 = window.fetch.bind(window);
   const send0 = XMLHttpRequest.prototype.send;
+  const submit0 = HTMLFormElement.prototype.submit;
+
+  /** The browser may refuse to store anything, or have no room left. */
+  const attempt = (act) => {
+    try {
+      return act();
+    } catch {
+      return undefined;
+    }
+  };
+  /** What this entry of the history has stored; where the browser does not tell entries apart, this address. */
+  const entry = () => `${FIELD} ${window.navigation?.currentEntry?.key ?? location} `;
+  /** Which one a form was among those with its action and name, and among how many: one that has gone gives its key to no other. */
+  const places = new WeakMap();
+  function find() {
+    const alike = {};
+    for (const form of forms)
+      (alike[`${form.getAttribute('action')} ${form.getAttribute('name')}`] ??= []).push(form);
+    for (const [like, all] of Object.entries(alike))
+      all.forEach((form, at) => places.has(form) || places.set(form, `${like} ${at} ${all.length}`));
+  }
+  const placeOf = (form) => entry() + places.get(form);
+  const sending = (form) =>
+    attempt(() => {
+      find();
+      if (keyOf(form)) sessionStorage[placeOf(form)] = keyOf(form).value;
+    });
 
   /** Until there is an answer it asks again, less often each time. A key that the form has got meanwhile stays. */
   async function renew(form, old = keyOf(form)?.value, pauseMs = 500) {
@@ -21,11 +48,13 @@
     if (!keyOf(form))
       form.prepend(Object.assign(document.createElement('input'), { type: 'hidden', name: FIELD }));
     keyOf(form).value = key;
+    attempt(() => delete sessionStorage[placeOf(form)]);
   }
 
   /** Forms that have no key, or the one of another form: a copy. */
   const asked = new WeakSet();
   function look() {
+    find();
     const seen = new Set();
     for (const form of forms) {
       const key = keyOf(form)?.value;
@@ -53,17 +82,26 @@
     return send0.call(this, body);
   };
 
-  const placeOf = (form) => FIELD + [...forms].indexOf(form) + location;
-  addEventListener('submit', ({ target }) => {
-    if (keyOf(target)) sessionStorage[placeOf(target)] = keyOf(target).value;
-  });
+  // Before any listener of the page's, which may keep it from the others.
+  addEventListener('submit', ({ target }) => sending(target), true);
+  HTMLFormElement.prototype.submit = function () {
+    sending(this);
+    return submit0.call(this);
+  };
 
+  const isBack = performance.getEntriesByType('navigation')[0]?.type === 'back_forward';
+  // A page that is opened anew is about something else.
+  if (!isBack)
+    attempt(() => {
+      for (const name of Object.keys(sessionStorage))
+        if (name.startsWith(entry())) delete sessionStorage[name];
+    });
   addEventListener('DOMContentLoaded', () => {
-    if (performance.getEntriesByType('navigation')[0]?.type === 'back_forward')
-      for (const form of forms) {
-        const sent = sessionStorage[placeOf(form)];
-        if (sent && keyOf(form)) keyOf(form).value = sent;
-      }
+    find();
+    for (const form of isBack ? forms : []) {
+      const sent = attempt(() => sessionStorage[placeOf(form)]);
+      if (sent && keyOf(form)) keyOf(form).value = sent;
+    }
     look();
     new MutationObserver(look).observe(document, { childList: true, subtree: true });
   });

@@ -37,17 +37,22 @@ const someone = () => `Ann ${(count += 1)}`;
 const ordersOf = (name) => shop.orders.filter(({ fields }) => fields.name === name).length;
 
 /** A page of the shop with its form, seen through the gate, or without it. */
-async function at(t, html, { javaScriptEnabled = true, bypass = false, ...options } = {}) {
+async function at(t, html, { javaScriptEnabled = true, bypass = false, initScript, ...options } = {}) {
   const context = await people.visit({ javaScriptEnabled, ...options });
   t.after(() => context.close());
+  if (initScript) await context.addInitScript(initScript);
   const page = await context.newPage();
   shop.page('/checkout', `<!doctype html><html><head><title>Shop</title></head><body>${html}</body></html>`);
   await page.goto(`${bypass ? shop.origin : gate.runtime.origin.origin}/checkout`);
   return page;
 }
 
-const form = (name) =>
-  `<form method="post" action="/checkout"><input name="name" value="${name}"><button>Pay</button></form>`;
+const form = (name, button = '<button>Pay</button>') =>
+  `<form method="post" action="/checkout"><input name="name" value="${name}">${button}</form>`;
+/** What its submit event does. */
+const onSubmit = (act) =>
+  `<script>document.forms[0].addEventListener('submit', (event) => { ${act} })</script>`;
+const keyIn = (page) => page.locator('input[name="paid_once_key"]').inputValue();
 
 for (const javaScriptEnabled of [true, false]) {
   test(`a double click is one order, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async (t) => {
@@ -88,6 +93,89 @@ for (const [how, browser] of [
     assert.deepEqual([ordersOf(name), ordersOf(`${name} edited`)], [1, 0]);
   });
 }
+
+for (const [how, initScript] of [
+  ['', undefined],
+  [', where the browser has no Navigation API', 'delete window.navigation'],
+]) {
+  test(`a page that is opened again is another order, also after going back to it${how}`, async (t) => {
+    const name = someone();
+    const page = await at(t, form(name), { backForwardCache: false, initScript });
+    const opened = page.url();
+    await pay(page);
+    await page.goto(opened);
+    await page.goto(new URL('/thanks/', opened).href);
+    await back(page);
+    await pay(page);
+    assert.equal(ordersOf(name), 2);
+    await back(page);
+    await pay(page);
+    assert.equal(ordersOf(name), 2);
+  });
+}
+
+test('back at the page from which something was sent it is the same, whatever was sent from later ones', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name), { backForwardCache: false });
+  const opened = page.url();
+  await pay(page);
+  await page.goto(opened);
+  await pay(page);
+  assert.equal(ordersOf(name), 2);
+  for (let steps = 0; steps < 3; steps += 1) await page.goBack();
+  await page.getByRole('button', { name: 'Pay' }).click();
+  // The second order has begun another session.
+  await page.getByRole('heading', { name: 'This was sent already' }).waitFor();
+  assert.equal(ordersOf(name), 2);
+});
+
+for (const [how, action] of [
+  ['of one address', () => '/checkout'],
+  ['of an address of its own', (name) => `/checkout?item=${encodeURIComponent(name)}`],
+])
+  test(`a form ${how} does not get the key of one that is gone when the page comes back`, async (t) => {
+    const [first, second] = [someone(), someone()];
+    const of = (name) => form(name).replace('/checkout', action(name)).replace('Pay', name);
+    const page = await at(t, of(first) + of(second), { backForwardCache: false });
+    await page.getByRole('button', { name: first }).click();
+    await page.waitForURL(/\/thanks\//);
+    shop.page('/checkout', `<!doctype html><title>Shop</title>${of(second)}`);
+    await back(page);
+    await page.getByRole('button', { name: second }).click();
+    await page.waitForURL(/\/thanks\//);
+    assert.deepEqual([ordersOf(first), ordersOf(second)], [1, 1]);
+  });
+
+for (const [how, html] of [
+  ['a script sends', (name) => form(name, '<button type="button" onclick="this.form.submit()">Pay</button>')],
+  ['keeps its submit event to itself', (name) => form(name) + onSubmit('event.stopPropagation()')],
+])
+  test(`a form that ${how} is one order, too, when its page is loaded again`, async (t) => {
+    const name = someone();
+    const page = await at(t, html(name), { backForwardCache: false });
+    await pay(page);
+    const thanks = page.url();
+    await back(page);
+    await pay(page);
+    assert.equal(page.url(), thanks);
+    assert.equal(ordersOf(name), 1);
+  });
+
+test('what a script has sent is over when its page comes back: it is sent once more', async (t) => {
+  const name = someone();
+  const send = `event.preventDefault(); fetch('/checkout', { method: 'POST', body: new FormData(event.target) })`;
+  const page = await at(t, form(name) + onSubmit(send), { backForwardCache: false });
+  const pressed = async () => {
+    const key = await keyIn(page);
+    await page.getByRole('button', { name: 'Pay' }).click();
+    await until('another key', async () => (await keyIn(page)) !== key);
+  };
+  await pressed();
+  await page.goto(new URL('/thanks/', page.url()).href);
+  await back(page);
+  await pressed();
+  assert.equal(ordersOf(name), 2);
+});
 
 test('what was edited is sent as new by a button', async (t) => {
   const name = someone();
@@ -184,11 +272,10 @@ test('what a script sends twice at once is one order, and later another one', as
       const asked = () => fetch('/checkout', { method: 'POST', body }).then(({ status }) => status);
       return Promise.all([asked(), asked()]);
     });
-  const key = () => page.locator('input[name="paid_once_key"]').inputValue();
-  const first = await key();
+  const first = await keyIn(page);
   assert.deepEqual(await send(), [200, 200]);
   assert.equal(ordersOf(name), 1);
-  await until('another key', async () => (await key()) !== first);
+  await until('another key', async () => (await keyIn(page)) !== first);
   await send();
   assert.equal(ordersOf(name), 2);
 });
