@@ -6,8 +6,12 @@
   const CLICKS_MS = 1000;
   const { forms } = document;
   const keyOf = (form) => form.querySelector(`input[name="${FIELD}"]`);
+  /** What an answer says that was given under a key. */
+  const REPLAYED = 'idempotent-replayed';
+  /** A form's key stands at its beginning: so much of a body is read, in bytes. */
+  const LOOK_BYTES = 1 << 20;
   const fetch0 = window.fetch.bind(window);
-  const send0 = XMLHttpRequest.prototype.send;
+  const { open: open0, send: send0 } = XMLHttpRequest.prototype;
   const submit0 = HTMLFormElement.prototype.submit;
 
   /** The browser may refuse to store anything, or have no room left. */
@@ -36,14 +40,14 @@
       if (keyOf(form)) sessionStorage[placeOf(form)] = keyOf(form).value;
     });
 
-  /** Until there is an answer it asks again, less often each time. A key that the form has got meanwhile stays. */
-  async function renew(form, old = keyOf(form)?.value, pauseMs = 500) {
-    const at = new URL(form.getAttribute('action') || location, document.baseURI);
-    if (form.method !== 'post' || at.host !== location.host) return;
+  /** Asks for a key for what goes there. Until there is an answer it asks again, less often each time. A key that the form has got meanwhile stays. */
+  async function renew(form, to, old = keyOf(form)?.value, pauseMs = 500) {
+    const at = new URL(to, document.baseURI);
+    if (at.host !== location.host) return;
     const [status, key] = await fetch0('/.paid-once/key?to=' + encodeURIComponent(at.pathname + at.search))
       .then(async (answer) => [answer.status, await answer.text()])
       .catch(() => [500]);
-    if (status > 499) return setTimeout(renew, pauseMs, form, old, pauseMs * 2);
+    if (status > 499) return setTimeout(renew, pauseMs, form, to, old, pauseMs * 2);
     if (status !== 200 || keyOf(form)?.value !== old) return;
     if (!keyOf(form))
       form.prepend(Object.assign(document.createElement('input'), { type: 'hidden', name: FIELD }));
@@ -58,27 +62,49 @@
     const seen = new Set();
     for (const form of forms) {
       const key = keyOf(form)?.value;
-      if (!asked.has(form) && (!key || seen.has(key))) renew(form);
+      const isPost = form.getAttribute('method')?.toLowerCase() === 'post';
+      if (isPost && !asked.has(form) && (!key || seen.has(key)))
+        renew(form, form.getAttribute('action') || location);
       asked.add(form);
       seen.add(key);
     }
   }
 
-  /** What a script has sent itself is over: the form's next sending is another one. */
-  function over(body) {
-    const key = (body instanceof FormData || body instanceof URLSearchParams) && body.get(FIELD);
-    if (!key) return;
+  /** What a script has sent itself is over once the shop has answered it, and not the gate for itself: the form's next sending is another one. */
+  async function over(body, to) {
+    if (body instanceof Request) body = await body.blob();
+    if (body instanceof Blob) body = await body.slice(0, LOOK_BYTES).text();
+    const sent = String(body instanceof FormData ? body.getAll(FIELD) : body);
     setTimeout(() => {
-      for (const form of forms) if (keyOf(form)?.value === key) renew(form);
+      for (const form of forms) {
+        const key = keyOf(form)?.value;
+        if (key && sent.includes(key)) renew(form, to);
+      }
     }, CLICKS_MS);
   }
+  // Where the answer leads elsewhere, what is seen is the answer there: it does not say of what was sent that it was answered under a key.
   window.fetch = async (...args) => {
+    const [asked, init] = args;
+    const to = new URL(asked.url ?? asked, document.baseURI);
+    const isCopied = asked instanceof Request && asked.method === 'POST' && to.host === location.host;
+    const body = init?.body ?? (isCopied ? asked.clone() : undefined);
     const answer = await fetch0(...args);
-    if (answer.ok) over(args[1]?.body);
+    if (answer.ok && (answer.redirected || answer.headers.has(REPLAYED))) over(body, to).catch(() => {});
     return answer;
   };
+  const addresses = new WeakMap();
+  XMLHttpRequest.prototype.open = function (...args) {
+    open0.apply(this, args);
+    addresses.set(this, new URL(args[1], document.baseURI));
+  };
   XMLHttpRequest.prototype.send = function (body) {
-    this.addEventListener('load', () => this.status < 400 && over(body));
+    this.addEventListener('load', () => {
+      const to = addresses.get(this);
+      // Of another host's answer a script may not see every header.
+      if (to?.host !== location.host || this.status > 399) return;
+      if (this.responseURL !== to.href.split('#')[0] || this.getResponseHeader(REPLAYED))
+        over(body, to).catch(() => {});
+    });
     return send0.call(this, body);
   };
 

@@ -263,21 +263,96 @@ test('a copy of a form gets a key of its own', async (t) => {
   await until('two keys', async () => new Set(await keys()).size === 2);
 });
 
-test('what a script sends twice at once is one order, and later another one', async (t) => {
-  const name = someone();
-  const page = await at(t, form(name));
-  const send = () =>
-    page.evaluate(async () => {
-      const body = new FormData(document.forms[0]);
-      const asked = () => fetch('/checkout', { method: 'POST', body }).then(({ status }) => status);
-      return Promise.all([asked(), asked()]);
+const asText = (form) => String(new URLSearchParams(new FormData(form)));
+const inText = { 'content-type': 'application/x-www-form-urlencoded' };
+const SENDERS = {
+  'a form by fetch': (form, to) => fetch(to, { method: 'POST', body: new FormData(form) }),
+  'a text by fetch': (form, to) => fetch(to, { method: 'POST', body: asText(form), headers: inText }),
+  'a text by XMLHttpRequest': (form, to) =>
+    new Promise((resolve) => {
+      const asked = new XMLHttpRequest();
+      asked.open('POST', to);
+      asked.setRequestHeader('content-type', inText['content-type']);
+      asked.onload = () => resolve(asked);
+      asked.send(asText(form));
+    }),
+  'a Request of a form': (form, to) => fetch(new Request(to, { method: 'POST', body: new FormData(form) })),
+  'a Request of a text': (form, to) =>
+    fetch(new Request(to, { method: 'POST', body: asText(form), headers: inText })),
+};
+/** What the page needs to send in one of these ways. */
+const sender = (how) =>
+  `<script>var asText = ${asText}, inText = ${JSON.stringify(inText)}, send = ${SENDERS[how]}</script>`;
+/** The form's next sendings, all at once: their statuses. */
+const sent = (page, to, times = 1) =>
+  page.evaluate(
+    async ([to, times]) => {
+      const all = Array.from({ length: times }, () => send(document.forms[0], to));
+      return (await Promise.all(all)).map(({ status }) => status);
+    },
+    [to, times],
+  );
+
+for (const how of Object.keys(SENDERS))
+  for (const [answered, to] of [
+    ['with a redirect', '/checkout'],
+    ['with a page', '/page'],
+  ])
+    test(`${how} that is sent twice at once, and answered ${answered}, is one order, and later another one`, async (t) => {
+      const name = someone();
+      const page = await at(t, form(name) + sender(how));
+      const first = await keyIn(page);
+      assert.deepEqual(await sent(page, to, 2), [200, 200]);
+      assert.equal(ordersOf(name), 1);
+      await until('another key', async () => (await keyIn(page)) !== first);
+      await sent(page, to);
+      assert.equal(ordersOf(name), 2);
     });
+
+test('a form with a control that is named method gets keys like any other', async (t) => {
+  const name = someone();
+  const html = form(name, '<input name="method" value="card"><button>Pay</button>');
+  const page = await at(t, `<div id="here"></div>${sender('a form by fetch')}`);
+  await page.evaluate((html) => (document.getElementById('here').innerHTML = html), html);
+  await page.locator('input[name="paid_once_key"]').waitFor({ state: 'attached' });
   const first = await keyIn(page);
-  assert.deepEqual(await send(), [200, 200]);
-  assert.equal(ordersOf(name), 1);
+  await sent(page, '/checkout', 2);
   await until('another key', async () => (await keyIn(page)) !== first);
-  await send();
-  assert.equal(ordersOf(name), 2);
+  assert.equal(ordersOf(name), 1);
+});
+
+test('what a script sends elsewhere, or what the gate answers itself, leaves the key as it is', async (t) => {
+  const name = someone();
+  const page = await at(t, form(name) + sender('a text by fetch'), { backForwardCache: false });
+  const key = await keyIn(page);
+  await pay(page);
+  await back(page);
+  assert.equal(await keyIn(page), key);
+  // Addresses that are none of the gate's: one leads on, and one does not.
+  assert.deepEqual([await sent(page, '/v1/validate'), await sent(page, '/validate')], [[201], [200]]);
+  // As htmx sends it: the gate's own page comes with 200.
+  const told = await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        const asked = new XMLHttpRequest();
+        asked.open('POST', '/checkout');
+        for (const [name, value] of Object.entries({ ...inText, accept: 'text/html', 'hx-request': 'true' }))
+          asked.setRequestHeader(name, value);
+        asked.onload = () => resolve([asked.status, asked.responseText]);
+        asked.send(`${asText(document.forms[0])}&more=1`);
+      }),
+  );
+  assert.equal(told[0], 200);
+  assert.match(told[1], /This form was sent already/);
+  // Once a later one has got another key, theirs would have come.
+  await page.evaluate(() => document.body.append(document.forms[0].cloneNode(true)));
+  const keys = () =>
+    page.locator('input[name="paid_once_key"]').evaluateAll((all) => all.map(({ value }) => value));
+  await until('a key of its own', async () => new Set(await keys()).size === 2);
+  const [, second] = await keys();
+  await page.evaluate(() => send(document.forms[1], '/checkout'));
+  await until('another key', async () => (await keys())[1] !== second);
+  assert.equal((await keys())[0], key);
 });
 
 async function pay(page) {
