@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use web::url::percent_decode_bytes;
 
 use crate::form_key::FIELD;
+use crate::members;
 use crate::secret::{Digest, Secret};
 
 /// How a body is written.
@@ -72,8 +73,29 @@ pub fn cut(encoding: &Encoding, body: Vec<u8>, is_longer: bool) -> Cut {
     match encoding {
         Encoding::Pairs => cut_pairs(&body),
         Encoding::Parts(boundary) => cut_parts(boundary, body, is_longer),
-        Encoding::Json | Encoding::Bytes => Cut { rest: body, keys: Vec::new() },
+        Encoding::Json => {
+            let found = members::texts(&body, FIELD, is_longer);
+            without_these(body, found.into_iter().map(|member| (member.whole, member.text)))
+        }
+        Encoding::Bytes => Cut { rest: body, keys: Vec::new() },
     }
+}
+
+/// A body without these parts of it, each with the key in it.
+fn without_these(body: Vec<u8>, found: impl Iterator<Item = (Range<usize>, String)>) -> Cut {
+    let (mut rest, mut keys, mut from) = (Vec::new(), Vec::new(), 0);
+    for (whole, key) in found {
+        rest.extend_from_slice(body.get(from..whole.start).unwrap_or_default());
+        from = whole.end;
+        if keys.len() < KEYS_MAX {
+            keys.push(key);
+        }
+    }
+    if keys.is_empty() {
+        return Cut { rest: body, keys };
+    }
+    rest.extend_from_slice(body.get(from..).unwrap_or_default());
+    Cut { rest, keys }
 }
 
 fn decode(text: &[u8]) -> Vec<u8> {
@@ -180,19 +202,9 @@ fn cut_parts(boundary: &str, body: Vec<u8>, is_longer: bool) -> Cut {
     let parts = parts(boundary, &body);
     let is_read = parts.is_whole || is_longer;
     let is_ours = |part: &&Part<'_>| is_read && part.name == FIELD && part.filename.is_none();
-    let (mut rest, mut keys, mut from) = (Vec::new(), Vec::new(), 0);
-    for Part { whole, content, .. } in parts.found.iter().filter(is_ours) {
-        rest.extend_from_slice(body.get(from..whole.start).unwrap_or_default());
-        from = whole.end;
-        if keys.len() < KEYS_MAX {
-            keys.push(String::from_utf8_lossy(content).into_owned());
-        }
-    }
-    if keys.is_empty() {
-        return Cut { rest: body, keys };
-    }
-    rest.extend_from_slice(body.get(from..).unwrap_or_default());
-    Cut { rest, keys }
+    let of_part = |part: &Part<'_>| (part.whole.clone(), String::from_utf8_lossy(part.content).into_owned());
+    let found: Vec<_> = parts.found.iter().filter(is_ours).map(of_part).collect();
+    without_these(body, found.into_iter())
 }
 
 /// What names that only guard a form have: a new value at each page, or at each click.
@@ -462,7 +474,10 @@ mod tests {
         let of_keys = many.iter().map(|key| ("name=\"paid_once_key\"", key.as_str()));
         let parts = multipart(&of_keys.chain([("name=\"a\"", "1")]).collect::<Vec<_>>());
         let pairs = many.iter().map(|key| format!("paid_once_key={key}&")).collect::<String>() + "a=1";
+        let members = many.iter().map(|key| format!("\"paid_once_key\":\"{key}\",")).collect::<String>();
+        let object = format!("{{{members}\"a\":1}}").into_bytes();
         for (encoding, body, rest) in [
+            (Encoding::Json, object, br#"{"a":1}"#.to_vec()),
             (Encoding::Parts(B.to_owned()), parts, multipart(&[("name=\"a\"", "1")])),
             (Encoding::Pairs, pairs.into_bytes(), b"a=1".to_vec()),
         ] {

@@ -33,6 +33,7 @@ mod app;
 mod bucket;
 mod client;
 mod host;
+mod members;
 mod own;
 mod serve;
 mod stream;

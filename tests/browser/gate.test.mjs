@@ -276,6 +276,12 @@ const SENDERS = {
       asked.onload = () => resolve(asked);
       asked.send(asText(form));
     }),
+  'JSON by fetch': (form, to) =>
+    fetch(to, {
+      method: 'POST',
+      body: JSON.stringify(Object.fromEntries(new FormData(form))),
+      headers: { 'content-type': 'application/json' },
+    }),
   'a Request of a form': (form, to) => fetch(new Request(to, { method: 'POST', body: new FormData(form) })),
   'a Request of a text': (form, to) =>
     fetch(new Request(to, { method: 'POST', body: asText(form), headers: inText })),

@@ -380,6 +380,57 @@ test('a form without a key passes and is counted, or is asked for', async () => 
   assert.equal(sent.status, 303);
 });
 
+test('a form that a script sends as JSON is one order, and the shop sees no key', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const post = (body) =>
+    visitor.request('/checkout', {
+      method: 'POST',
+      body,
+      headers: { accept: '*/*', 'content-type': 'application/json; charset=utf-8' },
+    });
+  const [before, after] = ['{ "total": 1.50e1,', ` "name":"${name}", "in": {"paid_once_key": "ü"} }`];
+  const statuses = [];
+  for (const asked of [
+    `${before} "paid_once_key" : "${key}",${after}`,
+    `${before}${after.slice(0, -2)},"paid_once_key":"${key}"}`,
+  ])
+    statuses.push((await post(asked)).status);
+  assert.deepEqual(statuses, [303, 303]);
+  assert.equal(ordersOf(name).length, 1);
+  const { headers, body } = shop.requests.findLast(({ method }) => method === 'POST');
+  assert.equal(String(body), `${before}${after}`);
+  assert.equal(headers['content-length'], String(body.length));
+  const edited = await post(`{"paid_once_key":"${key}","name":"${name}"}`);
+  assert.equal(JSON.parse(edited.text).type, '/.paid-once/problems/idempotency-key-reused');
+});
+
+test('JSON that is too large to be held is one order, too', async () => {
+  const { visitor, key } = await atCheckout();
+  const name = someone();
+  const rest = `"name":"${name}","file":"${'x'.repeat(2 << 20)}"}`;
+  const answers = [];
+  for (const member of [`"paid_once_key":"${key}",`, `"paid\\u005fonce_key": "${key}" ,`])
+    answers.push(
+      await visitor.request('/checkout', {
+        method: 'POST',
+        body: `{${member}${rest}`,
+        headers: { 'content-type': 'application/json', 'content-length': `{${member}${rest}`.length },
+      }),
+    );
+  assert.deepEqual(
+    answers.map(({ status, headers }) => [status, headers['idempotent-replayed']]),
+    [
+      [303, 'false'],
+      [303, 'true'],
+    ],
+  );
+  assert.equal(ordersOf(name).length, 1);
+  const { headers, body } = shop.requests.findLast(({ method }) => method === 'POST');
+  assert.equal(String(body), `{${rest}`);
+  assert.equal(headers['content-length'], String(body.length));
+});
+
 test('a body that is too large is refused before anything is sent', async () => {
   const { visitor, key } = await atCheckout('small.test');
   const before = shop.requests.length;
