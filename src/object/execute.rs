@@ -11,6 +11,7 @@ use once::id::RequestId;
 use once::key::KeyHash;
 use once::record::{Finished, StoredResponse};
 use once_object::execute::{self, Executed};
+use once_object::object::Host as _;
 use payments::engine::{Lifecycle, ObjectState};
 use payments::flows::customer::{Route, route};
 use payments::flows::took_money;
@@ -55,11 +56,11 @@ impl Drive {
     ) -> Result<(ExecuteResult, u64), Bug> {
         let (until_ms, mut provider_ms) = (now_ms().saturating_add(ask.wait_ms), 0);
         for _ in 0..ROUNDS_MAX {
+            // An account's own key may be another one than the customer was made with.
+            self.host().prepare(None, Some(&ask.command)).await;
             let state = self.store().read()?;
-            let routed = match &state {
-                Some(state) => route(state, &ask.command, request)?,
-                None => route(&ObjectState::empty(self.store().object()), &ask.command, request)?,
-            };
+            let empty = ObjectState::empty(self.store().object());
+            let routed = route(state.as_deref().unwrap_or(&empty), &ask.command, request, &self.context())?;
             let wait_ms = until_ms.saturating_sub(now_ms());
             let (command, is_its_own) = match routed {
                 Route::Stands { response, original_request } => {

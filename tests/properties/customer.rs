@@ -8,19 +8,21 @@ use once::record::Channel;
 use once::run::Run;
 use paid_once::edge::customer_params::{customer_content, customer_prefix, if_match, normalized};
 use payments::engine::{
-    Action, Begin, CallState, Command, Event, LookUp, ObjectState, Outcome, Payments, ProviderCall,
-    ProviderReply,
+    Action, Begin, CallState, Command, Context, Event, LookUp, ObjectState, Outcome, Payments, ProviderCall,
+    ProviderReply, with_credentials,
 };
 use payments::flows::customer::{Route, path, route};
 use payments::payment::customer::{CustomerContent, CustomerRequest, IfMatch, customer_object_name};
 use payments::payment::operation::{Operation, Refusal};
 use payments::payment::result::ProviderResult;
+use payments::providers::Provider;
 use payments::providers::stripe::{look_up, read_page};
 use payments::transitions::pii;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use web::http::Request;
 
+use crate::account::key;
 use crate::support::{NOW_MS, answer, at, command, me};
 
 const EMAIL: &str = "ada@shop.example";
@@ -40,24 +42,41 @@ fn asks(request: &CustomerRequest) -> Command {
 }
 
 fn routed(state: &ObjectState, request: &CustomerRequest) -> Route {
-    route(state, &asks(request), request).unwrap()
+    route(state, &asks(request), request, &at(NOW_MS)).unwrap()
 }
 
 /// Begins a request, as the object does, up to its send.
 fn began(state: &mut ObjectState, request: &CustomerRequest, now_ms: u64) -> (Run<Payments>, ProviderCall) {
-    let Route::Run { key_hash, number } = routed(state, request) else { panic!("it does not run") };
+    let (run, action) = begun(state, request, &at(now_ms));
+    let Action::Send(call) = action else { panic!("{action:?}") };
+    (run, call)
+}
+
+/// The same, up to whatever has to be waited for.
+fn begun(state: &mut ObjectState, request: &CustomerRequest, ctx: &Context) -> (Run<Payments>, Action) {
+    let routed = route(state, &asks(request), request, ctx).unwrap();
+    let Route::Run { key_hash, number } = routed else { panic!("it does not run: {routed:?}") };
     let numbered = CustomerRequest { number, ..request.clone() };
     // What it wants is what it wants under every number.
     let command = Command { key_hash, operation: Operation::Customer(Box::new(numbered)), ..asks(request) };
-    let begun = begin(state, &command, &me(), &at(now_ms)).unwrap();
+    let begun = begin(state, &command, &me(), ctx).unwrap();
     let Begin::Run(token) = begun else { panic!("{begun:?}") };
-    let mut run = Run::new(token, now_ms, &[]);
-    let mut action = Action::Again;
+    let mut run = Run::new(token, ctx.now_ms, &[]);
+    let action = goes_on(&mut run, state, Event::Go, ctx);
+    (run, action)
+}
+
+fn goes_on(run: &mut Run<Payments>, state: &mut ObjectState, event: Event, ctx: &Context) -> Action {
+    let mut action = run.turn(state, event, ctx).unwrap();
     while action == Action::Again {
-        action = run.turn(state, Event::Go, &at(now_ms)).unwrap();
+        action = run.turn(state, Event::Go, ctx).unwrap();
     }
-    let Action::Send(call) = action else { panic!("{action:?}") };
-    (run, call)
+    action
+}
+
+fn ended(action: Action) -> (u16, Value) {
+    let Action::End(once::run::RunEnd::Finished(response)) = action else { panic!("{action:?}") };
+    (response.status, serde_json::from_slice(&response.body).unwrap())
 }
 
 fn replied(result: ProviderResult) -> Outcome {
@@ -71,12 +90,9 @@ fn put(
     result: ProviderResult,
 ) -> (u16, Value, ProviderCall) {
     let (mut run, call) = began(state, request, NOW_MS);
-    let mut action = run.turn(state, Event::Outcome(call.call_id, replied(result)), &at(NOW_MS)).unwrap();
-    while action == Action::Again {
-        action = run.turn(state, Event::Go, &at(NOW_MS)).unwrap();
-    }
-    let Action::End(once::run::RunEnd::Finished(response)) = action else { panic!("{action:?}") };
-    (response.status, serde_json::from_slice(&response.body).unwrap(), call)
+    let event = Event::Outcome(call.call_id, replied(result));
+    let (status, body) = ended(goes_on(&mut run, state, event, &at(NOW_MS)));
+    (status, body, call)
 }
 
 fn made(id: &str) -> ProviderResult {
@@ -245,6 +261,79 @@ fn what_a_request_may_not_change_is_refused() {
     };
     assert_eq!(routed(&state, &matching(2)), Route::Refused(Refusal::Revision { revision: 1 }));
     assert!(matches!(routed(&state, &matching(1)), Route::Run { number: 2, .. }));
+}
+
+/// With the deployment's key.
+fn with(secret: &str) -> Context {
+    with_credentials(at(NOW_MS), key(secret))
+}
+
+/// What is asked before it is sent with another key, and what it is told with that answer.
+fn asked(
+    state: &mut ObjectState,
+    request: &CustomerRequest,
+    (status, body): (u16, Value),
+    ctx: &Context,
+) -> (Run<Payments>, ProviderCall) {
+    let (mut run, action) = begun(state, request, ctx);
+    let Action::LookUp(call) = action else { panic!("{action:?}") };
+    assert_eq!(Provider::Stripe.look_up_request(&call).unwrap().path, "/v1/customers/cus_1");
+    let told = Provider::Stripe.read_look_up(&call, &answer(status, body));
+    let action = goes_on(&mut run, state, Event::LookedUp(call.call_id, told), ctx);
+    let Action::Send(call) = action else { panic!("{action:?}") };
+    (run, call)
+}
+
+#[test]
+fn with_a_key_of_another_account_another_one_is_made() {
+    let missing =
+        json!({ "error": { "type": "invalid_request_error", "code": "resource_missing", "message": "No." } });
+    let methods = |method: &str| CustomerContent { payment_method: Some(method.into()), ..content("Ada") };
+    for (now, anew) in [
+        ("sk_test_other", methods("pm_1")),
+        ("sk_live_other", methods("pm_1")),
+        ("sk_live_other", methods("pm_2")),
+        ("sk_test_other", content("Bob")),
+    ] {
+        let mut state = empty();
+        let (mut run, action) = begun(&mut state, &request(methods("pm_1")), &with("sk_test_1"));
+        let Action::Send(call) = action else { panic!("{action:?}") };
+        let event = Event::Outcome(call.call_id, replied(made("cus_1")));
+        ended(goes_on(&mut run, &mut state, event, &with("sk_test_1")));
+        let same =
+            route(&state, &asks(&request(methods("pm_1"))), &request(methods("pm_1")), &with("sk_test_1"));
+        assert!(matches!(same.unwrap(), Route::Stands { .. }));
+
+        let (mut run, call) = asked(&mut state, &request(anew.clone()), (404, missing.clone()), &with(now));
+        assert_eq!(call.request.path, "/v1/customers", "{now}");
+        let event = Event::Outcome(call.call_id, replied(made("cus_2")));
+        let (status, body) = ended(goes_on(&mut run, &mut state, event, &with(now)));
+        assert_eq!((status, &body["id"], &body["revision"]), (201, &json!("cus_2"), &json!(2)));
+        assert_eq!(body["payment_method"], json!(anew.payment_method));
+        let stands = route(&state, &asks(&request(anew.clone())), &request(anew), &with(now)).unwrap();
+        assert!(matches!(stands, Route::Stands { .. }));
+        assert!(state.calls.iter().all(|call| call.needs_review().is_none()));
+        state.verify().unwrap();
+        assert_eq!(pii::may_erase(&state), pii::Erased::Gone);
+    }
+}
+
+#[test]
+fn with_a_rolled_key_it_stays_as_it_is() {
+    let mut state = empty();
+    let ada = request(content("Ada"));
+    let (mut run, action) = begun(&mut state, &ada, &with("sk_test_1"));
+    let Action::Send(call) = action else { panic!("{action:?}") };
+    let event = Event::Outcome(call.call_id, replied(made("cus_1")));
+    ended(goes_on(&mut run, &mut state, event, &with("sk_test_1")));
+
+    let rolled = with("sk_test_2");
+    let (mut run, call) = asked(&mut state, &ada, (200, json!({ "id": "cus_1" })), &rolled);
+    assert_eq!(call.request.path, "/v1/customers/cus_1");
+    let event = Event::Outcome(call.call_id, replied(made("cus_1")));
+    let (status, body) = ended(goes_on(&mut run, &mut state, event, &rolled));
+    assert_eq!((status, &body["id"], &body["revision"]), (200, &json!("cus_1"), &json!(1)));
+    assert!(matches!(route(&state, &asks(&ada), &ada, &rolled).unwrap(), Route::Stands { .. }));
 }
 
 #[test]

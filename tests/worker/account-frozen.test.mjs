@@ -6,6 +6,7 @@ import { after, afterEach, beforeEach, describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
+import { operator } from './support/operator.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, insist, paid } from './support/payments.mjs';
 import { IMPATIENT } from './support/unknown.mjs';
 import { until } from './support/until.mjs';
@@ -16,7 +17,9 @@ const B = 'sk_test_acct_B_1';
 
 /** A run that a new secret has ended is gone on with by the alarm, soon. */
 const VARS = { ...IMPATIENT, COMPLETER_MS: '2000', OUTBOX_MS: '2000' };
-const workers = (STRIPE_SECRET_KEY) => demoWorkers({ vars: VARS, secrets: { STRIPE_SECRET_KEY } });
+const ADMIN_TOKEN = 'an-operator-of-the-tests-with-a-long-enough-token';
+const workers = (STRIPE_SECRET_KEY) =>
+  demoWorkers({ vars: VARS, secrets: { STRIPE_SECRET_KEY, ADMIN_TOKEN } });
 const site = await startSite({ workers: workers(A) });
 const user = client(site);
 after(() => site.close());
@@ -148,5 +151,53 @@ describe('what follows a payment', () => {
       return (await accountOf(id)).away === undefined;
     };
     await until('it is asked for again', isFree, { everyMs: 500 });
+  });
+});
+
+describe('a customer', () => {
+  const put = (email, content) =>
+    user.ask(`/customers/${email}`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(content),
+    });
+  const made = async (email, content) => {
+    const answer = await put(email, content);
+    assert.equal(answer.status, 201, answer.text);
+    return answer.json();
+  };
+  const ADA = { name: 'Ada', payment_method: 'pm_card_visa' };
+
+  for (const [what, content] of [
+    ['the same', ADA],
+    ['another name', { name: 'Ada King' }],
+    ['another payment method', { name: 'Ada', payment_method: 'pm_card_mastercard' }],
+  ])
+    test(`is made anew in another account, asked for ${what}, and can be changed and erased there`, async () => {
+      const email = `${freshKey()}@shop.example`;
+      const first = await made(email, ADA);
+      await configure(B);
+      const second = await made(email, content);
+      assert.notEqual(second.id, first.id);
+      const found = await put(email, content);
+      assert.deepEqual([found.status, found.json().id], [200, second.id], found.text);
+      const changed = await put(email, { name: 'Ada Lovelace' });
+      assert.deepEqual([changed.status, changed.json().id], [200, second.id], changed.text);
+      const headers = { authorization: `Bearer ${B}` };
+      const { metadata } = await site.simulator.stripe(`customers/${second.id}`, { headers });
+      const erased = await operator(site, ADMIN_TOKEN).press(
+        `/admin/customers/${metadata.resource}/erase`,
+        {},
+        { accept: 'application/json' },
+      );
+      assert.equal(erased.status, 200, erased.text);
+    });
+
+  test('stays the same with a rolled key of the account', async () => {
+    const email = `${freshKey()}@shop.example`;
+    const first = await made(email, ADA);
+    await configure(A_ROLLED);
+    const again = await put(email, ADA);
+    assert.deepEqual([again.status, again.json()], [200, first], again.text);
   });
 });

@@ -218,6 +218,7 @@ pub fn record_look_up<F: Flow>(
         return Ok(());
     }
     let detail = match &look_up {
+        LookUp::Found(_) if call.asks_identity() => Some(told(&Identity::SeesNothing)),
         LookUp::Found(_) => Some("found".to_owned()),
         LookUp::Tentative(_) => Some("found, not final".to_owned()),
         LookUp::Unconfirmed(Unconfirmed { reason, .. }) => Some(format!("found, unconfirmed: {reason}")),

@@ -1,7 +1,7 @@
 //! Customers by address: what the object does before it runs a request, and what is played of them.
 
 use once::context::Bug;
-use payments::engine::{Begin, Command, ObjectState};
+use payments::engine::{Begin, Command, Context, ObjectState};
 use payments::flows::customer::{Route, route};
 use payments::payment::customer::CustomerRequest;
 use payments::payment::operation::Operation;
@@ -10,13 +10,17 @@ use super::*;
 
 /// What is decided on a request before it begins, as the object does it (`src/object/execute.rs`): under which key it runs, or what it is
 /// told at once. One that comes after another one asks again here; the Worker waits for that one.
-pub(crate) fn routed(state: &ObjectState, command: &Command) -> Result<Result<Command, Begin>, Bug> {
+pub(crate) fn routed(
+    state: &ObjectState,
+    command: &Command,
+    ctx: &Context,
+) -> Result<Result<Command, Begin>, Bug> {
     let Operation::Customer(request) = &command.operation else { return Ok(Ok(command.clone())) };
     // The object answers its owner only.
     if state.keys.first().is_some_and(|first| first.owner != command.owner) {
         return Ok(Err(Begin::NotOwner));
     }
-    Ok(match route(state, command, request)? {
+    Ok(match route(state, command, request, ctx)? {
         Route::Stands { response, original_request } => {
             Err(Begin::Replay { key_id: 0, response, original_request })
         }

@@ -112,7 +112,7 @@ impl World {
             fault,
             if takes_turn { Writer::Beginner } else { Writer::Taker },
             |rows, ctx, me| {
-                let (decision, command) = match routed(rows, &command)? {
+                let (decision, command) = match routed(rows, &command, ctx)? {
                     Ok(command) => (saboteur.begin(rows, &command, me, ctx)?, command),
                     Err(decision) => (decision, command.clone()),
                 };

@@ -74,6 +74,14 @@ impl<F: Domain> ProviderCall<F> {
         if self.asks_identity() {
             let identity = match look_up {
                 LookUp::Identity(identity) => identity,
+                // What it is about is not there, and the flow can do without.
+                LookUp::Found(reply) if self.sends == 0 => {
+                    if let Some(sent_to) = &mut self.evidence.sent_to {
+                        (sent_to.asking, sent_to.away) = (false, None);
+                    }
+                    self.state = CallState::Settled(Settlement::Answered(reply));
+                    return;
+                }
                 _ => Identity::Silent,
             };
             return self.take_identity(identity, ctx);

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::phase::PhaseExt;
 use crate::engine::{
-    CallSpec, Command, End, KeyRecord, Lifecycle, ObjectState, Payments, Phase, RecoveryPoint, Settlement,
+    CallSpec, Command, Context, End, KeyRecord, Lifecycle, ObjectState, Payments, Phase, RecoveryPoint,
+    Settlement,
 };
 use crate::flows::phase::not_executed_reason;
 use crate::payment::customer::{Customer, CustomerContent, CustomerRequest};
@@ -56,7 +57,12 @@ pub enum Route {
 }
 
 /// Finds out what becomes of a request. Its fingerprint says what it wants.
-pub fn route(state: &ObjectState, command: &Command, request: &CustomerRequest) -> Result<Route, Bug> {
+pub fn route(
+    state: &ObjectState,
+    command: &Command,
+    request: &CustomerRequest,
+    ctx: &Context,
+) -> Result<Route, Bug> {
     let none = Customer::default();
     let customer = state.resource.customer.as_ref().unwrap_or(&none);
     if let Some((key, under_way)) = under_way(state) {
@@ -72,13 +78,14 @@ pub fn route(state: &ObjectState, command: &Command, request: &CustomerRequest) 
     }
     if let Some(last) = state.keys.last().filter(|last| last.owner == command.owner)
         && customer.is_as_asked(&request.content)
+        && !may_be_elsewhere(state, request, ctx)
     {
         let shown = customer.to_json(&request.email).ok_or_else(|| Bug("a customer without an id".into()))?;
         let original_request = last.original_request.clone();
         let response = response(200, request, customer.revision, &shown);
         return Ok(Route::Stands { response, original_request });
     }
-    if let Some(refusal) = refusal(customer, request) {
+    if let Some(refusal) = refusal(customer, request, may_be_elsewhere(state, request, ctx)) {
         return Ok(Route::Refused(refusal));
     }
     let number = customer.begun.saturating_add(1);
@@ -96,13 +103,23 @@ fn under_way(state: &ObjectState) -> Option<(&KeyRecord, &CustomerRequest)> {
     })
 }
 
-fn refusal(customer: &Customer, request: &CustomerRequest) -> Option<Refusal> {
+/// Whether the configured key is not the one with which the customer was last made or changed: it may be of another account, where there is no
+/// such customer. The change of it asks Stripe, and makes another one there.
+fn may_be_elsewhere(state: &ObjectState, request: &CustomerRequest, ctx: &Context) -> bool {
+    let known = state.resource.customer.as_ref().and_then(|customer| customer.provider_customer.as_deref());
+    let sent_to = known.and_then(|known| state.account_of(Provider::Stripe, known));
+    let now = ctx.credential(Provider::Stripe, request.merchant_account.as_deref());
+    sent_to.is_some_and(|sent_to| sent_to.has_changed(now))
+}
+
+fn refusal(customer: &Customer, request: &CustomerRequest, may_be_elsewhere: bool) -> Option<Refusal> {
     let revision = customer.present_revision();
     if request.if_match.as_ref().is_some_and(|if_match| !if_match.holds(revision)) {
         return Some(Refusal::Revision { revision });
     }
     let (known, asked) = (&customer.content.payment_method, &request.content.payment_method);
-    if customer.is_there() && asked.is_some() && asked != known {
+    // Another account has other payment methods.
+    if customer.is_there() && !may_be_elsewhere && asked.is_some() && asked != known {
         return Some(Refusal::Field {
             field: "payment_method".into(),
             message:
@@ -120,11 +137,12 @@ pub(crate) fn admit(request: &CustomerRequest, phase: &mut Phase<'_>) -> Result<
     if phase.object_state.resource.payment.is_some() {
         return Err(Bug("a customer in a payment's object".into()));
     }
+    let may_be_elsewhere = may_be_elsewhere(phase.object_state, request, phase.ctx);
     let customer = phase.object_state.resource.customer.get_or_insert_default();
     if !is_free || request.number != customer.begun.saturating_add(1) {
         return Ok(Err(Refusal::Overtaken));
     }
-    if let Some(refusal) = refusal(customer, request) {
+    if let Some(refusal) = refusal(customer, request, may_be_elsewhere) {
         return Ok(Err(refusal));
     }
     customer.begun = request.number;
@@ -145,7 +163,7 @@ pub(crate) fn run(request: &CustomerRequest, phase: &mut Phase<'_>) -> Result<En
         (None, _) => create(request, phase),
         (Some(known), None) => update(request, &known, phase),
         (Some(_), Some(Settlement::Answered(reply))) if is_missing(&reply.result) => {
-            // Somebody has deleted it at the provider: the address gets another one.
+            // Somebody has deleted it at the provider, or it is in another account: the address gets another one.
             let customer = customer(phase)?;
             (customer.provider_customer, customer.content) = (None, CustomerContent::default());
             create(request, phase)
@@ -234,10 +252,14 @@ fn written(request: &CustomerRequest, id: String, phase: &mut Phase<'_>) -> Resu
     let now_ms = phase.ctx.now_ms;
     let customer = customer(phase)?;
     let is_new = !customer.is_there();
-    let payment_method = request.content.payment_method.clone().or(customer.content.payment_method.take());
+    if !customer.is_as_asked(&request.content) {
+        customer.revision = customer.revision.saturating_add(1);
+    }
+    let attached = customer.content.payment_method.take();
     customer.content.clone_from(&request.content);
-    customer.content.payment_method = payment_method;
-    customer.revision = customer.revision.saturating_add(1);
+    if !is_new {
+        customer.content.payment_method = attached;
+    }
     customer.is_erased = false;
     if is_new {
         customer.provider_customer = Some(id);

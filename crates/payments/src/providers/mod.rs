@@ -138,7 +138,7 @@ impl Provider {
     /// What the answer to that page, or to [closing](Self::close_request), says.
     pub fn read_look_up(self, call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
         match self {
-            Self::Stripe if call.asks_identity() => LookUp::Identity(stripe::read_identity(call, answer)),
+            Self::Stripe if call.asks_identity() => stripe::read_whose(call, answer),
             Self::Stripe => stripe::read_page(call, answer),
             Self::Adyen => adyen::read_close(call, answer),
         }

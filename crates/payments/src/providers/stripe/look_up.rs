@@ -1,14 +1,15 @@
 //! Finding out at Stripe whether a call was executed, page by page, and closing what it has left open.
 
 use super::answers::{
-    Meaning, Named, found, payment_of, plain_id, read_customer, read_intent, read_refund, read_success, reply,
+    Meaning, Named, classify, found, payment_of, plain_id, read_customer, read_intent, read_refund,
+    read_success, reply,
 };
 use super::customers::{email_of, read_changed};
 use super::objects::{
     CustomerObject, ErrorEnvelope, List, PaymentIntent, RefundObject, RefundedIntent, is_key,
 };
 use super::requests::{encode, void};
-use crate::engine::{LookUp, ProviderCall, ProviderReply};
+use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
 use crate::payment::own_keys;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::providers::codec::HttpAnswer;
@@ -98,7 +99,20 @@ pub fn identity(call: &ProviderCall) -> FrozenRequest {
     }
 }
 
-/// What the answer to that says.
+/// What the answer to that says. A change that was never sent, of a customer that is not there, is told what sending it would be told: nothing has to
+/// wait for a key of that account, as the flow makes another one.
+pub fn read_whose(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
+    let identity = read_identity(call, answer);
+    let is_unsent_change = call.kind == CallKind::UpdateCustomer && call.sends == 0;
+    match classify(call, answer) {
+        Outcome::Definitive(reply) if is_unsent_change && identity == Identity::SeesNothing => {
+            LookUp::Found(reply)
+        }
+        _ => LookUp::Identity(identity),
+    }
+}
+
+/// What it says of the account.
 pub fn read_identity(call: &ProviderCall, answer: &HttpAnswer) -> Identity {
     read_proof(known_payment_of(call).as_deref(), answer)
 }
