@@ -78,6 +78,7 @@ const inTurn = {
     'account-lowered',
     'account-unread',
     'accounts',
+    'accounts-closed',
     'customers',
     'keys',
     'secrets',

@@ -24,7 +24,16 @@ use runtime::log::log;
 
 thread_local! {
     static TOKENS: RefCell<Known<(String, Rc<Account>)>> = const { RefCell::new(Known::new()) };
-    static IDS: RefCell<Known<Rc<Account>>> = const { RefCell::new(Known::new()) };
+    static IDS: RefCell<Known<Seller>> = const { RefCell::new(Known::new()) };
+}
+
+/// Who sells.
+#[derive(Clone, Debug)]
+pub(crate) struct Seller {
+    /// What the account is set to.
+    pub(crate) account: Rc<Account>,
+    /// Nothing new is charged for it; what it has charged stays its own.
+    pub(crate) is_closed: bool,
 }
 
 /// What was found of a token.
@@ -109,7 +118,7 @@ async fn read_token(
     let Some(row) = row else { return Ok((Entry::none(), read_at_ms)) };
     let account = match config.accounts.get(&row.id) {
         Some(configured) => Ok(Some(Rc::clone(configured))),
-        None => active(&row),
+        None => readable(&row, row.active()),
     };
     let ends_at_ms = row.ends_at_ms;
     let entry = account.map_or_else(
@@ -119,15 +128,15 @@ async fn read_token(
     Ok((entry, read_at_ms))
 }
 
-/// The account of an id: of an order's link, or of a payment's.
+/// The account of an id, also a closed one: of an order's link, or of a payment's.
 pub(crate) async fn of_id(
     env: &Env,
     config: &Config,
     id: &str,
     now_ms: u64,
-) -> Result<Option<Rc<Account>>, Unreadable> {
+) -> Result<Option<Seller>, Unreadable> {
     if let Some(configured) = config.accounts.get(id) {
-        return Ok(Some(Rc::clone(configured)));
+        return Ok(Some(Seller { account: Rc::clone(configured), is_closed: false }));
     }
     let entry = match IDS.with_borrow(|ids| ids.freshness(id, now_ms, config.accounts_cache_ms)) {
         Freshness::Fresh(entry) => entry,
@@ -143,14 +152,12 @@ pub(crate) async fn of_id(
 }
 
 /// What the registry has of an id, and when it was read, in ms since the epoch.
-async fn read_id(
-    env: &Env,
-    config: &Config,
-    id: &str,
-    now_ms: u64,
-) -> worker::Result<(Entry<Rc<Account>>, u64)> {
+async fn read_id(env: &Env, config: &Config, id: &str, now_ms: u64) -> worker::Result<(Entry<Seller>, u64)> {
     let (row, read_at_ms) = first(env, config, ACCOUNT_OF_ID, id, now_ms).await?;
-    let found = row.map_or(Ok(None), |row| active(&row));
+    let found = row.map_or(Ok(None), |row| {
+        let account = readable(&row, row.account())?;
+        Ok(account.map(|account| Seller { account, is_closed: !row.is_active() }))
+    });
     let entry = found.map_or_else(|Unusable| Entry::unusable(), |found| Entry::of(found, None));
     Ok((entry, read_at_ms))
 }
@@ -169,8 +176,11 @@ async fn first(
 /// Its settings cannot be read by this release.
 struct Unusable;
 
-fn active(row: &AccountRow) -> Result<Option<Rc<Account>>, Unusable> {
-    row.active().map(|account| account.map(Rc::new)).map_err(|error| {
+fn readable(
+    row: &AccountRow,
+    account: Result<Option<Account>, serde_json::Error>,
+) -> Result<Option<Rc<Account>>, Unusable> {
+    account.map(|account| account.map(Rc::new)).map_err(|error| {
         let fields = [
             ("event", "account_unusable".into()),
             ("account", row.id.as_str().into()),

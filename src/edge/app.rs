@@ -7,7 +7,7 @@ use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use worker::{Env, Method, ResponseBody};
 
-use crate::accounts::{self, Found, Unreadable, guesses};
+use crate::accounts::{self, Found, Seller, Unreadable, guesses};
 use crate::config::Config;
 use crate::own_keys::{self, OwnKeys};
 use crate::replay_cache::requests::Seen;
@@ -100,8 +100,8 @@ impl App {
         found.await.map_err(unreadable_account)
     }
 
-    /// The account of an id, unless it is closed or was never there.
-    pub(super) async fn account_of_id(&self, id: &str, now_ms: u64) -> Result<Option<Rc<Account>>, Problem> {
+    /// The account of an id, also a closed one.
+    pub(super) async fn account_of_id(&self, id: &str, now_ms: u64) -> Result<Option<Seller>, Problem> {
         accounts::of_id(&self.env, &self.config, id, now_ms).await.map_err(unreadable_account)
     }
 

@@ -46,7 +46,7 @@ pub(super) async fn run(
         })?,
         None => None,
     };
-    let seller = seller.as_ref().and_then(|account| account.shop.as_ref());
+    let seller = seller.as_ref().and_then(|seller| seller.account.shop.as_ref());
     let rendered = receipt::email(&receipt, &email.from, seller)
         .map_err(|error| Failure::Permanent(error.to_string()))?;
     let Some(known) = ledger.begin(Some(rendered.to_string())).await? else {

@@ -244,15 +244,21 @@ pub struct AccountRow {
 }
 
 impl AccountRow {
-    /// The account, if it is in the registry and active. An error is a row that this release cannot read: it may hold a restriction that is
+    /// Whether something new may be charged.
+    pub fn is_active(&self) -> bool {
+        self.state.as_deref() == Some("active")
+    }
+
+    /// The account, if it is in the registry, also a closed one. An error is a row that this release cannot read: it may hold a restriction that is
     /// unknown here, so it is not used.
+    pub fn account(&self) -> Result<Option<Account>, serde_json::Error> {
+        let Some(settings) = &self.settings else { return Ok(None) };
+        json_text::from_str(settings).map(|account: Account| Some(account.named(&self.id)))
+    }
+
+    /// The same, unless it is closed.
     pub fn active(&self) -> Result<Option<Account>, serde_json::Error> {
-        match (&self.settings, self.state.as_deref()) {
-            (Some(settings), Some("active")) => {
-                json_text::from_str(settings).map(|account: Account| Some(account.named(&self.id)))
-            }
-            _ => Ok(None),
-        }
+        if self.is_active() { self.account() } else { Ok(None) }
     }
 }
 

@@ -51,8 +51,9 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
     let [on_the_way, edited] = [ON_THE_WAY, EDITED].map(|name| request.has_query(name));
     match standing {
         OrderState::AtTheBank { attempt, url } => {
-            // Nothing is begun with a link that has expired: what waits at the bank goes on there.
-            let key = (!till.is_expired()).then(|| till.form_key()).transpose()?;
+            // Nothing is begun with a link that has expired, nor for an account that is closed: what waits at the bank goes on there.
+            let is_over = till.is_expired() || till.is_closed;
+            let key = (!is_over).then(|| till.form_key()).transpose()?;
             let total = till.total(shown.as_ref());
             let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, edited);
             Ok(till.page(200, &page, "bank"))
@@ -69,7 +70,7 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
         OrderState::GivingBack { is_refused } => Ok(till.giving_back(is_refused)),
         OrderState::Open | OrderState::Failed { .. } | OrderState::Canceled => {
             let next_try = shown.as_ref().map(|view| view.next_try).unwrap_or_default();
-            if next_try == NextTry::Never && !till.is_expired() {
+            if next_try == NextTry::Never && !till.is_expired() && !till.is_closed {
                 return Ok(till.tried_too_often());
             }
             let wait_ms = page::wait_ms(next_try, request.now_ms);

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::Order;
 use super::form_key::{FormKey, Place};
 use super::page::{self, Cards, FormState, OrderState, Visit, last_entries, path};
+use crate::accounts::Seller;
 use crate::edge::api::{unavailable, unreadable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::assets::CHECKOUT_SCRIPT;
@@ -39,18 +40,18 @@ pub(super) struct Till<'a> {
     pub(super) object: ObjectId,
     /// What is known of who sells.
     pub(super) account: Rc<Account>,
+    /// The account is closed: nothing is begun any more, and what was paid is shown.
+    pub(super) is_closed: bool,
     /// The keys that it has of its own.
     own: Option<Rc<OwnKeys>>,
 }
 
 impl<'a> Till<'a> {
     pub(super) async fn open(app: &'a App, request: &'a Request, link: &'a str) -> Result<Self, Problem> {
-        let not_found =
-            |why, detail| Problem { bad_link: Some(why), ..Problem::because(Kind::NotFound, detail) };
         let order = Order::open(link, &app.config.signing_keys)
             .map_err(|_| not_found(BadLink::Broken, EN.link_broken))?;
-        let account = app.account_of_id(&order.account, request.now_ms).await?;
-        let account = account.ok_or_else(|| not_found(BadLink::ShopGone, EN.shop_gone))?;
+        let seller = app.account_of_id(&order.account, request.now_ms).await?;
+        let Seller { account, is_closed } = seller.ok_or_else(shop_gone)?;
         let own = app.own_keys(&account).await?;
         // What was paid is shown also while nothing more can be.
         if own.is_none() {
@@ -59,7 +60,7 @@ impl<'a> Till<'a> {
         let owner = Owner::Account(order.account.clone());
         let name = order_object_name(&owner, &order.id);
         let object = app.object_id(&ObjectRef::Named(name)).map_err(unavailable)?;
-        Ok(Self { app, request, link, order, owner, account, own, object })
+        Ok(Self { app, request, link, order, owner, account, is_closed, own, object })
     }
 
     /// See [`cards`].
@@ -113,7 +114,7 @@ impl<'a> Till<'a> {
     /// Whether the account may charge this, by its settings of now: its link may be older.
     pub(super) fn is_allowed(&self) -> bool {
         let cart = &self.order.cart;
-        self.account.may_charge(cart.total(), cart.currency()).is_ok()
+        !self.is_closed && self.account.may_charge(cart.total(), cart.currency()).is_ok()
     }
 
     /// What the order's object has, by the provider's latest word; or the page of a link that was replaced or ended. Such a
@@ -150,6 +151,9 @@ impl<'a> Till<'a> {
 
     /// The form under a fresh key, while the link may be paid.
     pub(super) fn form(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
+        if self.is_closed {
+            return Err(shop_gone());
+        }
         if self.is_expired() {
             return Ok(self.expired());
         }
@@ -267,6 +271,14 @@ impl<'a> Till<'a> {
         let kept = sheet.kept.or_else(|| shown.as_ref().and_then(last_entries));
         self.form(status, FormState { kept, ..sheet })
     }
+}
+
+fn not_found(why: BadLink, detail: &str) -> Problem {
+    Problem { bad_link: Some(why), ..Problem::because(Kind::NotFound, detail) }
+}
+
+fn shop_gone() -> Problem {
+    not_found(BadLink::ShopGone, EN.shop_gone)
 }
 
 /// How cards are entered here.
