@@ -282,6 +282,24 @@ describe('the operator’s API', () => {
     await paid(shop);
   });
 
+  test('shows the tokens that are good before those that have ended, and says that there are more', async () => {
+    const { id, token } = await made();
+    await site.rows(
+      `INSERT INTO account_tokens SELECT printf('%064x', value + ?1), ?2, 'test', ?3 + value, ?3
+       FROM json_each(?4)`,
+      Math.floor(Math.random() * 1e12),
+      id,
+      Date.now(),
+      JSON.stringify(Array.from({ length: 100 }, (_, number) => number)),
+    );
+    const { tokens, has_more_tokens } = (await api('GET', `/${id}`)).json();
+    assert.deepEqual([tokens.length, tokens[0].name, has_more_tokens], [100, 'server', true]);
+    const page = await look(`/admin/accounts/${id}`);
+    assert.match(page.text, /100 are shown/);
+    const { path, entries } = await asked(page, `/tokens/${sha256(token)}/revoke`);
+    assert.equal((await press(path, entries)).status, 303);
+  });
+
   test('a token ends by itself at its time', async () => {
     const { id, client: shop, token } = await made();
     await paid(shop);

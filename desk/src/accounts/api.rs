@@ -141,11 +141,12 @@ pub(crate) async fn show(
     let Decoded(id) = id.read()?;
     let row = store::find(&app.env, &id).await.map_err(unreadable)?;
     let body = shown(&row.ok_or_else(|| Problem::new(Kind::NotFound))?)?;
-    let tokens = store::tokens(&app.env, &id).await.map_err(unreadable)?;
+    let tokens = store::tokens(&app.env, &id, request.now_ms).await.map_err(unreadable)?;
     let keys = credentials::of(&app.env, &id).await.map_err(unreadable)?;
     let Value::Object(mut members) = body else { return Ok(answer(200, &body, "shown")) };
     members.insert("credentials".to_owned(), keys.iter().map(credentials::json).collect());
-    members.insert("tokens".to_owned(), tokens.iter().map(shown_token).collect());
+    members.insert("tokens".to_owned(), tokens.rows.iter().map(shown_token).collect());
+    members.insert("has_more_tokens".to_owned(), tokens.has_more.into());
     Ok(answer(200, &Value::Object(members), "shown"))
 }
 

@@ -1,7 +1,7 @@
 //! The pages of the registry: the list, an account, and the form of its settings.
 
 use super::credentials::{self, Entered, ShownRow};
-use super::store::{self, AccountRow};
+use super::store::{self, AccountRow, TOKENS_SHOWN, Tokens};
 use super::view::{AccountForm, AccountPage, Keys, Made, TokenLine};
 use super::{PATH, configured, entries, tokens};
 use crate::button::Button;
@@ -158,7 +158,8 @@ impl Default for Beside {
 async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, Problem> {
     let subject = Target::Account(known.id.clone());
     let now_ms = desk.request.now_ms;
-    let rows = store::tokens(&desk.app.env, &known.id).await.map_err(unreadable)?;
+    let Tokens { rows, has_more } =
+        store::tokens(&desk.app.env, &known.id, now_ms).await.map_err(unreadable)?;
     let lines = rows.into_iter().map(|row| tokens::line(desk, row)).collect::<Result<Vec<TokenLine>, _>>()?;
     let (mut facts, mut buttons) = (Vec::new(), Vec::new());
     let mut edit = String::new();
@@ -198,6 +199,7 @@ async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, P
         edit,
         buttons,
         tokens: lines,
+        tokens_shown: has_more.then_some(TOKENS_SHOWN),
         made: beside.made,
         keys: keys(desk, &known, beside.keys_error.as_ref()).await?,
         token_path: tokens::path(&known.id),
@@ -447,8 +449,9 @@ pub(crate) async fn close(
     if row.state == "closed" {
         return Ok(Answer::see_other(&subject.path(), "found"));
     }
-    let tokens = store::tokens(env, &row.id).await.map_err(unreadable)?;
-    let good = tokens.iter().filter(|token| !token.has_ended(now_ms)).count();
+    let Tokens { rows, has_more } = store::tokens(env, &row.id, now_ms).await.map_err(unreadable)?;
+    let good = rows.iter().filter(|token| !token.has_ended(now_ms)).count();
+    let or_more = if has_more && good == TOKENS_SHOWN { " or more" } else { "" };
     let shop = row.account().ok().and_then(|account| account.shop).map(|shop| shop.name);
     let question = Question {
         act,
@@ -460,7 +463,7 @@ pub(crate) async fn close(
         facts: vec![
             fact("Account", Cell { class: "id", ..Cell::text(row.id.clone()) }),
             fact("Shop", Cell::text(shop.unwrap_or_else(|| "–".to_owned()))),
-            fact("Tokens that are good", Cell::text(good.to_string())),
+            fact("Tokens that are good", Cell::text(format!("{good}{or_more}"))),
         ],
         label: "Close the account".to_owned(),
         entries: Vec::new(),

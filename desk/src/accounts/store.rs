@@ -8,7 +8,7 @@ use messages::account::{Account, is_token_hash};
 use runtime::db::Db;
 
 /// How many tokens of an account are shown.
-const TOKENS_SHOWN: u32 = 100;
+pub(crate) const TOKENS_SHOWN: usize = 100;
 
 /// An account of the registry.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +42,14 @@ impl TokenRow {
     pub(crate) fn has_ended(&self, now_ms: u64) -> bool {
         self.ends_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
     }
+}
+
+/// The tokens of an account that are shown.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    pub(crate) rows: Vec<TokenRow>,
+    /// There are more of them.
+    pub(crate) has_more: bool,
 }
 
 /// The columns of an [`AccountRow`].
@@ -120,12 +128,17 @@ pub(crate) async fn set_state(env: &Env, id: &str, state: &str, now_ms: u64) -> 
     Ok(Db::of(env)?.run(sql, vec![id.into(), state.into(), now_ms.into()]).await? > 0)
 }
 
-/// The tokens of an account, the newest first.
-pub(crate) async fn tokens(env: &Env, id: &str) -> Result<Vec<TokenRow>> {
+/// The tokens of an account: those that are good, then those that have ended, the newest first. No more than [`TOKENS_SHOWN`].
+pub(crate) async fn tokens(env: &Env, id: &str, now_ms: u64) -> Result<Tokens> {
     let sql = format!(
-        "SELECT {TOKEN} FROM account_tokens WHERE account = ?1 ORDER BY created_at_ms DESC LIMIT {TOKENS_SHOWN}"
+        "SELECT {TOKEN} FROM account_tokens WHERE account = ?1
+         ORDER BY (ends_at_ms IS NULL OR ends_at_ms > ?2) DESC, created_at_ms DESC LIMIT {}",
+        TOKENS_SHOWN + 1
     );
-    Db::of(env)?.rows(&sql, vec![id.into()]).await
+    let mut rows: Vec<TokenRow> = Db::of(env)?.rows(&sql, vec![id.into(), now_ms.into()]).await?;
+    let has_more = rows.len() > TOKENS_SHOWN;
+    rows.truncate(TOKENS_SHOWN);
+    Ok(Tokens { rows, has_more })
 }
 
 /// A token of an account.

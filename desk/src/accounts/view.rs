@@ -83,6 +83,8 @@ pub(super) struct AccountPage {
     pub(super) edit: String,
     pub(super) buttons: Vec<Button>,
     pub(super) tokens: Vec<TokenLine>,
+    /// How many of them are shown, where there are more.
+    pub(super) tokens_shown: Option<usize>,
     /// The token that was just made.
     pub(super) made: Option<Made>,
     /// Where the form of a new token is sent.

@@ -177,7 +177,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("settings", reference("AccountSettings"))
                 .has("created_at", reference("Time"))
                 .has("changed_at", reference("Time"))
-                .may_have("tokens", list(reference("AccountToken")).about("The newest hundred, of one account."))
+                .may_have("tokens", list(reference("AccountToken")).about("Of one account: a hundred, those that are good first, the newest first."))
+                .may_have("has_more_tokens", boolean().about("Of one account: there are more of them."))
                 .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at its providers, of one account.")),
         ),
         ("AccountSettings", settings(|shown| shown)),
