@@ -10,10 +10,12 @@ use once::run::RunEnd;
 use payments::engine::{
     Action, Begin, Event, Lifecycle, LookUp, ObjectState, Outcome, ProviderReply, Run, StagedJob,
 };
-use payments::payment::PaymentState;
+use payments::payment::id::RefundId;
 use payments::payment::operation::{CaptureRequest, Operation};
 use payments::payment::records::JobKind;
+use payments::payment::refund::{Refund, RefundReason, RefundState};
 use payments::payment::result::ProviderResult;
+use payments::payment::{Failure, PaymentState};
 use payments::transitions::pii::{Erased, erase};
 
 use crate::payment::pay;
@@ -195,6 +197,48 @@ fn personal_data_can_be_erased_at_once_but_not_under_a_run() {
     assert_eq!((object_state.calls[0].request.body.as_str(), object_state.jobs.len()), ("", 0));
     assert!(!format!("{object_state:?}").contains("ada@example.com"), "{object_state:?}");
     assert_eq!(erase(&mut ObjectState::empty(object_state.object), &at(NOW_MS)), Erased::Nothing);
+}
+
+#[test]
+fn the_providers_words_about_what_failed_go_too_also_where_nothing_else_is_left() {
+    const WORDS: &str = "Ada Lovelace has no account here.";
+    let mut object_state = finished();
+    let fails = |state: &mut ObjectState| {
+        let id = RefundId::of(state.object, "refund");
+        let payment = state.resource.payment.as_mut().unwrap();
+        let refund = Refund {
+            id,
+            key_id: 1,
+            amount: payment.amount,
+            reason: RefundReason::Duplicate,
+            state: RefundState::Failed { code: "declined".into(), message: WORDS.into() },
+            provider_refund: None,
+            created_at_ms: NOW_MS,
+            version: 0,
+        };
+        state.resource.refunds = vec![refund];
+        payment.state = PaymentState::Failed(Failure {
+            declined: true,
+            code: "declined".into(),
+            decline_code: None,
+            message: WORDS.into(),
+        });
+    };
+    let has_words = |state: &ObjectState| format!("{:?}", state.resource).matches(WORDS).count();
+    fails(&mut object_state);
+    assert_eq!(has_words(&object_state), 2);
+    assert_eq!(erase(&mut object_state, &at(NOW_MS + 1)), Erased::Gone);
+    assert_eq!(has_words(&object_state), 0);
+    object_state.jobs.clear();
+    let wakes_at = |state: &ObjectState| alarm_to_set(state, state, KnownAlarm::Gone, &at(NOW_MS + 1));
+    assert_eq!(wakes_at(&object_state), None);
+
+    // It was told after that.
+    fails(&mut object_state);
+    let due_at_ms = NOW_MS + Times::default().personal_retention_ms;
+    assert_eq!(wakes_at(&object_state), Some(due_at_ms));
+    wake(&mut object_state, &me(), &at(due_at_ms));
+    assert_eq!(has_words(&object_state), 0);
 }
 
 #[test]

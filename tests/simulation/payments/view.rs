@@ -37,11 +37,10 @@ pub(crate) fn commit(
         writer,
         changed: before != object_state || added,
         keys: object_state.keys.iter().map(|key| key_view(object_state, key, now_ms, is_refused)).collect(),
-        payment: object_state
-            .resource
-            .payment
-            .as_ref()
-            .map(|payment| PaymentView { late: late(&object_state.resource.tries), ..payment_view(payment) }),
+        payment: object_state.resource.payment.as_ref().map(|payment| PaymentView {
+            late: late(&object_state.resource.tries),
+            ..payment_view(payment, &object_state.resource.refunds)
+        }),
         customer: object_state.resource.customer.as_ref().map(customer_view),
         refunds: object_state
             .resource
@@ -71,7 +70,7 @@ fn customer_view(customer: &Customer) -> CustomerView {
     }
 }
 
-fn payment_view(payment: &Payment) -> PaymentView {
+fn payment_view(payment: &Payment, refunds: &[Refund]) -> PaymentView {
     let state = match &payment.state {
         PaymentState::Authorizing => "authorizing",
         PaymentState::RequiresAction { .. } => "requires_action",
@@ -105,6 +104,10 @@ fn payment_view(payment: &Payment) -> PaymentView {
         is_personal: payment.receipt_email.is_some()
             || payment.customer.is_some()
             || !payment.metadata.is_empty(),
+        has_words: matches!(&payment.state, PaymentState::Failed(failure) if !failure.message.is_empty())
+            || refunds.iter().any(
+                |refund| matches!(&refund.state, RefundState::Failed { message, .. } if !message.is_empty()),
+            ),
         dispute: payment.dispute.as_ref().map(|dispute| dispute.status.as_str()),
         is_withdrawn: payment.dispute.as_ref().is_some_and(|dispute| dispute.withdrawn),
     }

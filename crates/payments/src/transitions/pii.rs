@@ -1,6 +1,7 @@
 //! Personal data of a payment or a customer: which it is, and how it goes.
 //!
-//! Of a payment: description, customer, email, what was bought and in which language, return address, metadata, and the card's brand and last four digits; and, as long as they are kept, parameters, stored responses, bodies that were sent, what the provider answered in its own words, and emails that have not left.
+//! Of a payment: description, customer, email, what was bought and in which language, return address, metadata, the card's brand and last four
+//! digits, and the provider's own words about it and its refunds, where they failed; and, as long as they are kept, parameters, stored responses, bodies that were sent, what the provider answered in its own words, and emails that have not left.
 //! Of both: why an operator has settled a call, in their words.
 //! Of a customer: name and description, and as long what was sent and answered, where alone its address stands. What stays is what the books need:
 //! ids, amounts, states and times. Audit records and timelines never hold any.
@@ -10,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::engine::{Context, Lifecycle, ObjectState, ProviderCall};
-use crate::payment::PaymentState;
 use crate::payment::id::CustomerId;
 use crate::payment::operation::Operation;
 use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::records::JobKind;
+use crate::payment::resource::Resource;
+use crate::payment::{PaymentState, Refund, RefundState};
 use crate::transitions::audit::record_for_owner;
 
 /// What came of erasing.
@@ -82,11 +84,9 @@ fn drop_it(state: &mut ObjectState, ctx: &Context) {
         payment.return_url = None;
         payment.metadata.clear();
         payment.card = None;
-        if let PaymentState::Failed(failure) = &mut payment.state {
-            failure.message.clear();
-        }
         subject = payment.id.to_string();
     }
+    messages(&mut state.resource).for_each(String::clear);
     if let Some(customer) = &mut state.resource.customer {
         (customer.content.name, customer.content.description) = (None, None);
         customer.is_erased = true;
@@ -96,6 +96,19 @@ fn drop_it(state: &mut ObjectState, ctx: &Context) {
         subject = id;
     }
     record_for_owner(state, "personal_data.erased", subject, json!({}), ctx);
+}
+
+/// What the provider has said of what failed, in its own words.
+fn messages(resource: &mut Resource) -> impl Iterator<Item = &mut String> {
+    let of_payment = resource.payment.iter_mut().filter_map(|payment| match &mut payment.state {
+        PaymentState::Failed(failure) => Some(&mut failure.message),
+        _ => None,
+    });
+    let of_refunds = resource.refunds.iter_mut().filter_map(|refund| match &mut refund.state {
+        RefundState::Failed { message, .. } => Some(message),
+        _ => None,
+    });
+    of_payment.chain(of_refunds)
 }
 
 /// What releases before have left of rides. Gives the ride's id.
@@ -119,7 +132,10 @@ fn is_held(state: &ObjectState) -> bool {
             || !payment.metadata.is_empty()
             || !payment.receipt_content.is_empty()
             || payment.card.is_some()
+            || matches!(&payment.state, PaymentState::Failed(failure) if !failure.message.is_empty())
     });
+    let has_failed =
+        |refund: &Refund| matches!(&refund.state, RefundState::Failed { message, .. } if !message.is_empty());
     let of_customer =
         state.resource.customer.as_ref().is_some_and(|customer| {
             customer.content.name.is_some() || customer.content.description.is_some()
@@ -128,6 +144,7 @@ fn is_held(state: &ObjectState) -> bool {
         call.evidence.by_hand.as_ref().is_some_and(|by_hand| !by_hand.reason.is_empty())
     };
     of_payment
+        || state.resource.refunds.iter().any(has_failed)
         || of_customer
         || state.calls.iter().any(is_explained)
         || state.resource.retired.is_some()

@@ -26,6 +26,8 @@ pub(crate) struct PaymentView {
     pub(crate) has_check: bool,
     /// Whether anything personal is kept of it, an address for receipts above all.
     pub(crate) is_personal: bool,
+    /// Whether the provider's words about what has failed are kept, of the payment or of a refund.
+    pub(crate) has_words: bool,
     /// `open`, `won`, `lost`
     pub(crate) dispute: Option<&'static str>,
     /// Whether the money is known to be withdrawn for it.
