@@ -26,6 +26,10 @@ use web::pages::Site;
 use web::problem::{Kind, Problem};
 use web::reply::ResponseOptions;
 
+/// What is counted of accounts that somebody names. Not with tokens: who has a provider send events to accounts that are not there would spend what its
+/// addresses have for tokens, too.
+const ACCOUNTS: &str = "accounts";
+
 /// See the module.
 pub(super) struct App {
     pub(super) config: Rc<Config>,
@@ -113,23 +117,27 @@ impl App {
         }
     }
 
-    /// The keys of an account that somebody has named, who may have made it up; `None` where too many that are not there came from this network.
+    /// The keys of an account that somebody has named, who may have made it up; `None` where it was not looked up, as
+    /// [too many](Self::makes_accounts_up) that are not there came from this network.
     pub(super) async fn own_keys_of_named(
         &self,
         id: &str,
         request: &Request,
     ) -> Result<Option<Rc<OwnKeys>>, Problem> {
-        // Not with tokens: who has a provider send events to accounts that are not there would spend what its addresses have for tokens, too.
-        const WHAT: &str = "accounts";
         let is_known = own_keys::is_known(&self.config, id);
-        if !is_known && self.is_flooding(WHAT, request) {
+        if !is_known && self.makes_accounts_up(request) {
             return Ok(None);
         }
         let own = self.own_keys_of(id).await?;
         if !is_known && own.rows.is_empty() {
-            self.count_guess(WHAT, request).await;
+            self.count_guess(ACCOUNTS, request).await;
         }
         Ok(Some(own))
+    }
+
+    /// Whether too many accounts that are not there were named from this request's network a moment ago.
+    pub(super) fn makes_accounts_up(&self, request: &Request) -> bool {
+        self.is_flooding(ACCOUNTS, request)
     }
 
     /// Whether too many of these [guesses](guesses) came from this request's network a moment ago.

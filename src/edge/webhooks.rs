@@ -49,10 +49,10 @@ pub(super) async fn from_own_stripe(
 ) -> Result<Answer, Problem> {
     let signature = signature(request)?;
     let forged = || {
-        Problem::because(Kind::WebhookSignature, "It was not signed with a webhook secret of this account.")
+        let detail = "It was not signed with a webhook secret of this account.";
+        of_nobody(app, request, Problem::because(Kind::WebhookSignature, detail))
     };
     let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(forged)?;
-    // Where too many are made up: as with a wrong one. Which accounts have keys is nobody's to find out. Stripe sends it again.
     let own = app.own_keys_of_named(&account, request).await?.ok_or_else(forged)?;
     signature.verify(&own.webhook_secrets().await, &request.body, request.now_ms).map_err(
         |why| match why {
@@ -186,16 +186,26 @@ pub(super) async fn admit_own_adyen(
 ) -> Result<Rc<OwnKeys>, Problem> {
     let wrong = || {
         let detail = "There is no such webhook, or its user or its password is wrong.";
-        Problem { challenge: Some(ADYENS), ..Problem::because(Kind::Unauthorized, detail) }
+        let problem = Problem { challenge: Some(ADYENS), ..Problem::because(Kind::Unauthorized, detail) };
+        of_nobody(app, request, problem)
     };
     let authorization = request.header("authorization").ok_or_else(wrong)?;
     let account = account.read()?.decoded().filter(|id| is_id(id)).ok_or_else(wrong)?;
-    // Where too many are made up: as with a wrong one. Which accounts have keys is nobody's to find out. Adyen sends it again.
     let own = app.own_keys_of_named(&account, request).await?.ok_or_else(wrong)?;
     if !own.is_adyen(authorization).await {
         return Err(wrong());
     }
     Ok(own)
+}
+
+/// What is told whoever is not the provider of an account that is named: that; or, while too many accounts are made up from there, that it was not looked
+/// up, of whatever account, since which ones have keys is nobody's to find out. The provider sends it again then.
+fn of_nobody(app: &App, request: &Request, refused: Problem) -> Problem {
+    if !app.makes_accounts_up(request) {
+        return refused;
+    }
+    let detail = "The account was not looked up, as too many that are not there were named from this network. Send the event again.";
+    Problem { retry_after_s: Some(10), ..Problem::because(Kind::Unavailable, detail) }
 }
 
 /// Writes events down, and works on them once they are acknowledged. Where they cannot be written down their objects take them in before: not all of

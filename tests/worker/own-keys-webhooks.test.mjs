@@ -184,9 +184,14 @@ test('whoever makes accounts up does not get to their keys, and many shops from 
     for (let number = 0; number < 6; number += 1) shops.push(await listening(registry(at).shop));
     const last = shops.pop();
     for (const own of shops) assert.equal(await told(own), 200);
-    for (let number = 0; number < 8; number += 1)
-      assert.equal(await told({ id: `shop-${randomUUID()}`, signs: webhookSecret() }), 400);
-    assert.equal(await told(last), 400, 'as one that is not there');
+    const made = () => told({ id: `shop-${randomUUID()}`, signs: webhookSecret() });
+    assert.equal(await made(), 400);
+    for (let number = 0; number < 8; number += 1) await made();
+    const unread = await tell(addressOf(last), nothing, last.signs, { at });
+    assertProblem(unread, 503, 'temporarily-unavailable');
+    assert.equal(unread.header('retry-after'), '10', 'it comes again');
+    assert.equal(await made(), 503, 'as one that is not there');
+    assert.equal(await told({ ...shops[0], signs: webhookSecret() }), 503, 'and as one that is known');
     assert.equal(await told(shops[0]), 200, 'who is known needs no look');
     assert.equal(await told(last, '203.0.113.9'), 200);
   } finally {
