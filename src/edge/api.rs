@@ -217,6 +217,7 @@ impl<'a> Call<'a> {
             let answer = reply::verdict(replay, Channel::Api, request, "", app.response_options());
             return Ok(answer.under(&owner, &key_hash));
         }
+        let mut is_counted = false;
         let place = match place {
             Some(place) if is_explicit && let Some(refusal) = &refusal => {
                 let object = app.object_id(&place).map_err(unavailable)?;
@@ -228,7 +229,10 @@ impl<'a> Call<'a> {
             }
             Some(place) if is_explicit => {
                 match bind(app, (request.method.as_str(), &path), &own, &command, &place).await? {
-                    Ok(object) => ObjectRef::Id(object),
+                    Ok((object, was_counted)) => {
+                        is_counted = was_counted;
+                        ObjectRef::Id(object)
+                    }
                     Err(refusal) => {
                         let names = (&own, &command.owner, &command.key_hash, &command.parameters);
                         let (mismatch, _) = with_fields(app, names, refusal).await;
@@ -246,7 +250,7 @@ impl<'a> Call<'a> {
         let resource = Operation::resource_path(object);
         let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
         let parameters = command.parameters.clone();
-        let ask = Execute { command, wait_ms, fault, is_counted: false };
+        let ask = Execute { command, wait_ms, fault, is_counted };
         let answered =
             run_whole(app, &place, ask).await.map_err(|Unreachable| Problem::unreachable(&resource))?;
         if let Some(refusal) = refusal
@@ -270,27 +274,30 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Binds a key, in its own object, to the object in which its operation runs. Gives that object, or the refusal.
+/// Binds a key, in its own object, to the object in which its operation runs. Gives that object, and whether that was counted against the account's
+/// rate; or the refusal.
 async fn bind(
     app: &App,
     (method, path): (&str, &str),
     own: &ObjectRef,
     command: &Command,
     place: &ObjectRef,
-) -> Result<Result<ObjectId, ExecuteResult>, Problem> {
+) -> Result<Result<(ObjectId, bool), ExecuteResult>, Problem> {
     let object = app.object_id(place).map_err(unavailable)?;
     let address = Fingerprint::of_address(method, path);
     let command = Command { fingerprint: address, ..command.clone() };
     let resource = Operation::resource_path(object);
-    let ask = ObjectRequest::Bind { command: Box::new(command), object: object.to_hex() };
+    let ask = ObjectRequest::Bind { command: Box::new(command), object: object.to_hex(), is_counted: true };
     let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| unheard(&error, &resource))?;
-    Ok(match bound {
-        BindVerdict::To(hex) => ObjectId::from_hex(&hex).map(Ok).ok_or_else(|| {
-            unavailable(worker::Error::RustError("an object's id of another form".to_owned()))
-        })?,
-        BindVerdict::Mismatch { fields } => Err(ExecuteResult::Mismatch { fields }),
-        BindVerdict::RateLimited => Err(ExecuteResult::RateLimited),
-    })
+    let (hex, was_counted) = match bound {
+        BindVerdict::To(hex) => (hex, false),
+        BindVerdict::Counted(hex) => (hex, true),
+        BindVerdict::Mismatch { fields } => return Ok(Err(ExecuteResult::Mismatch { fields })),
+        BindVerdict::RateLimited => return Ok(Err(ExecuteResult::RateLimited)),
+    };
+    let object = ObjectId::from_hex(&hex)
+        .ok_or_else(|| unavailable(worker::Error::RustError("an object's id of another form".to_owned())))?;
+    Ok(Ok((object, was_counted)))
 }
 
 /// A key's own object says of a key that is bound to another one only that it stands for another request. In which fields that differs is known

@@ -83,9 +83,18 @@ impl Drive {
     }
 
     /// Binds a key to the object in which its operation runs.
-    pub(super) fn bind_to(&self, command: &Command, object: &str) -> Result<BindVerdict, Bug> {
+    pub(super) async fn bind_to(
+        &self,
+        command: &Command,
+        object: &str,
+        is_counted: bool,
+    ) -> Result<BindVerdict, Bug> {
         let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
-        Ok(match self.bind(command, object)? {
+        let Some((route, was_counted)) = self.bind(command, object, is_counted).await? else {
+            return Ok(BindVerdict::RateLimited);
+        };
+        Ok(match route {
+            KeyRoute::To(object) if was_counted => BindVerdict::Counted(object.to_hex()),
             KeyRoute::To(object) => BindVerdict::To(object.to_hex()),
             KeyRoute::Mismatch { fields } => {
                 metrics::mismatch();
@@ -228,13 +237,21 @@ impl Drive {
         Ok(OrderView { view: self.show(owner, None)?, links })
     }
 
-    /// A link to the order is made.
-    pub(super) fn make_link(
+    /// A link to the order is made. The first one of an order is kept for good, and is limited where it is said whose it is.
+    pub(super) async fn make_link(
         &self,
         revision: Option<u32>,
         content: &str,
         key: Option<KeyHash>,
+        owner: Option<Owner>,
     ) -> Result<MadeLink, Bug> {
+        let is_first =
+            self.store().read()?.is_none_or(|state| state.keys.is_empty() && state.resource.links.is_none());
+        if let Some(owner) = owner.filter(|_| is_first)
+            && !self.host().may_make_link(&owner).await
+        {
+            return Ok(MadeLink::RateLimited);
+        }
         let ctx = self.context();
         self.store().transaction(&ctx, |rows| Ok(order_link::make(rows, revision, content, key)))
     }

@@ -36,7 +36,7 @@ use runtime::log::log;
 use runtime::{metrics, now_ms, places, queue, trace};
 use web::trace::Span;
 
-/// How long the rate limiter may take: without its answer an operation runs.
+/// How long the rate limiter may take: without its answer nothing is refused.
 const LIMITER_WITHIN: Duration = Duration::from_secs(2);
 
 impl Host for PaymentsHost {
@@ -116,18 +116,8 @@ impl Host for PaymentsHost {
         self.forget_what_is_over(object, state, jobs).await
     }
 
-    /// Without the binding there is no limit; if it fails, the operation runs.
     async fn may_start(&self, owner: &Owner) -> bool {
-        let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
-            return true;
-        };
-        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(owner.to_text())).await {
-            Ok(outcome) => outcome.success,
-            Err(error) => {
-                log("warn", &[("event", "rate_limiter_failed".into()), ("error", error.to_string().into())]);
-                true
-            }
-        }
+        self.is_within_rate(owner.to_text()).await
     }
 
     fn run_began(&self, key: &KeyRecord, run: &FencingToken) {
@@ -149,6 +139,25 @@ impl Host for PaymentsHost {
 }
 
 impl PaymentsHost {
+    /// Whether an account may make a link to one more order: as many in a minute as it may begin operations, counted apart.
+    pub(super) async fn may_make_link(&self, owner: &Owner) -> bool {
+        self.is_within_rate(format!("links {}", owner.to_text())).await
+    }
+
+    /// Without the binding there is no limit; if it fails, nothing is refused.
+    async fn is_within_rate(&self, bucket: String) -> bool {
+        let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
+            return true;
+        };
+        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(bucket)).await {
+            Ok(outcome) => outcome.success,
+            Err(error) => {
+                log("warn", &[("event", "rate_limiter_failed".into()), ("error", error.to_string().into())]);
+                true
+            }
+        }
+    }
+
     /// The queue has taken what was handed on, or not.
     fn handed_on(&self, mut span: Option<Span>, is_taken: bool) {
         if let (Some(span), false) = (&mut span, is_taken) {

@@ -86,8 +86,8 @@ impl Parts {
                     encode(&verdict)
                 })
             }
-            ObjectRequest::Bind { command, object } => {
-                drive.bind_to(&command, &object).and_then(|verdict| encode(&verdict))
+            ObjectRequest::Bind { command, object, is_counted } => {
+                drive.bind_to(&command, &object, is_counted).await.and_then(|verdict| encode(&verdict))
             }
             ObjectRequest::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());
@@ -101,8 +101,8 @@ impl Parts {
                 drive.check_for_looker().await;
                 drive.order(&owner).and_then(|order| encode(&order))
             }
-            ObjectRequest::MakeLink { revision, content, key } => {
-                drive.make_link(revision, &content, key).and_then(|made| encode(&made))
+            ObjectRequest::MakeLink { revision, content, key, owner } => {
+                drive.make_link(revision, &content, key, owner).await.and_then(|made| encode(&made))
             }
             ObjectRequest::EndLinks => drive.end_links().and_then(|ended| encode(&ended)),
             ObjectRequest::Locate { owner, key_hash } => {

@@ -56,6 +56,7 @@ proptest! {
                         book.push((revision, content, LinkState::Live));
                     }
                     MadeLink::KeyReused => prop_assert!(false, "there is no key"),
+                    MadeLink::RateLimited => prop_assert!(false, "that is decided before"),
                     MadeLink::Conflict(newest) => {
                         prop_assert!(asked.is_some_and(|asked| asked <= newest), "without a revision there is none");
                         prop_assert_eq!(&object_state.resource.links, &before);

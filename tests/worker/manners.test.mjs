@@ -6,7 +6,7 @@ import { account, freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { shareSite, startSite } from './support/harness.mjs';
 import { startLimited } from './support/limits.mjs';
-import { client } from './support/payments.mjs';
+import { assertProblem, client } from './support/payments.mjs';
 
 const SHOP = 'https://shop.example';
 const PAYMENT = { amount: 1250, currency: 'eur' };
@@ -218,6 +218,42 @@ describe('the convention of tutorials', () => {
     const shown = await api.payment(id);
     assert.deepEqual([shown.status, shown.header('idempotency-key')], [200, null]);
     assert.equal(shown.json().idempotency_key, undefined);
+  });
+});
+
+describe('what stays for good is limited, too, though it is refused', () => {
+  const LIMIT = 4;
+  let site;
+  before(async () => {
+    site = await startLimited({ RATE_LIMITER: LIMIT });
+  });
+  after(() => site.close());
+
+  test('the first links of orders, apart from operations', async () => {
+    const api = client(site);
+    const made = async (order_id, key) => {
+      const lines = [{ name: 'Mug', unit_amount: 2500, quantity: 1 }];
+      return (await api.post('/checkout/sessions', { order_id, currency: 'usd', lines }, key)).status;
+    };
+    const orders = Array.from({ length: LIMIT }, freshKey);
+    for (const order of orders) assert.equal(await made(order, freshKey()), 201);
+    assert.equal(await made(freshKey(), freshKey()), 429);
+    assert.equal(await made(orders[0], freshKey()), 201, 'of an order that is known');
+    assert.equal((await api.pay(PAYMENT, freshKey())).status, 201);
+  });
+
+  test('keys that are bound to a payment: each is counted once, whatever becomes of it', async () => {
+    const api = account(site, 'user-bad-source@example.com');
+    const payment = await api.pay({ ...PAYMENT, payment_method: 'pm_card_visa' }, freshKey());
+    assert.equal(payment.status, 201, payment.text);
+    const refund = (amount, key) => api.post(`/payments/${payment.json().id}/refunds`, { amount }, key);
+    const key = freshKey();
+    for (let times = 0; times < 2; times += 1) assert.equal((await refund(100, key)).status, 201);
+    const statuses = [];
+    for (let tries = 0; tries < 10; tries += 1) statuses.push((await refund(9_999_999, freshKey())).status);
+    const refused = LIMIT - 2;
+    assert.deepEqual(statuses, [...Array(refused).fill(422), ...Array(10 - refused).fill(429)]);
+    assertProblem(await refund(9_999_999, key), 422, 'idempotency-key-reused');
   });
 });
 

@@ -71,6 +71,9 @@ pub enum ObjectRequest {
         command: Box<Command>,
         /// Where it is to run, as hexadecimal digits.
         object: String,
+        /// A new one counts against the account's rate. Edges of the release before do not say so: there the operation is counted, once it is admitted.
+        #[serde(default)]
+        is_counted: bool,
     },
     /// Show the resource and its key, to its owner.
     Show {
@@ -96,6 +99,9 @@ pub enum ObjectRequest {
         /// Of the request, if it has one.
         #[serde(default)]
         key: Option<KeyHash>,
+        /// Whose it is: the first links of an account's orders are limited. Edges of the release before do not say it.
+        #[serde(default)]
+        owner: Option<Owner>,
     },
     /// No link that was made so far can be paid any more.
     EndLinks,
@@ -308,6 +314,8 @@ pub struct WayOn {
 pub enum BindVerdict {
     /// It runs there: the object, as hexadecimal digits.
     To(String),
+    /// The same. The key was bound now, and that was counted against the account's rate.
+    Counted(String),
     /// The key stands for another request.
     Mismatch {
         /// The fields that differ.
@@ -327,7 +335,7 @@ pub struct Execute {
     pub wait_ms: u64,
     /// A failure that was asked for (demo only).
     pub fault: Option<Fault>,
-    /// It was counted against the account's rate already, by an edge that still did so where the key was bound.
+    /// It was counted against the account's rate already, as its key was bound.
     #[serde(default)]
     pub is_counted: bool,
 }

@@ -167,13 +167,34 @@ impl<H: Host> Object<H> {
         Ok(!is_known && matches!(begin(&mut state, command, &self.me, &self.context())?, Begin::Run(_)))
     }
 
-    /// Binds a key, in the key's own object, to the object in which its operation runs.
+    /// Binds a key, in the key's own object, to the object in which its operation runs. A binding stays for good, whatever becomes of the operation, so
+    /// one that is new `is_counted` against the account's rate: it is given whether it was; `None` where that does not allow it.
     ///
     /// # Errors
     /// Where the storage fails.
-    pub fn bind(&self, command: &Command<H::Flow>, object: ObjectId) -> Result<KeyRoute, Bug> {
+    pub async fn bind(
+        &self,
+        command: &Command<H::Flow>,
+        object: ObjectId,
+        is_counted: bool,
+    ) -> Result<Option<(KeyRoute, bool)>, Bug> {
+        // One at a time, or many at once would all be counted for the one that is bound.
+        let _turn = self.admission.lock().await;
+        let counts = is_counted && !self.stands_for_something(&command.key_hash)?;
+        if counts && !self.host.may_start(&command.owner).await {
+            return Ok(None);
+        }
         let ctx = self.context();
-        self.store.transaction(&ctx, |state| Ok(bind(state, command, object, &ctx)))
+        self.store
+            .transaction(&ctx, |state| Ok(bind(state, command, object, &ctx)))
+            .map(|route| Some((route, counts)))
+    }
+
+    /// Whether a key was used or bound here.
+    fn stands_for_something(&self, key_hash: &KeyHash) -> Result<bool, Bug> {
+        Ok(self.store.read()?.is_some_and(|state| {
+            state.key_of(key_hash).is_some() || state.bindings.iter().any(|bound| bound.key_hash == *key_hash)
+        }))
     }
 
     /// Drops a finished key's response before its time.

@@ -53,7 +53,8 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
         };
         invalid_parameters(vec![super::cart::wrong(field, message)])
     })?;
-    let place = ObjectRef::Named(order_object_name(&Owner::Account(account.clone()), &id));
+    let owner = Owner::Account(account.clone());
+    let place = ObjectRef::Named(order_object_name(&owner, &id));
     let expires_at_ms = expires_at_ms(app, request);
     let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX, locale };
     let too_long = || {
@@ -62,7 +63,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     };
     // A link that cannot be made must not replace one that is there.
     order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
-    let ask = ObjectRequest::MakeLink { revision, content: order.content(), key };
+    let ask = ObjectRequest::MakeLink { revision, content: order.content(), key, owner: Some(owner) };
     order.revision = match app.ask::<MadeLink>(&place, ask).await.map_err(unavailable)? {
         MadeLink::Revision(revision) => revision,
         MadeLink::Conflict(newest) => {
@@ -71,6 +72,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
             return Err(problem);
         }
         MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
+        MadeLink::RateLimited => return Err(web::reply::rate_limited()),
     };
     let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let url = format!("{}{}", request.origin(), path(&link));

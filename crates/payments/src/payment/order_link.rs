@@ -74,6 +74,8 @@ pub enum MadeLink {
     Conflict(u32),
     /// Its key stands for another link.
     KeyReused,
+    /// The account has made too many first links of orders: nothing was written.
+    RateLimited,
 }
 
 /// What comes of ending all links of an order.
