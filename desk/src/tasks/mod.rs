@@ -50,6 +50,8 @@ pub mod schedule;
 pub mod settlement_closing;
 pub mod settlement_file;
 mod settlement_job;
+#[cfg(test)]
+mod settlement_made_anew;
 pub mod settlement_movements;
 pub mod settlement_pace;
 pub mod settlement_parts;

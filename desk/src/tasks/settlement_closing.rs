@@ -48,6 +48,16 @@ pub fn open(day: &Day, part_lines: u64) -> Statement {
 
 /// The same under a name of a place's own.
 pub fn open_as(name: &str, day: &Day, part_lines: u64) -> Statement {
+    begin(name, day, day.ends_at_ms.saturating_sub(LATE_MS), part_lines)
+}
+
+/// The same where the bucket has the files of the days before, and nothing is known here of what they hold: nothing that moved before the day
+/// gets a line, since it may have one there.
+pub fn open_behind(day: &Day, part_lines: u64) -> Statement {
+    begin(&day.file_name(), day, day.begins_at_ms(), part_lines)
+}
+
+fn begin(name: &str, day: &Day, first_ms: u64, part_lines: u64) -> Statement {
     let sql =
         "INSERT INTO settlement_closings (name, day, begins_ms, ends_ms, through_ms, version, part_lines)
          SELECT ?1, ?2, begins_ms, ?3, begins_ms, 0, ?6 FROM (SELECT CASE WHEN EXISTS (SELECT 1 FROM settlement_closings
@@ -58,7 +68,7 @@ pub fn open_as(name: &str, day: &Day, part_lines: u64) -> Statement {
         day.date.as_str().into(),
         day.ends_at_ms.into(),
         day.begins_at_ms().into(),
-        day.ends_at_ms.saturating_sub(LATE_MS).into(),
+        first_ms.into(),
         part_lines.into(),
     ];
     Statement::new(sql, values)
@@ -104,14 +114,11 @@ impl Closing {
     /// At most so many of what came late, after the last slice of time. Closes the file at `now_ms` if nothing of it is left.
     pub fn late(&self, most: u32, now_ms: u64) -> [Statement; 6] {
         let bounds = || vec![most.into(), self.ends_ms.into()];
-        let [captures, others] = insert(Movements::Late).map(|sql| {
-            let mut values = self.values(bounds());
-            values.push(self.ends_ms.saturating_sub(LATE_MS).into());
-            Statement::new(sql, values)
-        });
+        let [captures, others] =
+            insert(Movements::Late).map(|sql| Statement::new(sql, self.values(bounds())));
         let told = {
             let mut values = self.values(bounds());
-            values.extend([self.ends_ms.saturating_sub(LATE_MS).into(), now_ms.into()]);
+            values.push(now_ms.into());
             Statement::new(too_late(), values)
         };
         let taken = format!(
@@ -146,7 +153,7 @@ impl Closing {
     }
 }
 
-/// A break for an operator, at `?6`: what came so late that no file here says whether it had its line. One for all that are taken at once.
+/// A break for an operator, at `?5`: what came so late that no file here says whether it had its line. One for all that are taken at once.
 fn too_late() -> String {
     let day = |at: &str| format!("date({at} / 1000, 'unixepoch')");
     let (first, last) = (day("min(at_ms)"), day("max(at_ms)"));
@@ -155,7 +162,7 @@ fn too_late() -> String {
          SELECT 'settlement:late:' || ?1 || ':' || ?4, 'settlement', 'bank', min(subject), count(*) || ' movements',
             'in no settlement file', 'open',
             'moved from ' || {first} || ' to ' || {last} || ', before the first file that is known here, and came now: ' ||
-            'look in the bank''s files of these days, settle by hand what is in none, then accept this', ?6, ?6
+            'look in the bank''s files of these days, settle by hand what is in none, then accept this', ?5, ?5
          FROM ({LATE}) late WHERE at_ms < {KNOWN_SINCE} AND {IS_OWN}
             AND NOT EXISTS (SELECT 1 FROM settlement_lines line WHERE line.line_id > late.subject || ':'
                 AND line.line_id < late.subject || ';' AND line.at_ms = late.at_ms)

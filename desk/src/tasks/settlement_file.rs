@@ -146,9 +146,21 @@ impl Writer {
     }
 }
 
+/// Where the files are in the bucket.
+pub const FOLDER: &str = "settlement/";
+
 /// The name of a day's file.
 pub fn file_of(date: &str) -> String {
-    format!("settlement/{date}.csv")
+    format!("{FOLDER}{date}.csv")
+}
+
+/// The newest day that is complete by the names of a bucket's objects: by its file, or the manifest of its parts.
+pub fn newest_stored<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let day = |name: &'a str| {
+        let (date, form) = name.strip_prefix(FOLDER)?.split_once('.')?;
+        (matches!(form, "csv" | "json") && day_number(date).is_some()).then_some(date)
+    };
+    names.filter_map(day).max().map(str::to_owned)
 }
 
 /// A day in UTC, whose movements one file holds.

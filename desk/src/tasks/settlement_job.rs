@@ -95,15 +95,22 @@ async fn of_d1(run: &mut Run<'_, impl Stores>, written: &mut Vec<String>, result
         };
         if let Some(file) = unwritten {
             written.extend(write(run, &file, result).await?);
-        } else if let Some(day) =
-            settlement_file::days_due(progress.newest.as_deref(), run.began_at_ms).first()
-        {
-            run.batch([settlement_closing::places(day), settlement_closing::open(day, run.part_lines)])
-                .await?;
-            close(run, &day.file_name(), result).await?;
-        } else {
-            break;
+            continue;
         }
+        // Where no day is closed yet the database may be a new one beside an old bucket.
+        let stored = match progress.newest {
+            Some(_) => None,
+            None => settlement_file::newest_stored(run.names().await?.iter().map(String::as_str)),
+        };
+        let newest = progress.newest.as_deref().or(stored.as_deref());
+        let due = settlement_file::days_due(newest, run.began_at_ms);
+        let Some(day) = due.first() else { break };
+        let open = match stored {
+            Some(_) => settlement_closing::open_behind(day, run.part_lines),
+            None => settlement_closing::open(day, run.part_lines),
+        };
+        run.batch([settlement_closing::places(day), open]).await?;
+        close(run, &day.file_name(), result).await?;
     }
     Ok(())
 }

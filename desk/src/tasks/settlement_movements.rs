@@ -14,14 +14,12 @@
 pub enum Movements {
     /// What moved from `?2` until before `?3`.
     InTime,
-    /// The first `?2` of those that came late and moved before `?3`, without what moved before `?5` and before the first file.
+    /// The first `?2` of those that came late and moved before `?3`, without what moved before the first file.
     Late,
 }
 
-/// From when on this place knows of each movement in which file it stands, if that is before `?5`: from then on what came late has its line,
-/// however late.
-pub(super) const KNOWN_SINCE: &str =
-    "min(?5, coalesce((SELECT min(begins_ms) FROM settlement_closings), ?5))";
+/// From when on this place knows of each movement in which file it stands: from then on what came late has its line, however late.
+pub(super) const KNOWN_SINCE: &str = "(SELECT min(begins_ms) FROM settlement_closings)";
 
 /// The first `?2` movements that came late and moved before `?3`.
 pub(super) const LATE: &str = "SELECT at_ms, object, audit_id, subject FROM settlement_late WHERE at_ms < ?3 ORDER BY at_ms, object, audit_id LIMIT ?2";

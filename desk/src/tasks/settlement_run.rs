@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use worker::{Bucket, Date, Env, Error, Object, Result};
 
 use super::bucket::only_new;
+use super::settlement_file::FOLDER;
 use super::settlement_pace::Used;
 use messages::placement::ShardName;
 use runtime::db::{Db, Statement, Value};
@@ -24,6 +25,8 @@ pub(super) trait Stores {
     async fn batch(&self, place: &str, statements: Vec<Statement>) -> Result<Vec<usize>>;
     /// Writes an object. Gives the SHA-256 of its bytes, in hexadecimal; `None` if there is another one already.
     async fn put_new(&self, name: &str, text: String) -> Result<Option<String>>;
+    /// What the objects of the bucket are called by which a day is complete.
+    async fn names(&self) -> Result<Vec<String>>;
 }
 
 /// As they are bound.
@@ -68,6 +71,24 @@ impl Stores for Bound<'_> {
         let made = self.bucket.put(name, text).only_if(only_new()).execute().await?;
         let is_there = made.is_some() || self.stored_sha256(name).await? == Some(own);
         Ok(is_there.then(|| HEXLOWER.encode(&own)))
+    }
+
+    async fn names(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            // The parts of a day count as one.
+            let mut list = self.bucket.list().prefix(FOLDER).delimiter("/");
+            if let Some(cursor) = cursor {
+                list = list.cursor(cursor);
+            }
+            let page = list.execute().await?;
+            names.extend(page.objects().iter().map(Object::key));
+            cursor = page.cursor().filter(|_| page.truncated());
+            if cursor.is_none() {
+                return Ok(names);
+            }
+        }
     }
 }
 
@@ -163,6 +184,12 @@ impl<'a, S: Stores> Run<'a, S> {
     pub(super) async fn put_once(&mut self, name: &str, text: String) -> Result<String> {
         let is_another = || Error::RustError(format!("{name} is there already, and is another one"));
         self.put_new(name, text).await?.ok_or_else(is_another)
+    }
+
+    /// What the objects of the bucket are called by which a day is complete.
+    pub(super) async fn names(&mut self) -> Result<Vec<String>> {
+        self.used.requests = self.used.requests.saturating_add(1);
+        self.stores.names().await
     }
 
     fn uses(&mut self, queries: u32) {

@@ -391,6 +391,12 @@ impl Stores for World {
         turn().await;
         Ok((there == text).then_some(sha256))
     }
+
+    async fn names(&self) -> worker::Result<Vec<String>> {
+        turn().await;
+        let bucket = self.bucket.borrow();
+        Ok(bucket.keys().filter(|name| name.matches('/').count() == 1).cloned().collect())
+    }
 }
 
 impl mover::Stores for World {
