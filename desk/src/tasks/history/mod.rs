@@ -200,7 +200,10 @@ impl Files for Bucket {
         }
     }
 
-    async fn delete(&self, name: &str) -> Result<()> {
-        Self::delete(self, name).await
+    async fn delete_since(&self, name: &str, since_ms: u64) -> Result<()> {
+        match self.head(name).await? {
+            Some(object) if object.uploaded().as_millis() >= since_ms => self.delete(name).await,
+            _ => Ok(()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 #[cfg(test)]
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -63,6 +63,8 @@ pub(super) struct World {
     pub(super) moving: Cell<Move>,
     cursor: RefCell<Option<Cursor>>,
     pub(super) objects: RefCell<BTreeMap<String, Vec<u8>>>,
+    /// What was in the bucket before the first batch began.
+    pub(super) of_before: RefCell<BTreeSet<String>>,
     random: Cell<u64>,
     off: Off,
     pub(super) is_calm: Cell<bool>,
@@ -99,6 +101,7 @@ impl World {
             moving: Cell::new(Move::Never),
             cursor: RefCell::default(),
             objects: RefCell::default(),
+            of_before: RefCell::default(),
             random: Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             off,
             is_calm: Cell::new(false),
@@ -383,9 +386,12 @@ impl Files for World {
         self.turn(|| Ok(self.objects.borrow().get(name).cloned())).await
     }
 
-    async fn delete(&self, name: &str) -> Result<()> {
+    async fn delete_since(&self, name: &str, since_ms: u64) -> Result<()> {
         self.turn(|| {
-            self.objects.borrow_mut().remove(name);
+            let written_at_ms = if self.of_before.borrow().contains(name) { 0 } else { BOUNDS.now_ms };
+            if written_at_ms >= since_ms {
+                self.objects.borrow_mut().remove(name);
+            }
             Ok(())
         })
         .await
@@ -405,8 +411,8 @@ impl Files for Believing<'_> {
         Ok(self.1.borrow().get(name).cloned())
     }
 
-    async fn delete(&self, name: &str) -> Result<()> {
-        self.0.delete(name).await
+    async fn delete_since(&self, name: &str, since_ms: u64) -> Result<()> {
+        self.0.delete_since(name, since_ms).await
     }
 }
 

@@ -56,9 +56,13 @@ pub(super) const PASS: &str = "SELECT after_ms, after_row FROM history_pass WHER
 pub(super) const GO_ON: &str = "INSERT INTO history_pass (id, after_ms, after_row) VALUES (1, ?1, ?2)
      ON CONFLICT (id) DO UPDATE SET after_ms = excluded.after_ms, after_row = excluded.after_row";
 
-pub(super) const UNWRITTEN: &str = "SELECT batch, state, month, changed_at_ms FROM history_batches
+pub(super) const UNWRITTEN: &str =
+    "SELECT batch, state, month, began_at_ms, changed_at_ms FROM history_batches
      WHERE state != 'written' ORDER BY batch DESC LIMIT 100";
-pub(super) const NEXT_BATCH: &str = "SELECT coalesce(max(batch), 0) + 1 AS batch FROM history_batches";
+/// A number that is free, from `?1` on: the time in seconds. So none comes again where this database knows less than the bucket has files of: it was
+/// made anew, or taken back to an earlier moment.
+pub(super) const NEXT_BATCH: &str =
+    "SELECT max(coalesce(max(batch), 0) + 1, ?1) AS batch FROM history_batches";
 
 /// Begins the batch `?1`, unless it was begun by another run, or another one is being written.
 pub(super) const BEGIN: &str = "INSERT INTO history_batches (batch, state, month, began_at_ms, changed_at_ms)

@@ -43,7 +43,8 @@ pub(super) trait Files {
     /// Writes it where nothing is.
     async fn put_new(&self, name: &str, body: Vec<u8>) -> Result<()>;
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>>;
-    async fn delete(&self, name: &str) -> Result<()>;
+    /// Deletes it, if it was written then or later, in ms since the epoch.
+    async fn delete_since(&self, name: &str, since_ms: u64) -> Result<()>;
 }
 
 /// A place from which payments leave.
@@ -113,6 +114,7 @@ struct Batch {
     batch: u64,
     state: String,
     month: String,
+    began_at_ms: u64,
     changed_at_ms: u64,
 }
 
@@ -125,7 +127,7 @@ pub(super) async fn step<T: Tables>(
     let unwritten: Vec<Batch> = place.tables.rows(sql::UNWRITTEN, vec![]).await?;
     for void in unwritten.iter().filter(|batch| batch.state == "void") {
         if void.changed_at_ms.saturating_add(VOID_MS) > bounds.now_ms {
-            delete(files, place.files_of(void)).await?;
+            delete(files, place, void).await?;
         }
     }
     match unwritten.into_iter().find(|batch| batch.state == "writing") {
@@ -143,7 +145,7 @@ async fn claim<T: Tables>(place: &Place<'_, T>, bounds: Bounds) -> Result<Done> 
     }
     #[derive(Deserialize)]
     struct Next {
-        batch: i64,
+        batch: u64,
     }
     let tables = place.tables;
     let pass = tables.rows::<Pass>(sql::PASS, vec![]).await?.into_iter().next().unwrap_or_default();
@@ -168,9 +170,9 @@ async fn claim<T: Tables>(place: &Place<'_, T>, bounds: Bounds) -> Result<Done> 
     let (after_ms, after_row) = last.map_or((0, 0), |last| (last.created_at_ms, last.place));
     let mut statements = vec![(sql::GO_ON, vec![after_ms.into(), after_row.into()])];
     if !leaving.is_empty() {
-        let next = tables.rows::<Next>(sql::NEXT_BATCH, vec![]).await?.into_iter().next();
-        // Those of D1 that a shard remembers are below zero.
-        let batch = next.map_or(1, |next| u64::try_from(next.batch).unwrap_or(1).max(1));
+        let now_s = bounds.now_ms / 1_000;
+        let next = tables.rows::<Next>(sql::NEXT_BATCH, vec![now_s.into()]).await?.into_iter().next();
+        let batch = next.map_or(now_s, |next| next.batch);
         let claimed: Vec<Json> = leaving
             .iter()
             .map(|it| json!({ "payment_id": it.payment_id, "object": it.object, "version": it.version }))
@@ -319,14 +321,15 @@ async fn void<T: Tables>(
     // If it was written meanwhile by another run, its files stay.
     let is_void = changed.first().is_some_and(|rows| *rows > 0);
     if is_void {
-        delete(files, place.files_of(batch)).await?;
+        delete(files, place, batch).await?;
     }
     Ok(Done { void: usize::from(is_void), ..Done::default() })
 }
 
-async fn delete(files: &impl Files, named: Named<'_>) -> Result<()> {
+/// What has a name of the batch's and was there before it began is somebody else's, and stays.
+async fn delete<T>(files: &impl Files, place: &Place<'_, T>, batch: &Batch) -> Result<()> {
     for kind in KINDS {
-        files.delete(&named.file(kind)).await?;
+        files.delete_since(&place.files_of(batch).file(kind), batch.began_at_ms).await?;
     }
     Ok(())
 }

@@ -9,9 +9,10 @@ use std::task::{Context, Waker};
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
+use super::batch::{KINDS, Named};
 use super::parquet::tests::decode;
 use super::rows;
-use super::simulated::{Move, Off, PAYMENTS, World, finish, moved, names, run};
+use super::simulated::{BOUNDS, Move, Off, PAYMENTS, World, finish, moved, names, run};
 use super::unchanged_since_ms;
 use crate::tasks::late::tests::read_model;
 
@@ -158,6 +159,40 @@ fn control_while_they_are_moved_what_leaves_from_d1_too_or_is_not_known_there_go
         let found = (1..=2_000).find_map(|seed| play(&World::with_shards(seed, off), 1_600).err());
         assert!(found.is_some(), "{off:?}");
     }
+}
+
+/// The database is a new one, or an earlier one, and the bucket is not: what it has under whatever name stays, and what is due leaves under others.
+#[test]
+fn no_file_of_before_is_deleted_or_written_over() {
+    for seed in 1..=20 {
+        let world = World::new(seed, Off::Nothing);
+        let now_s = BOUNDS.now_ms / 1_000;
+        let of_before = || {
+            let batches = [1, 2, 3, now_s, now_s + 1].into_iter();
+            let named =
+                batches.flat_map(|batch| ["2026-10", "2026-11", "2026-12"].map(|month| (batch, month)));
+            named.flat_map(|(batch, month)| KINDS.map(|kind| Named { shard: None, month, batch }.file(kind)))
+        };
+        world.of_before.borrow_mut().extend(of_before());
+        world.objects.borrow_mut().extend(of_before().map(|name| (name, b"of before".to_vec())));
+        let played = play(&world, 400);
+        for name in of_before() {
+            let body = world.objects.borrow_mut().remove(&name);
+            assert_eq!(body.as_deref(), Some(&b"of before"[..]), "seed {seed}: {name}");
+        }
+        assert!(played.is_err_and(|error| error.ends_with("is there and is not listed")), "seed {seed}");
+        assert_eq!(judge(&world), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_number_is_that_of_the_second_unless_a_later_one_was_taken() {
+    let world = World::new(1, Off::Nothing);
+    world.is_calm.set(true);
+    finish(run(&world));
+    let batches = "SELECT json_group_array(batch) FROM (SELECT batch FROM history_batches ORDER BY batch)";
+    let batches: String = world.d1.query_row(batches, (), |row| row.get(0)).unwrap();
+    assert!(batches.starts_with("[1900000000,1900000001,"), "{batches}");
 }
 
 /// A shard that does not answer is asked once in a run, is named, and keeps its own; all others leave.
