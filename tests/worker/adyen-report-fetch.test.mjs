@@ -192,6 +192,21 @@ describe('a report of which Adyen tells', async () => {
     assert.equal(await asked(), before);
   });
 
+  test('is left to a person where each try to fetch it has broken off', async () => {
+    const asked = async () =>
+      (await site.simulator.requests()).filter(({ path }) => path.includes('reports')).length;
+    const { name } = await site.simulator.report();
+    await told();
+    await model.run('UPDATE report_announcements SET attempts = 16 WHERE name = ?', name);
+    const before = await asked();
+    await model.tick();
+    const { state, error } = await model.first('SELECT * FROM report_announcements WHERE name = ?', name);
+    assert.deepEqual([state, error], ['refused', 'each try to fetch it broke off']);
+    const found = await model.first('SELECT state FROM breaks WHERE break_id = ?', `report:adyen:${name}`);
+    assert.equal(found.state, 'open');
+    assert.equal(await asked(), before, 'and it is not asked for');
+  });
+
   test('is left to a person where it is told without a signature, and the webhook has no password', async () => {
     const names = [];
     for (const _ of [1, 2]) {

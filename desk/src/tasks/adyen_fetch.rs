@@ -71,6 +71,11 @@ pub(super) async fn fetch(env: &Env) -> Result<Value> {
         }
         let Some(one) = claim(&db, now_ms).await? else { break };
         due += 1;
+        // As many tries have broken off this Worker.
+        if one.attempts > TRIES_MAX {
+            note(&db, &one, &Fetched::Refused("each try to fetch it broke off".to_owned())).await?;
+            continue;
+        }
         if import.is_none() {
             import = Import::of(env).await?;
         }

@@ -181,12 +181,16 @@ impl<S: Stores> Import<S> {
     /// One run of the task, without asking objects. The second one says what is in the way of the rest.
     pub(super) async fn run(&self) -> Result<(Value, Option<String>)> {
         let sql = format!(
-            "SELECT {REPORT_COLUMNS} FROM reports WHERE state = 'waiting' ORDER BY received_at_ms LIMIT 5"
+            "SELECT {REPORT_COLUMNS} FROM reports WHERE state = 'waiting' ORDER BY updated_at_ms, received_at_ms LIMIT 5"
         );
         let waiting: Vec<Report> = self.stores.rows(Statement::new(sql, Vec::new())).await?;
         let mut waits_for = None;
         let mut failed = 0;
         for report in &waiting {
+            if self.slices.get() >= SLICES_MAX || !self.may_go_on() {
+                break;
+            }
+            self.comes_last(&report.report_id).await?;
             let why = match self.work(&report.report_id, SLICES_MAX).await {
                 Ok(()) => continue,
                 Err(Halt::Waits(why)) => why,
@@ -229,6 +233,13 @@ impl<S: Stores> Import<S> {
             }
         }
         Ok((result, waits_for.or(missing)))
+    }
+
+    /// Before a try of a report: so one that waits, fails, or breaks the run off holds up no other in the next run.
+    async fn comes_last(&self, report_id: &str) -> Result<()> {
+        let sql = "UPDATE reports SET updated_at_ms = ?2 WHERE report_id = ?1 AND state = 'waiting'";
+        let values = vec![report_id.into(), self.now_ms.into()];
+        self.stores.batch(vec![Statement::new(sql, values)]).await.map(drop)
     }
 
     async fn report(&self, report_id: &str) -> Result<Option<Report>> {

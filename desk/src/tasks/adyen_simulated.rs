@@ -1,6 +1,8 @@
 //! Adyen's reports over several places, on databases of the tests' own: runs that are killed at every step and two at once, a mover beside them, and
 //! shards that are down for a while. In the end there are the breaks that there are where all is in D1, and at no time there was another one.
 
+mod waiting;
+
 #[cfg(test)]
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -16,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::adyen_run::{Import, Limits};
 use super::adyen_simulated_shop::{
-    DAY_MS, OPENS_MS, PAYMENTS, Payment, SHOP, reports, versions, write, write_keys, write_versions,
+    PAYMENTS, Payment, REPORTS_MS, SHARDS_FROM_MS, SHOP, reports, versions, write, write_keys, write_versions,
 };
 use super::adyen_stores::Stores;
 use super::place_stores::{Answers, Asks, Places};
@@ -25,10 +27,6 @@ use super::shards::settled_payments::{block, database, json_rows, transaction};
 use super::simulation::{Rng, turn};
 use messages::placement::{self, Layout, Period, ShardName};
 use runtime::db::{Statement, Value};
-
-/// Payments that were made from then on are in shards; those before are moved there.
-const SHARDS_FROM_MS: u64 = OPENS_MS + 80 * DAY_MS;
-const REPORTS_MS: u64 = OPENS_MS + 180 * DAY_MS;
 
 /// What is left out, to see that the tests would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

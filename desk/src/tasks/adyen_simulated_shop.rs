@@ -10,6 +10,9 @@ use payments::utc;
 
 pub(super) const DAY_MS: u64 = 86_400_000;
 pub(super) const OPENS_MS: u64 = 20_600 * DAY_MS;
+/// Payments that were made from then on are in shards; those before are moved there.
+pub(super) const SHARDS_FROM_MS: u64 = OPENS_MS + 80 * DAY_MS;
+pub(super) const REPORTS_MS: u64 = OPENS_MS + 180 * DAY_MS;
 pub(super) const PAYMENTS: u64 = 72;
 /// The deployment's merchant account.
 pub(super) const SHOP: &str = "Shop";
