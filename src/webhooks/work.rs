@@ -159,17 +159,23 @@ async fn whose(env: &Env, claimed: &[Claimed], limits: Limits) -> Result<Found> 
             Some((one, one.provider_payment.as_deref()?, event))
         })
         .collect();
+    let now_ms = Date::now().as_millis();
     let asked: Vec<Asked<'_>> = events
         .iter()
         .map(|(one, payment, event)| Asked {
             payment,
             account: event.account.as_deref(),
-            from_ms: one.looked_for_from_ms(),
-            // What a payment of ours tells of itself has our reference: Adyen gives back what it was made with. Of others' there is no end.
-            is_in_shards: event.news.told().is_none_or(|told| told.id != told.payment),
+            from_ms: one.looked_for_from_ms(now_ms),
+            // Of others' there is no end.
+            is_in_shards: !tells_of_itself(event),
         })
         .collect();
     lookup::find(env, Provider::Adyen, &asked, limits).await
+}
+
+/// What a payment of ours tells of itself has our reference: Adyen gives back what it was made with.
+fn tells_of_itself(event: &Event) -> bool {
+    event.news.told().is_some_and(|told| told.id == told.payment)
 }
 
 /// One try, and what is written down of it.
@@ -250,6 +256,7 @@ async fn attempt(env: &Env, whose: &Known, claimed: &Claimed) -> Result<Attempt>
                 Ok(Some(Whose::Object(object))) => *object,
                 Ok(Some(Whose::Left)) => return Ok(Attempt::Searching),
                 Ok(Some(Whose::Silent(why))) | Err(why) => return Ok(Attempt::Failed(why.clone())),
+                Ok(Some(Whose::Nobodys) | None) if tells_of_itself(&event) => return Ok(Attempt::Foreign),
                 Ok(Some(Whose::Nobodys) | None) => return Ok(Attempt::UnknownPayment),
             }
         }

@@ -286,10 +286,28 @@ test('a change whose reference is not ours is placed by the payment, once the re
   assert.equal(minor, item.amount.value);
   // Another shop's, of the same merchant account.
   await accepted({ ...elsewhere, pspReference: 'FOREIGN', originalReference: 'SOMEBODYELSES' });
-  await until('it is somebody else’s', async () => {
+  // One of ours, which the read model does not know for hours.
+  const late = { ...elsewhere, pspReference: 'LATE', amount: { ...item.amount, value: 1 } };
+  await until('the read model has it', async () => {
+    const sql = 'SELECT refunded_elsewhere_minor AS minor FROM payments WHERE payment_id = ?';
+    return (await site.rows(sql, id))[0].minor === minor;
+  });
+  await site.rows('UPDATE payments SET provider_payment = ? WHERE payment_id = ?', 'AWAY', id);
+  await accepted(late);
+  for (const _ of Array(6)) {
     await pausesEnd(site);
     await tick();
-    return (await state('FOREIGN'))[0][0] === 'done';
-  });
+  }
+  for (const one of ['FOREIGN', 'LATE']) assert.equal((await state(one))[0][0], 'waiting');
+  await site.rows('UPDATE payments SET provider_payment = ? WHERE payment_id = ?', psp, id);
+  await pausesEnd(site);
+  await tick();
+  assert.deepEqual(await state('LATE'), [['done', 'taken_in']]);
+  await site.rows(
+    "UPDATE inbox SET received_at_ms = received_at_ms - ? WHERE state = 'waiting'",
+    18 * HOUR_MS,
+  );
+  await pausesEnd(site);
+  await tick();
   assert.deepEqual(await state('FOREIGN'), [['done', 'not ours']]);
 });

@@ -24,10 +24,13 @@ const FIRST_TRY_MS: u64 = 60_000;
 const TRIED_MAX_MS: u64 = 7 * 86_400_000;
 /// How long one is tried of whose payment nothing is known, in ms; and after how long a person is told of any that waits.
 const TOLD_AFTER_MS: u64 = 86_400_000;
-/// After how many tries a payment that the read model does not know is somebody else's.
+/// After how many tries what tells of itself, and has no reference of ours, is somebody else's.
 const FOREIGN_TRIES: u32 = 4;
 /// How long after an event has come its payment may be new to the read model, in ms: after [`FOREIGN_TRIES`] it is looked for once more.
 const NEW_MS: u64 = 60_000;
+/// And how long it may be late there: then it is looked for for the last time. The tries go on until then, with growing pauses, and end before a person
+/// is told ([`TOLD_AFTER_MS`]).
+const LATE_MS: u64 = 18 * 3_600_000;
 /// How many lines of an event's history are kept.
 const HISTORY_MAX: usize = 20;
 /// How many events one run of the clock works on: an invocation has 1000 calls.
@@ -250,8 +253,10 @@ pub enum Attempt {
     Busy,
     /// The object that it names has nothing.
     UnknownResource,
-    /// Our reference is not in it, and the read model has no such payment.
+    /// Our reference is not in it, and the read model has no such payment, or not yet.
     UnknownPayment,
+    /// It tells of itself, as a payment of ours would with our reference.
+    Foreign,
     /// The same, and there are shards of it that were not asked yet.
     Searching,
     /// It could not be worked on.
@@ -294,8 +299,11 @@ impl Claimed {
         let age_ms = now_ms.saturating_sub(self.received_at_ms);
         let (error, most_ms) = match attempt {
             Attempt::Over(outcome) => return Next::Done(outcome),
-            Attempt::UnknownPayment if self.attempts >= FOREIGN_TRIES => return Next::Done("not ours"),
-            Attempt::UnknownPayment => ("no payment of ours is known by this reference".to_owned(), u64::MAX),
+            Attempt::Foreign if self.attempts >= FOREIGN_TRIES => return Next::Done("not ours"),
+            Attempt::UnknownPayment if age_ms >= LATE_MS => return Next::Done("not ours"),
+            Attempt::Foreign | Attempt::UnknownPayment => {
+                ("no payment of ours is known by this reference".to_owned(), u64::MAX)
+            }
             Attempt::Searching => ("its payment is looked for in all shards".to_owned(), TRIED_MAX_MS),
             Attempt::Busy => ("the call that it is about is on its way".to_owned(), TRIED_MAX_MS),
             Attempt::UnknownResource => {
@@ -306,10 +314,14 @@ impl Claimed {
         if age_ms >= most_ms { Next::Dead(error) } else { Next::Again(error) }
     }
 
-    /// A round of all places says that nobody's payment it is if it has begun then or later, in ms since the epoch.
-    pub const fn looked_for_from_ms(&self) -> u64 {
-        let new_ms = if self.attempts >= FOREIGN_TRIES { NEW_MS } else { 0 };
-        self.received_at_ms.saturating_add(new_ms)
+    /// A round of all places says in a try at `now_ms` that nobody's payment it is if it has begun then or later, both in ms since the epoch.
+    pub const fn looked_for_from_ms(&self, now_ms: u64) -> u64 {
+        let late_ms = match now_ms.saturating_sub(self.received_at_ms) {
+            LATE_MS.. => LATE_MS,
+            _ if self.attempts >= FOREIGN_TRIES => NEW_MS,
+            _ => 0,
+        };
+        self.received_at_ms.saturating_add(late_ms)
     }
 
     /// The history, with the end of this try.
@@ -375,8 +387,28 @@ mod tests {
         assert_eq!((note(DAY_MS - 1), note(DAY_MS).is_some()), (None, true));
         assert_eq!(state(Attempt::Over("known"), 90 * DAY_MS), "done");
         // Others' events are no dead letters.
-        let foreign = |attempts| claimed(attempts).next(Attempt::UnknownPayment, 90 * DAY_MS).state();
+        let foreign = |attempts| claimed(attempts).next(Attempt::Foreign, 90 * DAY_MS).state();
         assert_eq!((foreign(FOREIGN_TRIES - 1), foreign(FOREIGN_TRIES)), ("waiting", "done"));
+    }
+
+    /// By the pauses of [`CLAIM_DUE`], after three tries at once.
+    #[test]
+    fn one_that_names_a_payment_by_its_id_alone_is_tried_for_most_of_a_day_before_it_is_nobodys() {
+        let mut at_ms = 1_000;
+        for attempts in FOREIGN_TRIES - 1.. {
+            let one = claimed(attempts);
+            let next = one.next(Attempt::UnknownPayment, at_ms);
+            let looked_for_ms = one.looked_for_from_ms(at_ms) - 1_000;
+            if next.state() == "done" {
+                assert_eq!(next, Next::Done("not ours"));
+                assert!((LATE_MS..TOLD_AFTER_MS - 3_600_000).contains(&(at_ms - 1_000)), "{at_ms}");
+                assert_eq!(looked_for_ms, LATE_MS, "it is looked for once more");
+                assert!((12..16).contains(&attempts), "{attempts}");
+                return;
+            }
+            assert!(looked_for_ms <= NEW_MS && one.note(&next, at_ms).is_none());
+            at_ms += (30_000 << (attempts - 1)).min(21_600_000);
+        }
     }
 
     #[test]
