@@ -108,7 +108,8 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
         ));
     }
     let is_for_us = |item: &adyen::Item| item.merchant_account() == config.merchant_account;
-    let items: Vec<adyen::Item> = items.into_iter().filter(is_for_us).collect();
+    let (items, others): (Vec<_>, Vec<_>) = items.into_iter().partition(is_for_us);
+    note_others(&others);
     // What is not signed is Adyen's by the webhook's password alone.
     let is_proven =
         |item: &&adyen::Item| app.config.adyen_webhook_auth.is_some() || !item.is_unsigned_report();
@@ -130,6 +131,18 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     let entries = events.filter_map(|item| Entry::of(item, None, request.now_ms)).collect();
     let stored = store(app, entries, request).await?;
     Ok(taken_in(stored, !reports.is_empty()))
+}
+
+/// What Adyen has signed of another merchant account than is set: of another shop of the company's, or of the one that was set before.
+fn note_others(items: &[adyen::Item]) {
+    for item in items.iter().filter(|item| !item.is_unsigned_report()) {
+        let fields = [
+            ("event", "webhook_of_other_merchant".into()),
+            ("event_key", item.key().into()),
+            ("merchant_account", item.merchant_account().into()),
+        ];
+        log("warn", &fields);
+    }
 }
 
 /// `POST /webhooks/adyen/{account}`: signed with a key of that account. As with Stripe, whoever has it can tell of that account's payments alone:

@@ -141,6 +141,9 @@ describe("Adyen's signature", () => {
     const answer = await toAdyen(signed({ ...failed, merchantAccountCode: 'SomebodyElse' }));
     assert.equal(answer.status, 200);
     assert.deepEqual(await breaksOf(id), []);
+    const [told] = site.logs().filter(({ message }) => message.includes('webhook_of_other_merchant'));
+    const { merchant_account: merchant, event_key: key } = JSON.parse(told.message);
+    assert.deepEqual([merchant, key.startsWith('adyen:AUTHORISATION:')], ['SomebodyElse', true]);
   });
 });
 
