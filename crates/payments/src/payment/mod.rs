@@ -40,7 +40,7 @@ pub mod statuses;
 pub mod tries;
 
 pub use dispute::{Dispute, DisputeStatus};
-pub use refund::{Refund, RefundReason, RefundState, refunded_minor};
+pub use refund::{Refund, RefundElsewhere, RefundReason, RefundState, refunded_minor};
 pub use result::Failure;
 use serde::{Deserialize, Serialize};
 
@@ -203,42 +203,6 @@ pub enum Watched {
         /// Of how many the money was refunded, or giving it back was refused.
         given_back: u32,
     },
-}
-
-/// A refund that was not made here.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RefundElsewhere {
-    /// The provider's id of it.
-    pub id: String,
-    /// How much, in minor units.
-    pub amount_minor: u32,
-    /// It was refused, or has come back.
-    pub has_failed: bool,
-    /// When that was, by the provider's clock, in ms since the epoch.
-    pub at_ms: Option<u64>,
-}
-
-impl RefundElsewhere {
-    /// How many are known one by one; each further one is for a person.
-    const MAX: usize = 200;
-
-    /// Takes in what is told of one, unless something newer is known of it. `false` where it is one too many.
-    pub(crate) fn take(known: &mut Vec<Self>, told: Self) -> bool {
-        let is_full = known.len() >= Self::MAX;
-        match known.iter_mut().find(|one| one.id == told.id) {
-            Some(one) if told.at_ms < one.at_ms => {}
-            Some(one) => *one = told,
-            None if is_full => return false,
-            None => known.push(told),
-        }
-        true
-    }
-
-    /// What was given back by them, in minor units.
-    pub(crate) fn sum_minor(known: &[Self]) -> u32 {
-        let made = known.iter().filter(|refund| !refund.has_failed);
-        made.fold(0, |sum, refund| sum.saturating_add(refund.amount_minor))
-    }
 }
 
 /// Something seems decided, and the provider has told that there is news of it: it is asked until it answers.
