@@ -95,6 +95,7 @@ fn an_event_of_adyens_counts_for_the_very_call_that_it_names() {
             currency: "usd".into(),
             success: true,
             reason: String::new(),
+            undone: None,
             at_ms: None,
             card: None,
         }),

@@ -137,6 +137,8 @@ fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
         reason,
         state: RefundState::Requested,
         provider_refund: None,
+        told_at_ms: None,
+        undone: None,
         created_at_ms: 0,
         version: 0,
     }

@@ -213,6 +213,8 @@ fn the_providers_words_about_what_failed_go_too_also_where_nothing_else_is_left(
             reason: RefundReason::Duplicate,
             state: RefundState::Failed { code: "declined".into(), message: WORDS.into() },
             provider_refund: None,
+            told_at_ms: None,
+            undone: None,
             created_at_ms: NOW_MS,
             version: 0,
         };

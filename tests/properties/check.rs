@@ -120,6 +120,8 @@ fn of_many_pending_refunds_each_has_its_turn() {
             reason: RefundReason::Duplicate,
             state: RefundState::Pending,
             provider_refund: Some(format!("re_at_stripe_{number}")),
+            told_at_ms: None,
+            undone: None,
             created_at_ms: NOW_MS,
             version: 0,
         });
@@ -226,6 +228,8 @@ fn given_back(amount_minor: u32, state: RefundState) -> Refund {
         reason: RefundReason::Duplicate,
         state,
         provider_refund: Some("re_at_stripe".into()),
+        told_at_ms: None,
+        undone: None,
         created_at_ms: NOW_MS,
         version: 0,
     }

@@ -280,6 +280,8 @@ fn refunded(count: u32) -> ObjectState {
             reason: RefundReason::Duplicate,
             state: RefundState::Pending,
             provider_refund: None,
+            told_at_ms: None,
+            undone: None,
             created_at_ms: NOW_MS,
             version: 0,
         });

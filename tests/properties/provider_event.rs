@@ -5,6 +5,7 @@ mod asked;
 mod disputes;
 mod in_doubt;
 mod modifications;
+mod refunds;
 mod tries;
 
 use crate::support::{NOW_MS, command};
@@ -134,6 +135,7 @@ impl Harness {
             currency: "usd".to_owned(),
             success,
             reason: String::new(),
+            undone: None,
             at_ms: None,
             card: None,
         };
@@ -466,6 +468,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         currency: "usd".to_owned(),
         success: true,
         reason: String::new(),
+        undone: None,
         at_ms: None,
         card: None,
     };

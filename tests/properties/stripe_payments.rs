@@ -61,6 +61,8 @@ fn a_refund(minor: u32) -> Refund {
         reason: RefundReason::Fraudulent,
         state: RefundState::Requested,
         provider_refund: None,
+        told_at_ms: None,
+        undone: None,
         created_at_ms: 0,
         version: 0,
     }

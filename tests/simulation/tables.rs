@@ -337,6 +337,7 @@ fn voided(payment: &str, id: &str) -> EventKind {
         currency: "usd".to_owned(),
         success: true,
         reason: String::new(),
+        undone: None,
         at_ms: None,
         card: None,
     })

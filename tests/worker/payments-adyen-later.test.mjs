@@ -176,18 +176,31 @@ describe('a capture that has failed, and that Adyen makes no more', () => {
 });
 
 describe('a refund', () => {
-  for (const happening of ['refund-failed', 'refund-reversed'])
-    test(`${happening} weeks later: the money can be given back again`, async () => {
-      const { id } = await takes();
-      await done(id, 'refunds', { amount: 2500 });
-      assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
-      await site.simulator.advance(20 * 24 * WAIT_MS);
-      await befalls(id, happening);
-      assert.deepEqual(await refunds(id), [['failed', 2500]]);
-      await done(id, 'refunds', { amount: 2500 });
-      assert.equal((await site.simulator.moved(id)).refunded, 2500);
-      assert.deepEqual((await refunds(id)).map(([status]) => status).sort(), ['failed', 'succeeded']);
-    });
+  test('that comes back weeks later can be made anew', async () => {
+    const { id } = await takes();
+    await done(id, 'refunds', { amount: 2500 });
+    assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
+    await site.simulator.advance(20 * 24 * WAIT_MS);
+    await befalls(id, 'refund-reversed');
+    assert.deepEqual(await refunds(id), [['failed', 2500]]);
+    await done(id, 'refunds', { amount: 2500 });
+    assert.equal((await site.simulator.moved(id)).refunded, 2500);
+    assert.deepEqual((await refunds(id)).map(([status]) => status).sort(), ['failed', 'succeeded']);
+  });
+
+  test('that fails weeks later, and that Adyen repeats by itself, gives the money back once', async () => {
+    const { id } = await takes();
+    await done(id, 'refunds', { amount: 2500 });
+    await befalls(id, 'refund-failed');
+    const [failed] = (await user.refunds(id)).json().data;
+    assert.deepEqual([failed.status, failed.failure.code], ['pending', 'refund_failed']);
+    assert.deepEqual(await breaks(id), ['REFUND_FAILED']);
+    const again = await user.post(`/payments/${id}/refunds`, { amount: 2500 }, freshKey());
+    assertProblem(again, 422, 'amount-too-large', { available: 0 });
+    await befalls(id, 'refund-repeated');
+    assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
+    assert.equal((await site.simulator.moved(id)).refunded, 2500);
+  });
 });
 
 describe('a void', () => {

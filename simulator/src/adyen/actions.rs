@@ -54,8 +54,8 @@ struct Options {
 }
 
 /// Every action, for the message to who asks for another one.
-const KNOWN: &str = "capture, cancel, refund, capture-failed, recaptured, refund-failed, refund-reversed, expire, authorised, and of a \
-                     dispute: ";
+const KNOWN: &str = "capture, cancel, refund, capture-failed, recaptured, refund-failed, refund-repeated, refund-reversed, expire, \
+                     authorised, and of a dispute: ";
 
 /// What befalls a dispute: the action, its `eventCode`, and whether the money is the bank's after it, where that changes.
 /// <https://docs.adyen.com/risk-management/disputes-api/dispute-notifications>
@@ -87,6 +87,7 @@ fn play(call: &mut Call, psp_reference: &str, action: &str, body: &Value) -> Out
         "capture-failed" => capture_failed(call, payment)?,
         "recaptured" => recaptured(call, payment)?,
         "refund-failed" => refund_undone(call, payment, "REFUND_FAILED")?,
+        "refund-repeated" => refund_repeated(call, payment)?,
         "refund-reversed" => refund_undone(call, payment, "REFUNDED_REVERSED")?,
         "expire" => expire(call, payment)?,
         "authorised" => authorised(call, payment)?,
@@ -153,6 +154,15 @@ fn refund_undone(call: &mut Call, mut payment: Payment, code: &'static str) -> O
     payment.amount_refunded -= refund.amount.value;
     refund.failure = Some("Refund Failed".to_owned());
     notify(call, &payment, &refund, code, "Refund Failed")?;
+    save(call, &payment, &refund)
+}
+
+/// Adyen makes a refund again by itself that had failed for a technical reason, as it does with a capture, whatever was given back meanwhile.
+fn refund_repeated(call: &mut Call, mut payment: Payment) -> Outcome<()> {
+    let mut refund = last(call, &payment, ModificationKind::Refund, |refund| refund.failure.is_some())?;
+    payment.amount_refunded += refund.amount.value;
+    refund.failure = None;
+    notify(call, &payment, &refund, "REFUND", "Transaction Refunded")?;
     save(call, &payment, &refund)
 }
 

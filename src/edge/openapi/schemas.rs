@@ -357,8 +357,8 @@ fn refund() -> Schema {
         .has("object", constant("refund"))
         .has("payment", reference("PaymentId"))
         .has("status", one_of_words(["pending", "succeeded", "failed"]).about(
-            "`pending`: the provider decides later. `succeeded`: given back. `failed`: not given back; the amount can be \
-             refunded again.",
+            "`pending`: the provider decides later, or has failed, as `failure` says, and may repeat it by itself. `succeeded`: given \
+             back. `failed`: not given back; the amount can be refunded again.",
         ))
         .has("amount", reference("Amount"))
         .has("currency", reference("Currency"))

@@ -83,6 +83,8 @@ fn call(request: &GiveBackRequest, kind: CallKind, phase: &mut Phase<'_>) -> Res
                 reason: RefundReason::Duplicate,
                 state: RefundState::Requested,
                 provider_refund: None,
+                told_at_ms: None,
+                undone: None,
                 created_at_ms: phase.ctx.now_ms,
                 version: 0,
             };

@@ -19,12 +19,11 @@ pub mod void;
 use crate::engine::{
     CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, Settlement, are_keys_usable,
 };
-use crate::payment::PaymentState;
 use crate::payment::operation::{Operation, Refusal};
 use crate::payment::provider::Provider;
 use crate::payment::refund::refunded_minor;
 use crate::payment::tries::not_given_back;
-use crate::transitions::{audit, late_money, pii, polling, projection};
+use crate::transitions::{audit, late_money, pii, polling, projection, refunds};
 use once::context::Bug;
 use once::flow::Admission;
 use once::flow::{Flow, ObjectLimit};
@@ -72,7 +71,8 @@ impl Flow for Payments {
 
     fn due_at_ms(state: &ObjectState, ctx: &Context) -> Option<u64> {
         let check = state.resource.payment.as_ref().and_then(polling::due_at_ms);
-        check.into_iter().chain(pii::due_at_ms(state, ctx)).chain(late_money::due_at_ms(state)).min()
+        let others = [pii::due_at_ms(state, ctx), late_money::due_at_ms(state), refunds::due_at_ms(state)];
+        check.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn on_commit(before: &ObjectState, after: &mut ObjectState, ctx: &Context) {
@@ -83,9 +83,7 @@ impl Flow for Payments {
     fn verify(state: &ObjectState) -> Result<(), Bug> {
         let Some(payment) = &state.resource.payment else { return Ok(()) };
         let (amount, captured) = (payment.amount.get(), payment.captured_minor());
-        // A capture may fail while a refund of it is under way.
-        let taken =
-            if matches!(payment.state, PaymentState::CaptureFailed { .. }) { amount } else { captured };
+        let taken = payment.may_be_taken_minor();
         let is_of_key = |key_id| state.key(key_id).is_some();
         if amount == 0 || captured > amount || refunded_minor(&state.resource.refunds) > taken {
             return Err(Bug(
@@ -109,6 +107,7 @@ impl Flow for Payments {
         }
         customer::forget_expired(state);
         late_money::give_up_untold(state, ctx);
+        refunds::give_up_undone(state, ctx);
         // Objects of before anything was watched begin with it here.
         polling::schedule(state, ctx);
     }

@@ -65,6 +65,8 @@ pub(crate) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Ad
         reason: request.reason,
         state: RefundState::Requested,
         provider_refund: None,
+        told_at_ms: None,
+        undone: None,
         created_at_ms: phase.ctx.now_ms,
         version: 0,
     });

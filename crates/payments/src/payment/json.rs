@@ -81,8 +81,12 @@ impl Card {
 impl Refund {
     /// As the API shows it.
     pub fn to_json(&self, payment: &Payment) -> Value {
-        let failure = match &self.state {
-            RefundState::Failed { code, message } => json!({ "code": code, "message": message }),
+        let failure = match (&self.state, &self.undone) {
+            (RefundState::Failed { code, message }, _) => json!({ "code": code, "message": message }),
+            (RefundState::Pending, Some(undone)) => {
+                let message = "It failed afterwards, and the provider may repeat it by itself.";
+                json!({ "code": undone.code, "message": message })
+            }
             _ => Value::Null,
         };
         json!({

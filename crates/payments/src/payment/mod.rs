@@ -369,6 +369,14 @@ impl Payment {
         }
     }
 
+    /// What was taken or may be taken again, in minor units: a capture may fail while a refund of it is under way.
+    pub const fn may_be_taken_minor(&self) -> u32 {
+        match &self.state {
+            PaymentState::CaptureFailed { .. } => self.amount.get(),
+            _ => self.captured_minor(),
+        }
+    }
+
     /// Whether another try may begin: nothing was taken, nothing will be, and no move of this one is still under way. (That
     /// a void was executed can be learned before its answer is.)
     pub const fn is_over_unpaid(&self) -> bool {

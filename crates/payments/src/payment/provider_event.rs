@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::payment::RefundElsewhere;
 use crate::payment::card::Card;
 use crate::payment::dispute::DisputeStatus;
 use crate::payment::provider::Provider;
+use crate::payment::{Payment, RefundElsewhere};
 
 /// An event whose signature is right, as far as an object needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +107,9 @@ pub struct OperationNotice {
     pub success: bool,
     /// Why not, in the provider's words, as one word.
     pub reason: String,
+    /// It had been done, and was undone afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<Undone>,
     /// When it happened, by the provider's clock, in ms since the epoch. `None` if it does not say. It is not signed: it puts
     /// in order what is signed, and decides nothing else.
     #[serde(default)]
@@ -114,6 +117,23 @@ pub struct OperationNotice {
     /// With which card was paid, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
+}
+
+impl OperationNotice {
+    /// Whether it is about an earlier try of the order, which is over: a later one may be with another provider.
+    pub(crate) fn is_of_another_try(&self, payment: &Payment) -> bool {
+        payment.provider_payment.as_deref() != Some(self.payment.as_str())
+    }
+}
+
+/// What becomes of a refund that had been made and was undone afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undone {
+    /// The provider may make it again by itself.
+    MayBeRepeated,
+    /// It stays undone.
+    ForGood,
 }
 
 /// Of a refund that was not made here.

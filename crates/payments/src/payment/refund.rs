@@ -55,6 +55,17 @@ pub enum RefundState {
     },
 }
 
+/// A refund that had been made and failed afterwards, and that its provider may repeat by itself: until then it has not failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UndoneRefund {
+    /// The provider's code.
+    pub code: String,
+    /// Until when it may be repeated, in ms since the epoch.
+    pub until_ms: u64,
+    /// It was known to have succeeded.
+    pub was_done: bool,
+}
+
 /// A refund.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Refund {
@@ -70,6 +81,12 @@ pub struct Refund {
     pub state: RefundState,
     /// The provider's id of it, once it has said one.
     pub provider_refund: Option<String>,
+    /// When its newest news happened that the provider has told by itself, by its clock, in ms since the epoch. What it dates before that is old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_at_ms: Option<u64>,
+    /// It was undone, and may be repeated: while it is [`Pending`](RefundState::Pending).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<UndoneRefund>,
     /// When it was asked for, in ms since the epoch.
     pub created_at_ms: u64,
     /// The object's version with its newest change.
@@ -99,6 +116,12 @@ impl Refund {
             self.state = state;
         }
         moves
+    }
+
+    /// It has failed for good, whatever it was.
+    pub(crate) fn fail(&mut self, code: String, message: &str) {
+        self.state = RefundState::Failed { code, message: message.to_owned() };
+        self.undone = None;
     }
 }
 

@@ -19,7 +19,7 @@ use crate::payment::refund::RefundState;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{InFlight, PaymentState};
 use crate::transitions::audit::record;
-use crate::transitions::give_back;
+use crate::transitions::{give_back, refunds};
 use once::by_hand;
 use once::context::Bug;
 use once::id::InstanceId;
@@ -28,9 +28,8 @@ use once::id::InstanceId;
 pub const REASON_MAX: usize = 300;
 /// For how long an operator can have nothing be sent, in ms.
 pub const HOLD_MS: u64 = 1_800_000;
-/// How long after a capture has failed, in ms, nobody waits any more for Adyen to make it again: it retries for about 10 days,
-/// and two are for what it tells to come. <https://docs.adyen.com/online-payments/capture/failure-reasons>
-pub const RECAPTURES_END_MS: u64 = 12 * 86_400_000;
+/// How long after a capture has failed, in ms, nobody waits any more for Adyen to make it again.
+pub const RECAPTURES_END_MS: u64 = refunds::REPEATS_END_MS;
 
 /// What an operator says of a call.
 pub type Word = by_hand::Word<Payments>;

@@ -120,8 +120,7 @@ pub(crate) fn given_up(
         let open = state.resource.refunds.iter_mut().filter(|refund| refund.state == RefundState::Pending);
         let ended: Vec<Refund> = open
             .map(|refund| {
-                let message = "Nothing was taken that could be given back.".to_owned();
-                refund.state = RefundState::Failed { code: "capture_failed".to_owned(), message };
+                refund.fail("capture_failed".to_owned(), "Nothing was taken that could be given back.");
                 refund.clone()
             })
             .collect();

@@ -7,14 +7,13 @@ use serde_json::json;
 
 use crate::engine::{CallState, Context, Lifecycle, ObjectState, ProviderCall, ProviderReply, Settlement};
 use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
-use crate::payment::refund::{Refund, RefundState};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
-use crate::payment::{Failure, Payment, PaymentState, RefundElsewhere};
+use crate::payment::{Failure, Payment, PaymentState};
 use crate::providers::adyen;
 use crate::transitions::audit::record_for_owner;
-use crate::transitions::effects::{on_transition, refund_moved};
+use crate::transitions::effects::on_transition;
 use crate::transitions::event_account::is_of_account;
-use crate::transitions::{answers, by_hand, ended, late_money, polling, try_queries, try_rows};
+use crate::transitions::{by_hand, ended, late_money, polling, refunds, try_queries, try_rows};
 use once::context::Bug;
 
 /// Takes in an event that was not known before.
@@ -70,7 +69,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         EventKind::Dispute { told, status, withdrawn, is_inquiry } => {
             ended::disputed(object_state, told, *status, *withdrawn, *is_inquiry, ctx)?
         }
-        EventKind::Refund(told) => by_call(object_state, told, &[CallKind::Refund], refund, ctx)?,
+        EventKind::Refund(told) => refund(object_state, told, ctx)?,
         EventKind::Other => Ingested::Applied,
     };
     let taken = match (taken, contradiction) {
@@ -195,6 +194,10 @@ fn by_call(
             let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
             call.state = CallState::Settled(Settlement::Answered(reply));
             let (key_id, name) = (call.key_id, call.name.clone());
+            let refund = object_state.resource.refunds.iter_mut().find(|refund| refund.key_id == key_id);
+            if let Some(refund) = refund {
+                refund.told_at_ms = told.at_ms;
+            }
             // A refusal that comes afterwards and is dated before it is old news.
             if told.success
                 && answers.contains(&CallKind::Authorize)
@@ -270,11 +273,6 @@ fn called_off(
     Ingested::Applied
 }
 
-/// It is about an earlier try of the order, which is over: a later one may be with another provider.
-fn is_of_another_try(payment: &Payment, told: &OperationNotice) -> bool {
-    payment.provider_payment.as_deref() != Some(told.payment.as_str())
-}
-
 /// It is about the newest try, whose call has its answer; the run that takes it in, with the payment's name at the provider, has
 /// yet to come.
 fn has_no_name_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
@@ -307,7 +305,7 @@ fn authorisation(
         _ => false,
     });
     let Some(payment) = &mut object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    if is_of_another_try(payment, told) {
+    if told.is_of_another_try(payment) {
         return Ok(Ingested::Applied);
     }
     // A void of what has failed meanwhile is nearer: once it has ended, this is money on a try that is over.
@@ -368,7 +366,7 @@ fn of_this_try(
         return Ok(Ingested::RetryLater);
     }
     let Some(payment) = &object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    if is_of_another_try(payment, told) {
+    if told.is_of_another_try(payment) {
         return Ok(Ingested::Applied);
     }
     ended(object_state)
@@ -399,10 +397,7 @@ fn capture_failed(
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
     let made = OperationNotice { success: true, ..told.clone() };
-    let is_unknown = |call: &ProviderCall| {
-        told.provider_key.as_ref() == Some(&call.provider_key) && call.state == CallState::Unknown
-    };
-    if object_state.calls.iter().any(is_unknown) {
+    if is_of_unknown(object_state, told) {
         by_call(object_state, &made, &[CallKind::Capture], capture, ctx)?;
         return Ok(Ingested::RetryLater);
     }
@@ -428,7 +423,7 @@ fn cancel_or_refund(
 ) -> Result<Ingested, Bug> {
     let is_taken = |payment: &Payment| matches!(payment.state, PaymentState::Captured { .. });
     match object_state.resource.payment.as_ref().is_some_and(is_taken) {
-        true => refund(object_state, told, ctx),
+        true => refunds::told(object_state, told, ctx),
         false => cancellation(object_state, told, ctx),
     }
 }
@@ -437,51 +432,22 @@ fn expired(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context
     of_this_try(object_state, told, |object_state| ended::expired(object_state, told, ctx))
 }
 
+/// A refund whose answer nobody has heard was made before it could be undone: that is its answer, and what it has come to must come again.
 fn refund(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
-    let is_it = |id: &Option<String>| id.as_ref() == Some(&told.id);
-    if is_not_named_yet(object_state, told) {
-        return Ok(Ingested::RetryLater);
+    if told.undone.is_none() || !is_of_unknown(object_state, told) {
+        return by_call(object_state, told, &[CallKind::Refund], refunds::told, ctx);
     }
-    let Some(refund) = object_state.resource.refunds.iter_mut().find(|refund| is_it(&refund.provider_refund))
-    else {
-        return Ok(refund_elsewhere(object_state, told, ctx));
-    };
-    let state = match told.success {
-        true => RefundState::Succeeded,
-        false => RefundState::Failed {
-            code: told.reason.clone(),
-            message: "The bank did not take the money back.".to_owned(),
-        },
-    };
-    if refund.apply(state) {
-        let refund = refund.clone();
-        refund_moved(object_state, &refund, ctx);
-    }
-    Ok(Ingested::Applied)
-}
-
-/// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
-fn refund_elsewhere(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Ingested {
-    let Some(payment) = &mut object_state.resource.payment else { return Ingested::UnknownResource };
-    let is_counted = !is_of_another_try(payment, told)
-        && told.amount_minor > 0
-        && RefundElsewhere::take(&mut payment.refunds_elsewhere, told.into());
-    if !is_counted {
-        let detail = "a refund that was not made here".to_owned();
-        return if told.success { Ingested::Contradiction { detail } } else { Ingested::Applied };
-    }
-    let now_minor = RefundElsewhere::sum_minor(&payment.refunds_elsewhere);
-    answers::refunded_elsewhere(object_state, now_minor, ctx);
-    Ingested::Applied
-}
-
-/// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
-fn is_not_named_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
-    let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    object_state.calls.iter().find(is_it).is_some_and(|call| {
-        let is_requested =
-            |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
-        let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
-        is_answered && object_state.resource.refunds.iter().any(is_requested)
+    let made = OperationNotice { success: true, undone: None, ..told.clone() };
+    Ok(match by_call(object_state, &made, &[CallKind::Refund], refunds::told, ctx)? {
+        Ingested::Applied => Ingested::RetryLater,
+        other => other,
     })
+}
+
+/// Whether it is about a call of which nobody knows how it ended.
+fn is_of_unknown(object_state: &ObjectState, told: &OperationNotice) -> bool {
+    let is_it = |call: &ProviderCall| {
+        told.provider_key.as_ref() == Some(&call.provider_key) && call.state == CallState::Unknown
+    };
+    object_state.calls.iter().any(is_it)
 }

@@ -15,5 +15,6 @@ pub mod pii;
 pub mod polling;
 pub mod projection;
 pub mod receipt;
+pub(crate) mod refunds;
 pub(crate) mod try_queries;
 pub mod try_rows;

@@ -42,6 +42,7 @@ pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<Provider
         currency,
         success: is_done,
         reason: String::new(),
+        undone: None,
         at_ms: None,
         card: None,
     };

@@ -12,7 +12,7 @@ use crate::payment::DisputeStatus;
 use crate::payment::card::Card;
 use crate::payment::id::object_of;
 use crate::payment::provider::Provider;
-use crate::payment::provider_event::{Event, EventKind, OperationNotice};
+use crate::payment::provider_event::{Event, EventKind, OperationNotice, Undone};
 use once::id::ObjectId;
 
 /// What is to be answered; anything else makes Adyen send it again.
@@ -187,6 +187,7 @@ impl Item {
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
             success: self.success == "true",
             reason: word(&self.reason).unwrap_or_default(),
+            undone: None,
             at_ms: self.told_at_ms(),
             card: self.card(),
         };
@@ -206,8 +207,15 @@ impl Item {
             "CAPTURE_FAILED" if told.success => {
                 EventKind::CaptureFailed(OperationNotice { success: false, ..told })
             }
-            "REFUND_FAILED" | "REFUNDED_REVERSED" if told.success => {
-                EventKind::Refund(OperationNotice { success: false, ..told })
+            // Captures and refunds fail alike, and what fails for a technical reason Adyen repeats by itself:
+            // <https://docs.adyen.com/online-payments/capture/failure-reasons>
+            "REFUND_FAILED" if told.success => {
+                let undone = Some(Undone::MayBeRepeated);
+                EventKind::Refund(OperationNotice { success: false, undone, ..told })
+            }
+            "REFUNDED_REVERSED" if told.success => {
+                let undone = Some(Undone::ForGood);
+                EventKind::Refund(OperationNotice { success: false, undone, ..told })
             }
             // The shopper did not come back in time: nothing was paid.
             "OFFER_CLOSED" if told.success => {

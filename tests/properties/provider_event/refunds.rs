@@ -1,0 +1,142 @@
+//! Refunds at Adyen that fail after they have succeeded, and that Adyen repeats by itself.
+
+use super::*;
+use once::flow::Flow as _;
+use payments::engine::Payments;
+use payments::payment::provider_event::Undone;
+use payments::payment::records::AuditRecord;
+use payments::transitions::by_hand::RECAPTURES_END_MS;
+
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// A payment of which all that was taken is refunded, as far as Adyen has told, and the refund's derived key.
+fn refunding(answered: bool) -> (Harness, String) {
+    let mut bench = Harness::of(Provider::Adyen);
+    let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+    bench.run("pay", pay(Provider::Adyen), Some(charged));
+    let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
+    let derived = bench.run("refund", refund_of(AMOUNT), answered.then_some(answer));
+    (bench, derived)
+}
+
+fn refund_of(amount: u32) -> Operation {
+    let reason = RefundReason::RequestedByCustomer;
+    Operation::Refund(RefundRequest { amount: AmountMinor::new(amount), reason, seen: None })
+}
+
+impl Harness {
+    fn of_refund(&self, kind: &str, derived: &str, minute: u64) -> Event {
+        let undone = match kind {
+            "REFUND_FAILED" => Some(Undone::MayBeRepeated),
+            "REFUNDED_REVERSED" => Some(Undone::ForGood),
+            _ => None,
+        };
+        let mut event = self.told(kind, derived, "psp_refund", undone.is_none(), AMOUNT);
+        if let EventKind::Refund(told) = &mut event.news {
+            (told.at_ms, told.undone) = (Some(NOW_MS + minute * 60_000), undone);
+        }
+        event.event_id = format!("{}:{minute}", event.event_id);
+        event
+    }
+
+    /// What the object makes of it, and the actions that it writes down.
+    fn taken(&mut self, event: &Event) -> (Ingested, Vec<&'static str>) {
+        let taken = ingest::take(&mut self.object_state, event, &at(NOW_MS + 1)).unwrap();
+        Payments::verify(&self.object_state).unwrap();
+        (taken, self.recorded())
+    }
+
+    fn recorded(&mut self) -> Vec<&'static str> {
+        let audit = std::mem::take(&mut self.object_state.appended).facts.audit;
+        let of_refund = |record: &AuditRecord| record.action.starts_with("refund.").then_some(record.action);
+        audit.iter().filter_map(of_refund).collect()
+    }
+
+    fn left(&self) -> u32 {
+        let payment = self.object_state.resource.payment.as_ref().unwrap();
+        payment.refundable_minor(&self.object_state.resource.refunds)
+    }
+
+    /// The alarm of that time.
+    fn wake_at(&mut self, now_ms: u64) {
+        wake(&mut self.object_state, &InstanceId("me".into()), &at(now_ms));
+    }
+}
+
+#[test]
+fn a_refund_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_order() {
+    let heard = [1, 2, 3].into_iter().flat_map(|heard| ORDERS.map(|order| (order, heard)));
+    for ((order, heard), answered) in heard.flat_map(|heard| [(heard, true), (heard, false)]) {
+        let (mut bench, derived) = refunding(answered);
+        let events = [
+            bench.of_refund("REFUND", &derived, 1),
+            bench.of_refund("REFUND_FAILED", &derived, 2),
+            bench.of_refund("REFUND", &derived, 3),
+        ];
+        let mut newest = 0;
+        for number in order.into_iter().take(heard) {
+            newest = newest.max(number);
+            for _ in 0..2 {
+                bench.hear(&events[number]);
+                bench.wake();
+            }
+            bench.hear(&events[number]);
+            let status = if newest == 1 { "pending" } else { "succeeded" };
+            assert_eq!(bench.refund(0).status(), status, "{order:?} {number} {answered}");
+            assert_eq!(bench.left(), 0, "what Adyen may repeat is not given back by us");
+        }
+    }
+}
+
+#[test]
+fn a_refund_that_adyen_repeats_no_more_has_failed_and_its_amount_is_free() {
+    let (mut bench, derived) = refunding(true);
+    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND", &derived, 1));
+    assert_eq!((taken, recorded), (Ingested::Applied, vec!["refund.succeeded"]));
+    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND_FAILED", &derived, 2));
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(recorded, ["refund.undone"]);
+    let before = bench.object_state.clone();
+    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    assert_eq!((taken, recorded), (Ingested::Applied, vec!["refund.repeated"]));
+    bench.object_state = before;
+    let until_ms = NOW_MS + 1 + RECAPTURES_END_MS;
+    assert!(once::alarm::wake_at(&bench.object_state, &at(NOW_MS + 1)).unwrap() <= until_ms);
+    bench.wake_at(until_ms - 1);
+    assert_eq!((bench.refund(0).status(), bench.left()), ("pending", 0));
+    bench.wake_at(until_ms);
+    assert_eq!((bench.refund(0).status(), bench.left()), ("failed", AMOUNT));
+    assert_eq!(bench.recorded(), ["refund.failed"], "of which a settlement file makes its line");
+    // Adyen makes it after all: it counts, and a person sees it.
+    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!((recorded, bench.left()), (vec!["refund.succeeded"], 0));
+}
+
+#[test]
+fn a_refund_that_is_made_again_although_its_amount_was_given_back_meanwhile_is_counted_and_seen() {
+    let (mut bench, derived) = refunding(true);
+    bench.hear(&bench.of_refund("REFUND", &derived, 1));
+    bench.hear(&bench.of_refund("REFUND_FAILED", &derived, 2));
+    bench.wake_at(NOW_MS + 1 + RECAPTURES_END_MS);
+    bench.object_state.appended = Default::default();
+    let second = ProviderResult::Refunded { refund: "psp_second".into(), settled: false };
+    bench.run("second", refund_of(AMOUNT - PART), Some(second));
+    let (taken, _) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    let Ingested::Alert { detail } = taken else { panic!("{taken:?}") };
+    assert!(detail.ends_with("given back meanwhile"), "{detail}");
+    let elsewhere_minor = bench.object_state.resource.payment.as_ref().unwrap().refunded_elsewhere_minor;
+    assert_eq!((bench.refund(0).status(), elsewhere_minor, bench.left()), ("failed", AMOUNT, 0));
+    // And that comes back in turn.
+    bench.taken(&bench.of_refund("REFUND_FAILED", &derived, 4));
+    assert_eq!((bench.refund(0).status(), bench.left()), ("failed", PART));
+}
+
+#[test]
+fn a_refund_that_comes_back_for_good_is_free_at_once() {
+    let (mut bench, derived) = refunding(true);
+    bench.hear(&bench.of_refund("REFUND", &derived, 1));
+    bench.hear(&bench.of_refund("REFUNDED_REVERSED", &derived, 2));
+    bench.hear(&bench.of_refund("REFUND", &derived, 1));
+    assert_eq!((bench.refund(0).status(), bench.left()), ("failed", AMOUNT));
+}
