@@ -11,7 +11,7 @@ use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusRepl
 use crate::payment::{Payment, PaymentState};
 use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
 use crate::transitions::effects::{on_transition, refund_moved};
-use crate::transitions::{by_hand, ended, late_money, polling, try_queries};
+use crate::transitions::{by_hand, disputes, late_money, polling, try_queries};
 use once::context::Bug;
 
 /// How many refunds of a payment are read at most, whoever made them.
@@ -70,7 +70,7 @@ pub fn take(
             return Ok(after_payment(object_state, was_captured, provider, account, id, doubt, ctx));
         }
         (StatusQuery::Disputes { provider, account, id, doubt }, StatusReply::Disputes(disputes)) => {
-            ended::take_disputes(object_state, *provider, id, &disputes, doubt.as_deref(), ctx)?;
+            disputes::take(object_state, *provider, id, &disputes, doubt.as_deref(), ctx)?;
             let (provider, account, id, doubt) = (*provider, account.clone(), id.clone(), doubt.clone());
             return Ok(after_payment(object_state, true, provider, account, id, doubt, ctx));
         }

@@ -5,24 +5,17 @@
 //! ([`Ingested::Alert`]); or it says what cannot be ([`Ingested::Contradiction`]). What is dated before the newest that is known is
 //! old news, and moves nothing.
 
-use std::cmp::Reverse;
-
 use serde_json::json;
 
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
-use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState, Refund, RefundState};
-use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
+use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::{on_transition, refund_moved};
-use crate::transitions::{give_back, left_open, polling, try_rows};
+use crate::transitions::{give_back, left_open, polling};
 use once::context::Bug;
-use once::sorted;
-
-/// How many disputes of a payment are known one by one; each further one is for a person.
-const DISPUTES_MAX: usize = 100;
 
 /// A capture was made, or refused before anything moved.
 pub(crate) fn capture(
@@ -181,159 +174,6 @@ pub(crate) fn expired(
     date(payment, told);
     settled(state, true, ctx)?;
     Ok(Ingested::Applied)
-}
-
-/// What is told of a dispute, with the names of its payment and of the dispute. At Adyen what decides one can come without its payment's
-/// (`originalReference`), under the dispute's own or the payment's: then it is about the dispute that is known, the newest open one if there are several.
-/// Where none is known it has the payment's name, until what has begun it comes.
-fn named(state: &ObjectState, told: &OperationNotice, begins: bool) -> OperationNotice {
-    let mut named = told.clone();
-    let Some(payment) = state.resource.payment.as_ref().filter(|_| told.id == told.payment) else {
-        return named;
-    };
-    let disputes = payment.each_dispute();
-    let is_known = disputes.iter().any(|known| known.id == told.id);
-    let is_of_another_try = state.resource.tries.iter().any(|row| {
-        let is_it = row.provider_payment.as_ref() == Some(&told.id)
-            || told.provider_key.as_ref() == Some(&row.provider_key);
-        row.attempt != payment.attempt && is_it
-    });
-    let Some(own) = payment.provider_payment.as_ref().filter(|_| is_known || !is_of_another_try) else {
-        return named;
-    };
-    named.payment.clone_from(own);
-    if !is_known && !begins {
-        let open = disputes.iter().find(|known| known.status == DisputeStatus::Open);
-        named.id.clone_from(open.or(disputes.first()).map_or(own, |known| &known.id));
-    }
-    named
-}
-
-/// A bank wants money back, or has given it back. All that is told of one dispute has its id: what has another one is another dispute. One of an
-/// earlier try is for a person.
-pub(crate) fn disputed(
-    state: &mut ObjectState,
-    told: &OperationNotice,
-    status: DisputeStatus,
-    withdrawn: Option<bool>,
-    is_inquiry: bool,
-    ctx: &Context,
-) -> Result<Ingested, Bug> {
-    let begins = status == DisputeStatus::Open && withdrawn.is_some();
-    let told = &named(state, told, begins);
-    let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    if payment.provider_payment.as_ref() != Some(&told.payment) {
-        let detail = format!(
-            "a dispute of {} of another try, {}, is {}",
-            told.amount_minor,
-            told.payment,
-            status.as_str()
-        );
-        return Ok(Ingested::Alert { detail });
-    }
-    let mut disputes = payment.each_dispute().to_vec();
-    // Its end came first, without its name.
-    if disputes.iter().all(|known| known.id != told.id)
-        && let Some(nameless) = disputes
-            .iter_mut()
-            .find(|known| payment.provider_payment.as_ref() == Some(&known.id) && told.at_ms < known.at_ms)
-    {
-        nameless.id.clone_from(&told.id);
-        payment.dispute = Dispute::of_all(&disputes);
-        payment.disputes.clone_from(&disputes);
-    }
-    let known = disputes.iter().find(|known| known.id == told.id);
-    let was_withdrawn = known.is_some_and(|known| known.withdrawn);
-    // Where nothing was taken yet nothing is lost: a chargeback would say so.
-    if status == DisputeStatus::Lost && withdrawn.is_none() && !was_withdrawn {
-        return Ok(Ingested::Applied);
-    }
-    let withdrawn = withdrawn.unwrap_or(was_withdrawn);
-    let amount_minor = match told.amount_minor {
-        // What is no amount of ours may be all of it.
-        0 => payment.amount.get(),
-        amount_minor => amount_minor.min(payment.amount.get()),
-    };
-    let id = told.id.clone();
-    let refundable = is_inquiry && !withdrawn;
-    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable, at_ms: told.at_ms };
-    let is_old = known.is_some_and(|known| {
-        // A warning says less than what has happened since.
-        let warns = dispute.status == DisputeStatus::Open && !dispute.withdrawn;
-        dispute.at_ms.zip(known.at_ms).map_or(warns, |(at_ms, known_ms)| at_ms < known_ms)
-    });
-    if is_old {
-        return Ok(Ingested::Applied);
-    }
-    if known.is_none() && disputes.len() >= DISPUTES_MAX {
-        let detail = format!("{} of {} is one dispute too many, and not counted", dispute.id, amount_minor);
-        return Ok(Ingested::Contradiction { detail });
-    }
-    let detail = detail(&dispute, None);
-    disputes.retain(|other| other.id != dispute.id);
-    disputes.push(dispute);
-    sorted::by_key(&mut disputes, |dispute| (Reverse(dispute.at_ms), dispute.id.clone()));
-    payment.dispute = Dispute::of_all(&disputes);
-    payment.disputes.clone_from(&disputes);
-    record_disputes(state, None, &disputes, ctx);
-    Ok(Ingested::Alert { detail })
-}
-
-/// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.
-pub(crate) fn take_disputes(
-    state: &mut ObjectState,
-    provider: Provider,
-    provider_payment: &str,
-    disputes: &[Dispute],
-    event_id: Option<&str>,
-    ctx: &Context,
-) -> Result<(), Bug> {
-    let Some(shown) = Dispute::of_all(disputes) else { return Ok(()) };
-    let is_its = |id: &Option<String>| id.as_deref() == Some(provider_payment);
-    let payment = state.resource.payment.as_mut().filter(|payment| {
-        is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
-    });
-    let attempt = match payment {
-        Some(payment) if payment.each_dispute() == disputes => return Ok(()),
-        Some(payment) => {
-            payment.dispute = Some(shown.clone());
-            payment.disputes = disputes.to_vec();
-            None
-        }
-        None => match state.resource.tries.iter_mut().find(|row| is_its(&row.provider_payment)) {
-            Some(row) if row.dispute.as_ref() != Some(&shown) => {
-                row.dispute = Some(shown.clone());
-                Some(row.attempt)
-            }
-            _ => return Ok(()),
-        },
-    };
-    record_disputes(state, attempt, disputes, ctx);
-    alert(state, provider, event_id, &detail(&shown, attempt), ctx);
-    Ok(())
-}
-
-/// Writes down how the disputes stand: as one, and what each of them has withdrawn, of which a settlement file makes its lines. `attempt` is the try
-/// that they are about, if that is not what the payment is now.
-fn record_disputes(state: &mut ObjectState, attempt: Option<u32>, disputes: &[Dispute], ctx: &Context) {
-    let Some(shown) = Dispute::of_all(disputes) else { return };
-    let currency = state.resource.payment.as_ref().map(|payment| payment.currency);
-    let each =
-        |one: &Dispute| json!({ "id": one.id, "amount": one.amount_minor, "withdrawn": one.withdrawn });
-    let data = json!({
-        "dispute": shown.id, "status": shown.status.as_str(), "amount": shown.amount_minor, "currency": currency,
-        "funds_withdrawn": shown.withdrawn, "attempt": attempt,
-        "disputes": disputes.iter().map(each).collect::<Vec<_>>(),
-    });
-    let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
-    record_for_payment(state, action, data, ctx);
-    try_rows::follow(state);
-}
-
-/// What an operator is told of a dispute.
-fn detail(dispute: &Dispute, attempt: Option<u32>) -> String {
-    let of_try = attempt.map(|attempt| format!(" of try {attempt}")).unwrap_or_default();
-    format!("a dispute of {}{of_try} is {}", dispute.amount_minor, dispute.status.as_str())
 }
 
 /// A capture or a void that the provider had taken over has moved nothing: the payment is what it was before, and another

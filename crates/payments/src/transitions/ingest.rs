@@ -13,7 +13,7 @@ use crate::providers::adyen;
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::on_transition;
 use crate::transitions::event_account::is_of_account;
-use crate::transitions::{by_hand, ended, late_money, polling, refunds, try_queries, try_rows};
+use crate::transitions::{by_hand, disputes, ended, late_money, polling, refunds, try_queries, try_rows};
 use once::context::Bug;
 
 /// Takes in an event that was not known before.
@@ -67,7 +67,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         EventKind::Expired(told) => by_call(object_state, told, &[], expired, ctx)?,
         EventKind::Dispute { told, .. } if has_no_name_yet(object_state, told) => Ingested::RetryLater,
         EventKind::Dispute { told, status, withdrawn, is_inquiry } => {
-            ended::disputed(object_state, told, *status, *withdrawn, *is_inquiry, ctx)?
+            disputes::told(object_state, told, *status, *withdrawn, *is_inquiry, ctx)?
         }
         EventKind::Refund(told) => refund(object_state, told, ctx)?,
         EventKind::Other => Ingested::Applied,
