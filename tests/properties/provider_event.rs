@@ -2,6 +2,7 @@
 //! nothing goes back on the way.
 
 mod asked;
+mod believed;
 mod disputes;
 mod in_doubt;
 mod modifications;
@@ -469,7 +470,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         success: true,
         reason: String::new(),
         undone: None,
-        at_ms: None,
+        at_ms: Some(NOW_MS),
         card: None,
     };
     let refunded = |payment: &str| EventKind::CancelOrRefund(about(payment));
@@ -485,6 +486,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap()
     };
     assert_eq!(take(voided("psp_earlier")), Ingested::Applied);
+    assert_eq!(take(EventKind::Capture(about("psp_pay"))), Ingested::Applied);
     assert!(matches!(take(voided("psp_pay")), Ingested::Contradiction { .. }), "the control");
     // Somebody gave it back in the Customer Area: told twice it counts once.
     assert_eq!(

@@ -53,7 +53,7 @@ impl Harness {
     }
 
     /// News of the move, of that minute.
-    fn dated(&self, kind: &str, derived: &str, success: bool, minute: u64) -> Event {
+    pub(super) fn dated(&self, kind: &str, derived: &str, success: bool, minute: u64) -> Event {
         let mut event = self.told(kind, derived, "psp_move", success, AMOUNT);
         if let EventKind::Capture(told) | EventKind::Cancellation(told) | EventKind::Refund(told) =
             &mut event.news

@@ -13,7 +13,7 @@ use crate::payment::operation::{CaptureRequest, Point, Refusal};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{InFlight, Payment, PaymentState};
 use crate::transitions::effects::on_transition;
-use crate::transitions::ended::{canceled_before_capture, is_only_believed_captured};
+use crate::transitions::ended::{ended_before_capture, is_only_believed_captured};
 use crate::transitions::polling;
 use once::call::RetryPolicy;
 use once::context::Bug;
@@ -178,7 +178,7 @@ pub(crate) fn settle_move(
     payment.pending = None;
     let id = payment.id;
     if found == Some(RemoteState::Voided) && is_only_believed_captured(payment) {
-        canceled_before_capture(phase.object_state, phase.ctx)?;
+        ended_before_capture(phase.object_state, PaymentState::Canceled, phase.ctx)?;
     } else if found.is_some_and(|found| payment.apply(found)) {
         on_transition(phase.object_state, phase.ctx)?;
     }

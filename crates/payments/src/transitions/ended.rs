@@ -90,8 +90,7 @@ pub(crate) fn capture_failed(
     Ok(Ingested::Alert { detail: format!("the capture failed afterwards ({})", told.reason) })
 }
 
-/// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew. Of what was not taken
-/// nothing is given back: a refund that the provider has yet to decide has failed.
+/// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
 pub(crate) fn given_up(
     state: &mut ObjectState,
     amount_minor: u32,
@@ -99,27 +98,42 @@ pub(crate) fn given_up(
     ctx: &Context,
 ) -> Result<(), Bug> {
     let payment = state.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
-    payment.state = if is_taken {
-        PaymentState::Captured { amount_minor }
-    } else {
-        PaymentState::Failed(Failure {
-            declined: false,
-            code: "capture_failed".to_owned(),
-            decline_code: None,
-            message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
-        })
-    };
-    if !is_taken {
-        let open = state.resource.refunds.iter_mut().filter(|refund| refund.state == RefundState::Pending);
-        let ended: Vec<Refund> = open
-            .map(|refund| {
-                refund.fail("capture_failed".to_owned(), "Nothing was taken that could be given back.");
-                refund.clone()
-            })
-            .collect();
-        ended.iter().for_each(|refund| refund_moved(state, refund, ctx));
+    if is_taken {
+        payment.state = PaymentState::Captured { amount_minor };
+        return on_transition(state, ctx);
     }
+    let failed = Failure {
+        declined: false,
+        code: "capture_failed".to_owned(),
+        decline_code: None,
+        message: "The reserved money could not be taken. Nothing was charged.".to_owned(),
+    };
+    nothing_taken(state, PaymentState::Failed(failed), ctx)
+}
+
+/// What may have been taken was not, and the payment ends so: a refund of it that the provider has yet to decide has failed.
+fn nothing_taken(state: &mut ObjectState, next: PaymentState, ctx: &Context) -> Result<(), Bug> {
+    let open = state.resource.refunds.iter_mut().filter(|refund| refund.state == RefundState::Pending);
+    let ended: Vec<Refund> = open
+        .map(|refund| {
+            refund.fail("capture_failed".to_owned(), "Nothing was taken that could be given back.");
+            refund.clone()
+        })
+        .collect();
+    ended.iter().for_each(|refund| refund_moved(state, refund, ctx));
+    state.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?.state = next;
     on_transition(state, ctx)
+}
+
+/// What is said where a provider tells that nothing was taken, and money was given back or may be.
+fn given_back(state: &ObjectState, detail: &str) -> Option<Ingested> {
+    let is_any = |wanted| state.resource.refunds.iter().any(|refund| refund.state == wanted);
+    if is_any(RefundState::Succeeded) {
+        let detail = format!("{detail}, and a refund of it has succeeded");
+        return Some(Ingested::Contradiction { detail });
+    }
+    // How its call ends comes first.
+    is_any(RefundState::Requested).then_some(Ingested::RetryLater)
 }
 
 /// A void was made, or refused before anything moved.
@@ -132,24 +146,34 @@ pub(crate) fn cancellation(
         return refused(state, told, CallKind::Void, ctx);
     }
     let own = own_call(state, told, CallKind::Void);
+    let Some(payment) = &state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let detail = format!("the void succeeded, the payment is {}", payment.status());
+    let is_believed = is_only_believed_captured(payment);
+    let against = if is_believed { given_back(state, &detail) } else { None };
+    if against == Some(Ingested::RetryLater) {
+        return Ok(Ingested::RetryLater);
+    }
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    let ended = over(payment, own);
-    if let PaymentState::Captured { .. } = payment.state {
-        let detail = format!("the void succeeded, the payment is {}", payment.status());
-        if ended.is_some() && is_only_believed_captured(payment) {
-            date(payment, told);
-            canceled_before_capture(state, ctx)?;
-            return Ok(Ingested::Alert { detail });
-        }
+    over(payment, own);
+    let is_taken = matches!(payment.state, PaymentState::Captured { .. }) && !is_believed;
+    if is_taken || against.is_some() {
         let is_old = is_old(payment, told);
         settled(state, false, ctx)?;
-        return Ok(if is_old { Ingested::Applied } else { Ingested::Contradiction { detail } });
+        return Ok(if is_old {
+            Ingested::Applied
+        } else {
+            against.unwrap_or(Ingested::Contradiction { detail })
+        });
     }
     let is_new = !payment.is_over();
+    date(payment, told);
+    if is_believed {
+        ended_before_capture(state, PaymentState::Canceled, ctx)?;
+        return Ok(Ingested::Alert { detail });
+    }
     if is_new {
         payment.state = PaymentState::Canceled;
     }
-    date(payment, told);
     settled(state, is_new, ctx)?;
     Ok(Ingested::Applied)
 }
@@ -160,18 +184,35 @@ pub(crate) fn expired(
     told: &OperationNotice,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
+    let Some(payment) = &state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let detail = format!("what was reserved has lapsed, the payment is {}", payment.status());
+    let is_believed = is_only_believed_captured(payment);
+    if is_believed && let Some(against) = given_back(state, &detail) {
+        return Ok(against);
+    }
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    let is_taken =
-        matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
-    if is_taken || payment.is_over() {
-        return Ok(Ingested::Applied);
+    match &payment.state {
+        PaymentState::Captured { .. } if is_believed => {}
+        // Nothing was left of it that could lapse.
+        PaymentState::Captured { amount_minor }
+            if *amount_minor == payment.amount.get() && !is_old(payment, told) =>
+        {
+            return Ok(Ingested::Contradiction { detail });
+        }
+        PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. } => return Ok(Ingested::Applied),
+        _ if payment.is_over() => return Ok(Ingested::Applied),
+        _ => {}
     }
     // There is nothing left to give up. How a capture ended is still to be told, and a void whose answer is awaited ends with it.
     if matches!(payment.pending, Some(InFlight::Void { received: true, .. })) {
         payment.pending = None;
     }
-    payment.state = PaymentState::Expired;
     date(payment, told);
+    if is_believed {
+        ended_before_capture(state, PaymentState::Expired, ctx)?;
+        return Ok(Ingested::Alert { detail });
+    }
+    payment.state = PaymentState::Expired;
     settled(state, true, ctx)?;
     Ok(Ingested::Applied)
 }
@@ -251,24 +292,24 @@ fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<InFlight> {
     Some(pending)
 }
 
-/// Whether its provider has told that it was authorised, and of no capture: where that follows by itself it is taken for captured. A void of ours that
-/// has succeeded then came before the capture.
+/// Whether its provider has told that it was authorised, and of no capture: where that follows by itself it is taken for captured. A void that has
+/// succeeded, or a lapse, then came before the capture.
 pub(crate) const fn is_only_believed_captured(payment: &Payment) -> bool {
     matches!((payment.provider, &payment.state), (Provider::Adyen, PaymentState::Captured { .. }))
+        && payment.capture
         && payment.ended_at_ms.is_none()
 }
 
-/// What was only believed to be captured was voided: the capture has failed first, as a settlement file that has it must have that, too.
-pub(crate) fn canceled_before_capture(state: &mut ObjectState, ctx: &Context) -> Result<(), Bug> {
-    let Some(payment) = &state.resource.payment else { return Err(Bug("no payment".into())) };
-    let amount_minor = payment.captured_minor();
-    for next in [PaymentState::CaptureFailed { amount_minor }, PaymentState::Canceled] {
-        if let Some(payment) = &mut state.resource.payment {
-            payment.state = next;
-        }
-        on_transition(state, ctx)?;
-    }
-    Ok(())
+/// What was only believed to be captured has ended otherwise: the capture has failed first, as a settlement file that has it must have that, too.
+pub(crate) fn ended_before_capture(
+    state: &mut ObjectState,
+    next: PaymentState,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let payment = state.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+    payment.state = PaymentState::CaptureFailed { amount_minor: payment.captured_minor() };
+    on_transition(state, ctx)?;
+    nothing_taken(state, next, ctx)
 }
 
 /// Whether something newer is known.

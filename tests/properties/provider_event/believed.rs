@@ -1,0 +1,86 @@
+//! Payments that Adyen captures by itself after a while: until it has told of that they are only believed to be captured.
+
+use super::*;
+use once::flow::Flow as _;
+use payments::engine::Payments;
+
+const ENDINGS: [(&str, &str); 2] = [("EXPIRE", "expired"), ("CANCELLATION", "canceled")];
+
+impl Harness {
+    /// A payment of an order whose capture follows by itself, and a refund of a part of it that was answered so.
+    fn believed(refund_answer: Option<ProviderResult>) -> Self {
+        let mut bench = Self::of(Provider::Adyen);
+        let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+        let order = PaymentRequest { order_id: Some("order-1".into()), ..*request };
+        let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+        bench.run("pay", Operation::Payment(Box::new(order)), Some(charged));
+        if let Some(answer) = refund_answer {
+            bench.run("refund", refund(), Some(answer));
+        }
+        bench
+    }
+
+    /// What a person or the time has brought about there, under the payment's own reference.
+    fn by_nobody_here(&mut self, kind: &str, minute: u64) -> (Ingested, &'static str) {
+        let key = self.object_state.calls[0].provider_key.clone();
+        let mut event = self.dated(kind, &key, true, minute);
+        if let EventKind::Expired(told) = &mut event.news {
+            told.id.clone_from(&told.payment);
+        }
+        let taken = ingest::take(&mut self.object_state, &event, &at(NOW_MS + 1)).unwrap();
+        Payments::verify(&self.object_state).unwrap();
+        (taken, self.object_state.resource.payment.as_ref().unwrap().status())
+    }
+}
+
+#[test]
+fn what_was_only_believed_to_be_captured_ends_as_adyen_says_and_a_person_sees_it() {
+    for (kind, status) in ENDINGS {
+        let mut bench = Harness::believed(None);
+        let (taken, now) = bench.by_nobody_here(kind, 2);
+        assert!(matches!(taken, Ingested::Alert { .. }), "{kind}: {taken:?}");
+        assert_eq!(now, status);
+        // Of what a settlement file makes its lines.
+        let last = format!("payment.{status}");
+        let moved = ["payment.captured", "payment.capture_failed", last.as_str()];
+        let records = bench.object_state.appended.facts.audit.iter().map(|record| record.action);
+        assert_eq!(records.filter(|action| moved.contains(action)).collect::<Vec<_>>(), moved[1..]);
+        let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+        let again = PaymentRequest { order_id: Some("order-1".into()), ..*request };
+        let again = command("again", Operation::Payment(Box::new(again)));
+        let begun =
+            begin(&mut bench.object_state, &again, &InstanceId("me".into()), &at(NOW_MS + 2)).unwrap();
+        assert!(matches!(begun, Begin::Run(_)), "the order can be paid again: {begun:?}");
+    }
+}
+
+#[test]
+fn what_adyen_has_told_to_be_captured_stays_so() {
+    for (kind, _) in ENDINGS {
+        let mut bench = Harness::believed(None);
+        assert_eq!(bench.by_nobody_here("CAPTURE", 1), (Ingested::Applied, "succeeded"));
+        let (taken, now) = bench.by_nobody_here(kind, 2);
+        assert!(matches!(taken, Ingested::Contradiction { .. }), "{kind}: {taken:?}");
+        assert_eq!(now, "succeeded");
+    }
+}
+
+#[test]
+fn a_refund_of_what_was_only_believed_to_be_captured_fails_with_it_unless_it_has_succeeded() {
+    let given = |settled| ProviderResult::Refunded { refund: "psp_refund".into(), settled };
+    for (kind, status) in ENDINGS {
+        let mut bench = Harness::believed(Some(given(false)));
+        let (taken, now) = bench.by_nobody_here(kind, 2);
+        assert!(matches!(taken, Ingested::Alert { .. }), "{kind}: {taken:?}");
+        assert_eq!((now, bench.refund(0).status()), (status, "failed"));
+
+        let mut bench = Harness::believed(Some(given(true)));
+        let (taken, now) = bench.by_nobody_here(kind, 2);
+        assert!(matches!(taken, Ingested::Contradiction { .. }), "{kind}: {taken:?}");
+        assert_eq!((now, bench.refund(0).status()), ("succeeded", "succeeded"));
+
+        let mut bench = Harness::believed(None);
+        bench.run("refund", refund(), None);
+        assert_eq!(bench.by_nobody_here(kind, 2), (Ingested::RetryLater, "succeeded"));
+    }
+}
