@@ -230,10 +230,25 @@ fn disputed(reported: &Reported, ours: &LocalRecord) -> Vec<Break> {
         Some(_) => !ours.has_dispute(bare(id)) && !is_second && sum.minor > 0,
         None => true,
     };
-    let unknown = reported.disputes.iter().filter(is_unknown);
-    unknown
-        .map(|(id, (sum, _))| of(Kind::Movement, id, ours, ours.describe(), sum.describe("charged back")))
-        .collect()
+    // Of several disputes only their sum is known.
+    let is_alone = ours.disputes.as_ref().is_none_or(|all| !all.contains(' '));
+    let is_other = |id: &str, sum: &Sum| {
+        is_alone
+            && ours.dispute.as_deref() == Some(bare(id))
+            && ours.dispute_withdrawn == Some(1)
+            && sum.left() > 0
+            && !sum.is(ours.dispute_minor.unwrap_or(0), &ours.currency)
+    };
+    let each = reported.disputes.iter().filter_map(|dispute| {
+        let (id, (sum, _)) = dispute;
+        let kind = match is_unknown(&dispute) {
+            true => Kind::Movement,
+            false if is_other(id, sum) => Kind::Amount,
+            false => return None,
+        };
+        Some(of(kind, id, ours, ours.describe(), sum.describe("charged back")))
+    });
+    each.collect()
 }
 
 fn of(kind: Kind, id: &str, ours: &LocalRecord, described: String, theirs: String) -> Break {
@@ -403,6 +418,24 @@ mod tests {
         assert_eq!(kinds(&lines, nameless, &[]), [], "known by its end alone");
         let won = [lines[0].clone(), line("ChargebackReversed", "DIS1", 2500)];
         assert_eq!(kinds(&won, ours(), &[]), one(Kind::Movement, "DIS1"), "nobody here has heard of it");
+    }
+
+    #[test]
+    fn what_a_bank_has_withdrawn_is_compared_with_the_dispute() {
+        let lines = [line("Settled", "CAP1", 2500), line("Chargeback", "DIS1", 1800)];
+        let known = |dispute_minor, dispute_withdrawn| LocalRecord {
+            dispute: Some("DIS1".to_owned()),
+            dispute_minor: Some(dispute_minor),
+            dispute_withdrawn: Some(dispute_withdrawn),
+            ..ours()
+        };
+        assert_eq!(kinds(&lines, known(1800, 1), &[]), []);
+        assert_eq!(kinds(&lines, known(2500, 1), &[]), one(Kind::Amount, "DIS1"));
+        assert_eq!(kinds(&lines, known(2500, 0), &[]), [], "it is won here, and stands in a later report");
+        let dollars = Booked { currency: "usd".to_owned(), ..lines[1].clone() };
+        assert_eq!(kinds(&[lines[0].clone(), dollars], known(1800, 1), &[]), one(Kind::Amount, "DIS1"));
+        let two = LocalRecord { disputes: Some("DIS1 DIS2".to_owned()), ..known(2500, 1) };
+        assert_eq!(kinds(&lines, two, &[]), [], "of several only the sum is known");
     }
 
     /// Of another merchant account than the deployment's.

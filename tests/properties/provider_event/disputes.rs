@@ -26,15 +26,20 @@ impl Harness {
         self.hear_of_dispute_of(told, "", &format!("x.{key}"))
     }
 
-    fn hear_of_dispute_of(
+    fn hear_of_dispute_of(&mut self, notice: Notice, original: &str, reference: &str) -> Ingested {
+        self.hear_of_dispute_in("USD", notice, original, reference)
+    }
+
+    fn hear_of_dispute_in(
         &mut self,
+        currency: &str,
         (day, code, id, amount): Notice,
         original: &str,
         reference: &str,
     ) -> Ingested {
         let item = serde_json::json!({ "eventCode": code, "success": "true", "eventDate": format!("2026-11-{day}T10:00:00+01:00"), "pspReference": id,
             "originalReference": original, "merchantAccountCode": "a-merchant", "merchantReference": reference,
-            "amount": { "currency": "USD", "value": amount } });
+            "amount": { "currency": currency, "value": amount } });
         let body =
             serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
         let (event, _) = adyen::webhook::items(body.as_bytes()).unwrap().into_iter().next().unwrap().read();
@@ -252,4 +257,19 @@ fn a_dispute_of_another_payment_is_for_a_person() {
     let taken = bench.hear_of_dispute_of((10, "CHARGEBACK", "D1", 3000), "psp_before", "x");
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
     assert_eq!(bench.refundable(), ("succeeded", AMOUNT));
+}
+
+/// A card in another currency is charged back in that one at times: how much of ours that is nobody says.
+#[test]
+fn a_dispute_in_another_currency_is_of_the_whole_payment_and_says_so() {
+    let mut bench = Harness::charged();
+    let notice = (20, "CHARGEBACK", "DIS1", PART);
+    let Ingested::Alert { detail } = bench.hear_of_dispute_in("EUR", notice, "psp_pay", "x") else {
+        panic!("nobody is told")
+    };
+    assert_eq!(detail, "a dispute of 5000 is open, told as 1000 eur: all of it counts");
+    assert_eq!(bench.withdrawn(), [("DIS1".to_owned(), u64::from(AMOUNT))]);
+    let mut bench = Harness::charged();
+    let Ingested::Alert { detail } = bench.hear_of_dispute(notice) else { panic!("nobody is told") };
+    assert_eq!(detail, "a dispute of 1000 is open");
 }

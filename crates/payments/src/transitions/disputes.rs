@@ -84,10 +84,11 @@ pub(crate) fn told(
         return Ok(Ingested::Applied);
     }
     let withdrawn = withdrawn.unwrap_or(was_withdrawn);
+    let is_in_its_currency = told.currency == payment.currency.as_str();
     let amount_minor = match told.amount_minor {
-        // What is no amount of ours may be all of it.
-        0 => payment.amount.get(),
-        amount_minor => amount_minor.min(payment.amount.get()),
+        amount_minor if amount_minor > 0 && is_in_its_currency => amount_minor.min(payment.amount.get()),
+        // What is no amount of the payment's currency may be all of it.
+        _ => payment.amount.get(),
     };
     let id = told.id.clone();
     let refundable = is_inquiry && !withdrawn;
@@ -104,7 +105,9 @@ pub(crate) fn told(
         let detail = format!("{} of {} is one dispute too many, and not counted", dispute.id, amount_minor);
         return Ok(Ingested::Contradiction { detail });
     }
-    let detail = detail(&dispute, None);
+    let told_as = format!(", told as {} {}: all of it counts", told.amount_minor, told.currency);
+    let told_as = if is_in_its_currency { String::new() } else { told_as };
+    let detail = format!("{}{told_as}", detail(&dispute, None));
     disputes.retain(|other| other.id != dispute.id);
     disputes.push(dispute);
     sorted::by_key(&mut disputes, |dispute| (Reverse(dispute.at_ms), dispute.id.clone()));
