@@ -328,3 +328,23 @@ fn a_capture_that_failed_for_good_leaves_no_refund_of_it() {
         }
     }
 }
+
+/// The lapse, or a cancellation in the Customer Area, is told before how our capture ended that it is dated after.
+#[test]
+fn a_move_that_later_news_has_overtaken_is_over_once_it_is_told_how_it_ended() {
+    for ((ending, status), kind) in [("EXPIRE", "expired"), ("CANCELLATION", "canceled")]
+        .into_iter()
+        .flat_map(|ending| ["CAPTURE", "CAPTURE_FAILED"].map(|kind| (ending, kind)))
+    {
+        let (mut bench, derived) = received(capture(None));
+        let payment = bench.object_state.calls[0].provider_key.clone();
+        bench.hear(&bench.dated(ending, &payment, true, 3));
+        assert_eq!(bench.status(), (status, Some("capture")), "how it ended is still to be told");
+        assert_eq!(bench.is_refused("again", pay_order()).as_deref(), Some("capturing"));
+        let told = bench.dated(kind, &derived, true, 2);
+        let taken = ingest::take(&mut bench.object_state, &told, &at(NOW_MS)).unwrap();
+        assert_eq!(matches!(taken, Ingested::Contradiction { .. }), kind == "CAPTURE", "{taken:?}");
+        assert_eq!(bench.status(), (status, None));
+        assert_eq!(bench.is_refused("again", pay_order()), None);
+    }
+}

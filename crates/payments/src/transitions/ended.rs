@@ -33,16 +33,15 @@ pub(crate) fn capture(
         let detail = format!("a capture of {}, the payment is {status}", told.amount_minor);
         return Ok(Ingested::Contradiction { detail });
     }
+    let ended = over(payment, own);
     if payment.is_over() {
-        // What was canceled after it says how it ended.
+        // What was canceled after it says how it ended, but of what we have asked for a person must see it.
+        let is_old = is_old(payment, told) && ended.is_none();
+        settled(state, false, ctx)?;
         let detail = format!("the capture succeeded, the payment is {status}");
-        return Ok(if is_old(payment, told) {
-            Ingested::Applied
-        } else {
-            Ingested::Contradiction { detail }
-        });
+        return Ok(if is_old { Ingested::Applied } else { Ingested::Contradiction { detail } });
     }
-    let asked_minor = match over(payment, own) {
+    let asked_minor = match ended {
         Some(InFlight::Capture { amount_minor, .. }) => Some(amount_minor),
         _ => None,
     };
@@ -69,11 +68,12 @@ pub(crate) fn capture_failed(
 ) -> Result<Ingested, Bug> {
     let own = own_call(state, told, CallKind::Capture);
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let pending = over(payment, own);
     if is_old(payment, told) {
+        settled(state, false, ctx)?;
         return Ok(Ingested::Applied);
     }
     let status = payment.status();
-    let pending = over(payment, own);
     let amount_minor = match (&payment.state, pending) {
         (&(PaymentState::Captured { amount_minor } | PaymentState::CaptureFailed { amount_minor }), _)
         | (_, Some(InFlight::Capture { amount_minor, .. })) => amount_minor,
