@@ -348,3 +348,27 @@ fn a_move_that_later_news_has_overtaken_is_over_once_it_is_told_how_it_ended() {
         assert_eq!(bench.is_refused("again", pay_order()), None);
     }
 }
+
+#[test]
+fn a_void_of_what_could_not_be_captured_leaves_no_refund_of_it() {
+    let given = |settled| Some(ProviderResult::Refunded { refund: "psp_refund".into(), settled });
+    for (answer, ends) in [
+        (given(false), ("canceled", "failed")),
+        (given(true), ("capture_failed", "succeeded")),
+        (None, ("capture_failed", "pending")),
+    ] {
+        let (mut bench, captured) = received(capture(None));
+        bench.hear(&bench.dated("CAPTURE", &captured, true, 1));
+        let is_unknown = answer.is_none();
+        bench.run("refund", refund(), answer);
+        bench.hear(&bench.dated("CAPTURE_FAILED", &captured, true, 2));
+        let payment = bench.object_state.calls[0].provider_key.clone();
+        let voided = bench.dated("CANCELLATION", &payment, true, 3);
+        let taken = ingest::take(&mut bench.object_state, &voided, &at(NOW_MS)).unwrap();
+        Payments::verify(&bench.object_state).unwrap();
+        assert_eq!((bench.status().0, bench.refund(0).status()), ends, "{taken:?}");
+        assert_eq!(taken == Ingested::RetryLater, is_unknown, "{taken:?}");
+        let is_contradiction = matches!(taken, Ingested::Contradiction { .. });
+        assert_eq!(is_contradiction, ends.1 == "succeeded", "{taken:?}");
+    }
+}

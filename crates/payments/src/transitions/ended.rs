@@ -149,7 +149,8 @@ pub(crate) fn cancellation(
     let Some(payment) = &state.resource.payment else { return Ok(Ingested::UnknownResource) };
     let detail = format!("the void succeeded, the payment is {}", payment.status());
     let is_believed = is_only_believed_captured(payment);
-    let against = if is_believed { given_back(state, &detail) } else { None };
+    let has_failed = matches!(payment.state, PaymentState::CaptureFailed { .. });
+    let against = if is_believed || has_failed { given_back(state, &detail) } else { None };
     if against == Some(Ingested::RetryLater) {
         return Ok(Ingested::RetryLater);
     }
@@ -172,9 +173,10 @@ pub(crate) fn cancellation(
         return Ok(Ingested::Alert { detail });
     }
     if is_new {
-        payment.state = PaymentState::Canceled;
+        nothing_taken(state, PaymentState::Canceled, ctx)?;
+    } else {
+        settled(state, false, ctx)?;
     }
-    settled(state, is_new, ctx)?;
     Ok(Ingested::Applied)
 }
 
