@@ -106,6 +106,7 @@ fn a_payment() -> Payment {
         pending: None,
         failed_operation: None,
         ended_at_ms: None,
+        captured_by: None,
         dispute: None,
         disputes: Vec::new(),
         receipted: false,

@@ -53,6 +53,7 @@ fn at_the_bank(age_ms: u64) -> ObjectState {
         pending: None,
         failed_operation: None,
         ended_at_ms: None,
+        captured_by: None,
         dispute: None,
         disputes: Vec::new(),
         receipted: false,

@@ -84,3 +84,15 @@ fn a_refund_of_what_was_only_believed_to_be_captured_fails_with_it_unless_it_has
         assert_eq!(bench.by_nobody_here(kind, 2), (Ingested::RetryLater, "succeeded"));
     }
 }
+
+#[test]
+fn what_adyen_has_told_to_be_captured_without_saying_when_stays_so_too() {
+    for (kind, _) in ENDINGS {
+        let mut bench = Harness::believed(None);
+        let key = bench.object_state.calls[0].provider_key.clone();
+        bench.hear(&bench.told("CAPTURE", &key, "psp_capture", true, AMOUNT));
+        let (taken, now) = bench.by_nobody_here(kind, 2);
+        assert!(matches!(taken, Ingested::Contradiction { .. }), "{kind}: {taken:?}");
+        assert_eq!(now, "succeeded");
+    }
+}

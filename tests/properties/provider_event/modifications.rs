@@ -372,3 +372,33 @@ fn a_void_of_what_could_not_be_captured_leaves_no_refund_of_it() {
         assert_eq!(is_contradiction, ends.1 == "succeeded", "{taken:?}");
     }
 }
+
+/// Where Adyen lets a payment be captured in parts, somebody in the Customer Area can take more than we know of.
+#[test]
+fn another_capture_of_what_is_captured_is_never_silent() {
+    for is_answered in [true, false] {
+        let (mut bench, derived) = received(capture(AmountMinor::new(AMOUNT)));
+        if !is_answered {
+            bench = Harness::of(Provider::Adyen);
+            let reserved =
+                ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
+            bench.run("pay", pay_order(), Some(reserved));
+            assert_eq!(bench.run("move", capture(AmountMinor::new(AMOUNT)), None), derived);
+        }
+        bench.hear(&bench.dated("CAPTURE", &derived, true, 2));
+        bench.wake();
+        assert_eq!(bench.status(), ("succeeded", None));
+        let payment = bench.object_state.calls[0].provider_key.clone();
+        let mut take = |key: &str, id: &str, minute: u64| {
+            let mut event = bench.dated("CAPTURE", key, true, minute);
+            if let EventKind::Capture(told) = &mut event.news {
+                (told.id, told.amount_minor) = (id.to_owned(), AMOUNT - 1);
+            }
+            ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap()
+        };
+        let Ingested::Alert { detail } = take(&payment, "psp_other", 3) else { panic!("nobody is told") };
+        assert_eq!(detail, "another capture, of 4999, has succeeded; 5000 counts as taken");
+        assert_eq!(take(&derived, "psp_move", 4), Ingested::Applied, "the same one again");
+        assert_eq!(take(&payment, "psp_other", 1), Ingested::Applied, "old news");
+    }
+}

@@ -57,6 +57,7 @@ impl PaymentRequest {
             pending: None,
             failed_operation: None,
             ended_at_ms: None,
+            captured_by: None,
             dispute: None,
             disputes: Vec::new(),
             receipted: false,
@@ -246,6 +247,7 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
     payment.customer.clone_from(&route.customer);
     payment.provider_payment = None;
     payment.ended_at_ms = None;
+    payment.captured_by = None;
     payment.card = None;
     payment.state = PaymentState::Authorizing;
     let data = json!({ "provider": payment.provider, "attempt": payment.attempt });

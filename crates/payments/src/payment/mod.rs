@@ -265,6 +265,9 @@ pub struct Payment {
     /// What it dates before that is old news.
     #[serde(default)]
     pub ended_at_ms: Option<u64>,
+    /// The provider's id of the capture that took the money, where the provider tells by itself of captures. A payment of before that was noted has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured_by: Option<String>,
     /// What banks want back: all of its disputes, [as one](Dispute::of_all).
     #[serde(default)]
     pub dispute: Option<Dispute>,

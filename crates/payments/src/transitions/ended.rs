@@ -45,12 +45,25 @@ pub(crate) fn capture(
         Some(InFlight::Capture { amount_minor, .. }) => Some(amount_minor),
         _ => None,
     };
-    let is_new = !is_old(payment, told) && !matches!(payment.state, PaymentState::Captured { .. });
+    let is_old = is_old(payment, told);
+    let is_new = !is_old && !matches!(payment.state, PaymentState::Captured { .. });
+    let is_another = !is_old && payment.captured_by.as_ref().is_some_and(|known| *known != told.id);
     if is_new {
         payment.state = PaymentState::Captured { amount_minor: told.amount_minor };
     }
+    if is_new || !is_old && payment.captured_by.is_none() {
+        payment.captured_by = Some(told.id.clone());
+    }
+    let counted_minor = payment.captured_minor();
     date(payment, told);
     settled(state, is_new, ctx)?;
+    // One that has failed may be made again, too.
+    if is_another {
+        let amount_minor = told.amount_minor;
+        let detail =
+            format!("another capture, of {amount_minor}, has succeeded; {counted_minor} counts as taken");
+        return Ok(Ingested::Alert { detail });
+    }
     Ok(match asked_minor.filter(|asked_minor| *asked_minor != told.amount_minor) {
         Some(asked_minor) => {
             let detail = format!("{} was captured, {asked_minor} was asked for", told.amount_minor);
@@ -299,6 +312,7 @@ fn over(payment: &mut Payment, key_id: Option<u32>) -> Option<InFlight> {
 pub(crate) const fn is_only_believed_captured(payment: &Payment) -> bool {
     matches!((payment.provider, &payment.state), (Provider::Adyen, PaymentState::Captured { .. }))
         && payment.capture
+        && payment.captured_by.is_none()
         && payment.ended_at_ms.is_none()
 }
 

@@ -193,10 +193,17 @@ fn by_call(
             };
             let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
             call.state = CallState::Settled(Settlement::Answered(reply));
-            let (key_id, name) = (call.key_id, call.name.clone());
+            let (key_id, name, kind) = (call.key_id, call.name.clone(), call.kind);
             let refund = object_state.resource.refunds.iter_mut().find(|refund| refund.key_id == key_id);
             if let Some(refund) = refund {
                 refund.told_at_ms = told.at_ms;
+            }
+            if let Some(payment) = &mut object_state.resource.payment
+                && told.success
+                && kind == CallKind::Capture
+            {
+                payment.captured_by = Some(told.id.clone());
+                payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
             }
             // A refusal that comes afterwards and is dated before it is old news.
             if told.success
