@@ -29,6 +29,7 @@ use payments::providers::Provider;
 use payments::providers::adyen::minor_units;
 use payments::transitions::answers::{self, Ended};
 use payments::transitions::by_hand::{self, Word};
+use payments::transitions::contradictions;
 
 /// Plays a mutant, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,7 +206,7 @@ impl Saboteur {
         ctx: &Context,
     ) -> Result<Ingested, Bug> {
         let is_dropped = match self.0 {
-            Some(Mutant::ByHandBelieved) => by_hand::contradiction(state, &notice.news).is_some(),
+            Some(Mutant::ByHandBelieved) => contradictions::of_news(state, &notice.news).is_some(),
             Some(Mutant::LateNewsDropped) => shown::is_late(state, &notice.news),
             _ => false,
         };

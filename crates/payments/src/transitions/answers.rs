@@ -11,7 +11,7 @@ use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusRepl
 use crate::payment::{Payment, PaymentState};
 use crate::transitions::audit::{alert, record_for_owner, record_for_payment};
 use crate::transitions::effects::{on_transition, refund_moved};
-use crate::transitions::{by_hand, disputes, late_money, polling, try_queries};
+use crate::transitions::{contradictions, disputes, late_money, polling, try_queries};
 use once::context::Bug;
 
 /// How many refunds of a payment are read at most, whoever made them.
@@ -105,7 +105,7 @@ pub fn take(
             let is_there = |remote: &&RemoteRefund| !matches!(remote.state, RefundState::Failed { .. });
             for remote in read.iter().filter(is_there) {
                 let key = remote.provider_key.as_deref();
-                let told = key.and_then(|key| by_hand::contradicted_by_books(object_state, key, &remote.id));
+                let told = key.and_then(|key| contradictions::of_books(object_state, key, &remote.id));
                 contradicted(object_state, told, doubt.as_deref(), ctx);
             }
         }
@@ -142,7 +142,7 @@ fn take_payment(
     payment.paid_with(beside.card);
     if is_new {
         on_transition(object_state, ctx)?;
-        let told = done.and_then(|done| by_hand::contradicted_by_state(object_state, done));
+        let told = done.and_then(|done| contradictions::of_state(object_state, done));
         contradicted(object_state, told, doubt, ctx);
     }
     if let Some(taken_minor) = taken_minor {
@@ -220,12 +220,12 @@ fn after_payment(
 /// The provider shows otherwise than an operator has said: a person must see it.
 fn contradicted(
     object_state: &mut ObjectState,
-    told: Option<by_hand::Contradiction>,
+    told: Option<contradictions::Contradiction>,
     doubt: Option<&str>,
     ctx: &Context,
 ) {
     let Some(contradiction) = told else { return };
-    by_hand::note(object_state, &contradiction);
+    contradictions::note(object_state, &contradiction);
     alert(object_state, contradiction.provider, doubt, &contradiction.detail, ctx);
 }
 

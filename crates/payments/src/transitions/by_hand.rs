@@ -3,22 +3,22 @@
 //!
 //! Outcomes: the call is settled as said, and its operation goes on from there, or it is [refused](Refusal) and nothing
 //! changes. What is settled so is inferred, by a person who can err. Whatever the provider tells against it later is a break
-//! that a person must see ([`contradiction`]), and its money counts.
+//! that a person must see ([`contradictions`](super::contradictions)), and its money counts.
 //!
 //! Why, in the operator's words, stands with the call alone, where it goes with what is [personal](super::pii): records and timelines are kept for good.
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ObjectState, Payments, ProviderCall, ProviderReply, Settlement};
+use crate::engine::{Context, ObjectState, Payments, ProviderCall, Settlement};
 use crate::payment::id::CustomerId;
 use crate::payment::money::Currency;
-use crate::payment::provider::Provider;
-use crate::payment::provider_event::EventKind;
 use crate::payment::records::OPERATOR;
 use crate::payment::refund::RefundState;
-use crate::payment::result::{CallKind, ProviderResult};
+use crate::payment::result::CallKind;
 use crate::payment::{InFlight, PaymentState};
 use crate::transitions::audit::record;
+use crate::transitions::contradictions::provider_id;
+pub use crate::transitions::contradictions::{ended, id_in};
 use crate::transitions::{give_back, refunds};
 use once::by_hand;
 use once::context::Bug;
@@ -83,16 +83,6 @@ impl Refusal {
             }
         }
     }
-}
-
-/// How a settled call ended, in a word or two.
-pub fn ended(call: &ProviderCall) -> Option<String> {
-    let CallState::Settled(settlement) = &call.state else { return None };
-    Some(match settlement {
-        Settlement::Answered(reply) => reply.result.name().replace('_', " "),
-        Settlement::NotExecuted => "not executed".to_owned(),
-        Settlement::NeedsReview => "flagged".to_owned(),
-    })
 }
 
 /// The call, if it can be settled by hand now. `me` is this incarnation: a lease of another one is dead.
@@ -209,109 +199,10 @@ pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u32, Currency
     Some((amount_minor, payment.currency))
 }
 
-/// The provider's id in a settlement.
-fn provider_id(settlement: &Settlement) -> Option<&str> {
-    let Settlement::Answered(reply) = settlement else { return None };
-    id_in(reply)
-}
-
-/// The provider's id in an answer.
-pub fn id_in(reply: &ProviderReply) -> Option<&str> {
-    match &reply.result {
-        ProviderResult::Refunded { refund, .. } => Some(refund),
-        ProviderResult::Received { modification } => Some(modification),
-        ProviderResult::Customer { customer } => Some(customer),
-        result => result.payment(),
-    }
-}
-
 fn subject(state: &ObjectState) -> String {
     match (&state.resource.payment, &state.resource.customer) {
         (Some(payment), _) => payment.id.to_string(),
         (None, Some(_)) => CustomerId::in_object(state.object).to_string(),
         (None, None) => String::new(),
-    }
-}
-
-/// What contradicts an operator.
-pub struct Contradiction {
-    call_id: u32,
-    /// Who contradicts.
-    pub provider: Provider,
-    /// For a person.
-    pub detail: String,
-}
-
-/// What the provider tells, if it contradicts what an operator has said of the call that it is about. Once for each call: it
-/// is to be [noted](note).
-pub fn contradiction(state: &ObjectState, news: &EventKind) -> Option<Contradiction> {
-    let of = |key: &Option<String>, kinds: &[CallKind]| {
-        let is_it =
-            |call: &&ProviderCall| Some(&call.provider_key) == key.as_ref() && kinds.contains(&call.kind);
-        state.calls.iter().find(is_it)
-    };
-    let (call, told) = match news {
-        EventKind::Ask { refund, payment, provider_key } => {
-            let kinds = [CallKind::Authorize, CallKind::Refund];
-            let (call, id) = (of(provider_key, &kinds)?, refund.as_ref().or(payment.as_ref())?);
-            let shows_other = match &call.state {
-                CallState::Settled(Settlement::NotExecuted) => true,
-                CallState::Settled(settlement) => provider_id(settlement).is_some_and(|known| known != id),
-                CallState::Frozen | CallState::InFlight | CallState::Unknown => false,
-            };
-            return contradicts(call, id).filter(|_| shows_other);
-        }
-        EventKind::Authorisation(told) => (of(&told.provider_key, &[CallKind::Authorize])?, told),
-        EventKind::Capture(told) => (of(&told.provider_key, &[CallKind::Capture])?, told),
-        EventKind::Cancellation(told) => (of(&told.provider_key, &[CallKind::Void])?, told),
-        EventKind::CancelOrRefund(told) => {
-            (of(&told.provider_key, &[CallKind::Void, CallKind::Refund])?, told)
-        }
-        EventKind::Refund(told) => (of(&told.provider_key, &[CallKind::Refund])?, told),
-        EventKind::CaptureFailed(_)
-        | EventKind::Expired(_)
-        | EventKind::Dispute { .. }
-        | EventKind::Other => return None,
-    };
-    let says_other = match &call.state {
-        CallState::Settled(Settlement::NotExecuted) => told.success,
-        CallState::Settled(Settlement::Answered(reply)) => {
-            let is_other = reply.result.payment().is_some_and(|id| id != told.payment);
-            is_other || reply.result.is_done() != told.success
-        }
-        _ => false,
-    };
-    let shown = format!("{}, success={}", told.id, told.success);
-    contradicts(call, &shown).filter(|_| says_other)
-}
-
-/// The same, where the payment itself shows that its newest capture or void was made after all.
-pub fn contradicted_by_state(state: &ObjectState, done: CallKind) -> Option<Contradiction> {
-    let moves = state.calls.iter().filter(|call| matches!(call.kind, CallKind::Capture | CallKind::Void));
-    let newest = moves.max_by_key(|call| call.call_id)?;
-    let is_it = newest.kind == done && newest.state == CallState::Settled(Settlement::NotExecuted);
-    contradicts(newest, done.as_str()).filter(|_| is_it)
-}
-
-/// The same, where the provider's books have what a call under this key has made.
-pub fn contradicted_by_books(state: &ObjectState, provider_key: &str, id: &str) -> Option<Contradiction> {
-    let call = state.calls.iter().find(|call| call.provider_key == provider_key)?;
-    let is_it = call.state == CallState::Settled(Settlement::NotExecuted);
-    contradicts(call, id).filter(|_| is_it)
-}
-
-fn contradicts(call: &ProviderCall, shown: &str) -> Option<Contradiction> {
-    let by_hand = call.evidence.by_hand.as_ref().filter(|by_hand| !by_hand.is_contradicted)?;
-    let (how, provider) = (ended(call)?, call.provider.as_str());
-    let detail =
-        format!("{} was settled by hand as {how} by {}; {provider} shows {shown}", call.name, by_hand.by);
-    Some(Contradiction { call_id: call.call_id, provider: call.provider, detail })
-}
-
-/// A person is told of it.
-pub fn note(state: &mut ObjectState, contradiction: &Contradiction) {
-    let call = state.call_mut(contradiction.call_id);
-    if let Some(by_hand) = call.and_then(|call| call.evidence.by_hand.as_mut()) {
-        by_hand.is_contradicted = true;
     }
 }

@@ -13,7 +13,9 @@ use crate::providers::adyen;
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::on_transition;
 use crate::transitions::event_account::is_of_account;
-use crate::transitions::{by_hand, disputes, ended, late_money, polling, refunds, try_queries, try_rows};
+use crate::transitions::{
+    contradictions, disputes, ended, late_money, polling, refunds, try_queries, try_rows,
+};
 use once::context::Bug;
 
 /// Takes in an event that was not known before.
@@ -25,7 +27,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         return Ok(Ingested::OtherAccount);
     }
     let key_id = object_state.keys.first().map_or(0, |key| key.key_id);
-    let contradiction = by_hand::contradiction(object_state, &event.news);
+    let contradiction = contradictions::of_news(object_state, &event.news);
     let of_try = late_money::news(object_state, &event.news, ctx)?;
     if of_try.is_some() {
         resume(object_state, ctx);
@@ -75,7 +77,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
     let taken = match (taken, contradiction) {
         (Ingested::RetryLater, _) => Ingested::RetryLater,
         (taken, Some(contradiction)) => {
-            by_hand::note(object_state, &contradiction);
+            contradictions::note(object_state, &contradiction);
             if taken == Ingested::Applied { Ingested::Alert { detail: contradiction.detail } } else { taken }
         }
         (taken, None) => taken,

@@ -4,6 +4,7 @@
 pub mod answers;
 pub mod audit;
 pub mod by_hand;
+pub mod contradictions;
 pub(crate) mod disputes;
 pub(crate) mod effects;
 pub(crate) mod ended;
