@@ -157,6 +157,9 @@ fn risk(report: &CallReport) -> String {
                 back by itself and shown to a person."
             .to_owned();
     }
+    if report.is_untold {
+        return "Adyen has received it, so it was executed: say whether it was done or refused.".to_owned();
+    }
     let follows = match report.call.kind.as_str() {
         "capture" => {
             "The capture then counts as not made, and can be asked for again. If it was made after all, the money was taken although \
@@ -212,6 +215,10 @@ fn facts(report: &CallReport, now_ms: u64) -> Vec<Fact> {
     }
     if report.is_given_up {
         let why = "the capture has failed, and Adyen has stopped to try it again: say whether it was made in the end";
+        facts.push(fact("Why a person is asked", Cell::text(why)));
+    }
+    if report.is_untold {
+        let why = "Adyen has received it, and has not told how it ended: its notification may be lost";
         facts.push(fact("Why a person is asked", Cell::text(why)));
     }
     if let Some(why) = &call.needs_review {
@@ -299,6 +306,7 @@ async fn show(
         status: match &report.ended {
             Some(how) => Cell::chip(how.clone(), "plain"),
             None if report.is_given_up => Entity::Payment.chip("capture_failed"),
+            None if report.is_untold => Cell::chip("received", "warn"),
             None => Entity::Call.chip("unknown"),
         },
         back: (format!("/admin/payments/{id}"), id.to_owned()),

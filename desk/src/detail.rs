@@ -278,7 +278,7 @@ pub(super) async fn show(
         picture: timeline_svg::picture(&timeline.spans, &title, desk.request.now_ms),
         tables,
         internals,
-        internals_open: is_open || inspection.given_up_call.is_some(),
+        internals_open: is_open || inspection.given_up_call.is_some() || !inspection.untold_calls.is_empty(),
         timeline: entry_views(timeline.entries),
         raw: String::new(),
         site: desk.site(),

@@ -77,7 +77,8 @@ pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32
         let unanswered = if call.result.is_none() { call.failures } else { 0 };
         let sends = if unanswered > 0 { format!("{unanswered} without an answer") } else { String::new() };
         let is_given_up = inspection.given_up_call == Some(call.call_id);
-        let can_be_settled = (call.result.is_none() && call.sends > 0) || is_given_up;
+        let is_untold = inspection.untold_calls.contains(&call.call_id);
+        let can_be_settled = (call.result.is_none() && call.sends > 0) || is_given_up || is_untold;
         let by_hand = page.as_ref().filter(|_| can_be_settled).map(|page| Cell {
             class: "",
             ..Cell::link("Settle by hand", format!("{page}/calls/{}", call.call_id))

@@ -403,6 +403,7 @@ mod tests {
             replays: [(1, 0)].into(),
             tries: vec![],
             given_up_call: None,
+            untold_calls: vec![],
             links: None,
             link_revision: None,
             calls: vec![],

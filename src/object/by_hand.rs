@@ -33,10 +33,14 @@ impl Drive {
         self.host().prepare(Some(&state), None).await;
         let ctx = self.context();
         let given_up = by_hand::given_up(&state, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
-        let ended = by_hand::ended(call).filter(|_| given_up.is_none());
+        let untold = by_hand::untold(&state, call, ctx.now_ms);
+        let ended = by_hand::ended(call).filter(|_| given_up.is_none() && untold.is_none());
         let shown = match ended {
             Some(_) => None,
-            None => Some(sighting(call, &self.look(call).await)),
+            None => {
+                let shown = sighting(call, &self.look(call).await);
+                Some(Sighting { id: untold.map(str::to_owned).or(shown.id), ..shown })
+            }
         };
         let refusal = by_hand::check(&state, call_id, self.me(), &ctx).err();
         let (amount_minor, currency) = match by_hand::amount(&state, call) {
@@ -54,6 +58,7 @@ impl Drive {
                 .filter(|until_ms| ctx.now_ms < *until_ms),
             ended,
             is_given_up: given_up.is_some(),
+            is_untold: untold.is_some(),
             refusal: refusal.map(|refusal| refusal.message()),
             lines: lines(self.store().timeline()?, call),
             shown,

@@ -8,6 +8,7 @@ mod in_doubt;
 mod modifications;
 mod refunds;
 mod tries;
+mod untold;
 
 use crate::support::{NOW_MS, command};
 use once::alarm::wake;

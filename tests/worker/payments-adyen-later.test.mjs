@@ -32,6 +32,8 @@ beforeEach(async () => {
 });
 
 const WAIT_MS = 3_600_000;
+const DAY_MS = 24 * WAIT_MS;
+const { look, press } = operator(site, ADMIN_TOKEN);
 const ADYEN = { provider: 'adyen' };
 const at = async (id) => (await user.payment(id)).json();
 const held = (more = {}) => paid(user, { ...AUTHORISATION, ...ADYEN, ...more });
@@ -75,6 +77,18 @@ const breaks = async (id) =>
 const refunds = async (id) =>
   (await user.refunds(id)).json().data.map(({ status, amount }) => [status, amount]);
 
+/** An operator says how it ended. */
+async function says(path, entries) {
+  const { entries: hidden } = formOf(await look(path), '/review');
+  const review = await press(`${path}/review`, { sends: hidden.sends, reason: 'seen there', ...entries });
+  assert.equal(review.status, 200, review.text);
+  const button = formOf(review, '/settle-by-hand');
+  const pressed = await press(button.path, button.entries);
+  assert.equal(pressed.status, 303, pressed.text);
+  assert.equal((await press(button.path, button.entries)).status, 303);
+  return review;
+}
+
 describe('a capture', () => {
   test('fails days later, is made again by Adyen, and was taken once', async () => {
     const { id } = await held();
@@ -94,8 +108,6 @@ describe('a capture', () => {
 });
 
 describe('a capture that has failed, and that Adyen makes no more', () => {
-  const { look, press } = operator(site, ADMIN_TOKEN);
-  const DAY_MS = 24 * WAIT_MS;
   const ofKind = (id) => site.rows("SELECT * FROM breaks WHERE kind = 'capture_failed' AND resource = ?", id);
 
   /** A capture that has failed so many days ago, and the number of its call. */
@@ -121,18 +133,6 @@ describe('a capture that has failed, and that Adyen makes no more', () => {
     );
     const calls = await site.objects.calls(id);
     return { id, path: `/admin/payments/${id}/calls/${calls.at(-1).call_id}` };
-  }
-
-  /** An operator says how it ended. */
-  async function says(path, entries) {
-    const { entries: hidden } = formOf(await look(path), '/review');
-    const review = await press(`${path}/review`, { sends: hidden.sends, reason: 'seen there', ...entries });
-    assert.equal(review.status, 200, review.text);
-    const button = formOf(review, '/settle-by-hand');
-    const pressed = await press(button.path, button.entries);
-    assert.equal(pressed.status, 303, pressed.text);
-    assert.equal((await press(button.path, button.entries)).status, 303);
-    return review;
   }
 
   test('is shown to a person; "not captured" frees the order', async () => {
@@ -200,6 +200,50 @@ describe('a refund', () => {
     await befalls(id, 'refund-repeated');
     assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
     assert.equal((await site.simulator.moved(id)).refunded, 2500);
+  });
+});
+
+describe('what Adyen has received and told nothing of', () => {
+  /** Of so many days ago: the page of its call. */
+  async function untold(id, days) {
+    await site.objects.sql(id, 'UPDATE foreign_calls SET last_sent_at_ms = ?', Date.now() - days * DAY_MS);
+    const calls = await site.objects.calls(id);
+    return `/admin/payments/${id}/calls/${calls.at(-1).call_id}`;
+  }
+
+  /** The PSP reference that the page offers. */
+  const received = async (path) => / name="id" value="([A-Z0-9]{16})"/.exec((await look(path)).text)[1];
+
+  test('ends as a person says who has looked, and Adyen’s word counts when it comes', async () => {
+    const { id } = await held();
+    await moved(user, id, 'capture', undefined);
+    assert.match((await look(await untold(id, 0))).text, /Nothing is left to say/);
+    const path = await untold(id, 1);
+    assert.match((await look(`/admin/payments/${id}`)).text, new RegExp(`href="${path}"`));
+    const psp = await received(path);
+    const { entries } = formOf(await look(path), '/review');
+    const absent = { sends: entries.sends, reason: 'not there', said: 'not_executed' };
+    const review = await press(`${path}/review`, absent);
+    assert.equal(review.status, 409);
+    assert.match(review.text, new RegExp(`Adyen has received it as ${psp}`));
+    await says(path, { said: 'executed', id: psp, outcome: 'refused' });
+    const shown = await at(id);
+    assert.deepEqual([shown.status, shown.pending_operation], ['requires_capture', null]);
+    // It was lost, and is found.
+    await told();
+    assert.equal((await at(id)).status, 'succeeded');
+    assert.deepEqual(await breaks(id), ['CAPTURE']);
+  });
+
+  test('a refund takes five days', async () => {
+    const { id } = await takes();
+    await moved(user, id, 'refunds', { amount: 2500 });
+    assert.match((await look(await untold(id, 4))).text, /Nothing is left to say/);
+    const path = await untold(id, 5);
+    await says(path, { said: 'executed', id: await received(path), outcome: 'done' });
+    assert.deepEqual(await refunds(id), [['succeeded', 2500]]);
+    await told();
+    assert.deepEqual([await refunds(id), await breaks(id)], [[['succeeded', 2500]], []]);
   });
 });
 

@@ -57,6 +57,9 @@ pub struct Inspection {
     /// The number of the call whose capture has failed for good, as it seems: an operator says how it ended.
     #[serde(default)]
     pub given_up_call: Option<u32>,
+    /// The numbers of the calls that Adyen has taken over and told nothing of for long: an operator can say how they ended.
+    #[serde(default)]
+    pub untold_calls: Vec<u32>,
     /// The calls to providers.
     pub calls: Vec<CallView>,
     /// The jobs that are staged and not confirmed.
@@ -162,6 +165,12 @@ impl Inspection {
             links: state.resource.links.clone(),
             link_revision: payment.and_then(|payment| payment.link_revision),
             given_up_call: by_hand::given_up(state, now_ms).map(|(call_id, _)| call_id),
+            untold_calls: state
+                .calls
+                .iter()
+                .filter(|call| by_hand::untold(state, call, now_ms).is_some())
+                .map(|call| call.call_id)
+                .collect(),
             calls: state.calls.iter().map(CallView::of).collect(),
             jobs: state
                 .jobs

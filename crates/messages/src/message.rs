@@ -275,6 +275,9 @@ pub struct CallReport {
     /// Its capture has failed, and its provider tries no more to make it again.
     #[serde(default)]
     pub is_given_up: bool,
+    /// Its provider has taken it over, and told nothing of it for so long that a person says how it ended.
+    #[serde(default)]
+    pub is_untold: bool,
     /// Why it cannot be settled now.
     pub refusal: Option<String>,
     /// What came of its last sends and look-ups, the newest last.

@@ -56,11 +56,6 @@ pub const CAPTURE_ENDED: &str = "UPDATE breaks SET state = 'resolved', last_seen
      WHERE kind = 'capture_failed' AND state = 'open'
         AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.payment_id = resource AND p.status = 'capture_failed')";
 
-/// After how long without a webhook an Adyen payment is flagged, in ms: Adyen's API cannot be asked.
-pub const SILENT_MS: u64 = 86_400_000;
-/// The same of a refund, in ms: Adyen tells how it ended once it was sent to the bank, which takes days.
-pub const REFUND_SILENT_MS: u64 = 5 * SILENT_MS;
-
 /// Closes the breaks of payments of which Adyen has told by now, also of their refunds of before `?1`. Accepted ones, too: what is silent later is
 /// another silence. Those that last are seen by each sweep, so of the accepted ones nobody reads more than what was seen since `?1`.
 pub const SPOKEN: &str =
@@ -95,6 +90,7 @@ pub(super) mod tests {
     use rusqlite::config::DbConfig;
 
     use super::*;
+    use payments::transitions::by_hand::{REFUND_SILENT_MS, SILENT_MS};
 
     /// The read model, as its migrations make it: once, and then its bytes, because SQLite takes longer to read so much SQL than for most tests.
     pub(in crate::tasks) fn read_model() -> Connection {

@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 use worker::{Date, Env, Result};
 
 use crate::tasks::late::{
-    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, REFUND_SILENT_MS, SILENT,
-    SILENT_MS, SPOKEN, WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
+    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, SILENT, SPOKEN, WAIT_MAX_MS,
+    WAIT_MIN_MS, WAITING, WATCHED,
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
 use payments::payment::id::PaymentId;
-use payments::transitions::by_hand::RECAPTURES_END_MS;
+use payments::transitions::by_hand::{RECAPTURES_END_MS, REFUND_SILENT_MS, SILENT_MS};
 use runtime::client;
 use runtime::db::{Db, Statement};
 use runtime::log::log;

@@ -1,5 +1,5 @@
-//! An operator settles a call whose outcome nobody knows: "executed as …", or "not executed"; or the call whose capture has
-//! failed, once its provider tries no more to make it again.
+//! An operator settles a call whose outcome nobody knows: "executed as …", or "not executed"; the call whose capture has
+//! failed, once its provider tries no more to make it again; or one that Adyen has taken over and told nothing of since.
 //!
 //! Outcomes: the call is settled as said, and its operation goes on from there, or it is [refused](Refusal) and nothing
 //! changes. What is settled so is inferred, by a person who can err. Whatever the provider tells against it later is a break
@@ -9,17 +9,18 @@
 
 use serde_json::json;
 
-use crate::engine::{Context, ObjectState, Payments, ProviderCall, Settlement};
+use crate::engine::{CallState, Context, ObjectState, Payments, ProviderCall, Settlement};
 use crate::payment::id::CustomerId;
 use crate::payment::money::Currency;
+use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::records::OPERATOR;
-use crate::payment::refund::RefundState;
-use crate::payment::result::CallKind;
+use crate::payment::refund::{Refund, RefundState};
+use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{InFlight, PaymentState};
-use crate::transitions::audit::record;
+use crate::transitions::audit::{alert, record};
 use crate::transitions::contradictions::provider_id;
 pub use crate::transitions::contradictions::{ended, id_in};
-use crate::transitions::{give_back, refunds};
+use crate::transitions::{give_back, ingest, refunds};
 use once::by_hand;
 use once::context::Bug;
 use once::id::InstanceId;
@@ -30,6 +31,11 @@ pub const REASON_MAX: usize = 300;
 pub const HOLD_MS: u64 = 1_800_000;
 /// How long after a capture has failed, in ms, nobody waits any more for Adyen to make it again.
 pub const RECAPTURES_END_MS: u64 = refunds::REPEATS_END_MS;
+
+/// How long Adyen, which cannot be asked, may tell nothing of what it has taken over, in ms, before a person is to look.
+pub const SILENT_MS: u64 = 86_400_000;
+/// The same of a refund, in ms: Adyen tells how it ended once it was sent to the bank, which takes days.
+pub const REFUND_SILENT_MS: u64 = 5 * SILENT_MS;
 
 /// What an operator says of a call.
 pub type Word = by_hand::Word<Payments>;
@@ -48,6 +54,11 @@ pub enum Refusal {
     GivenBack,
     /// Nobody knows yet whether a refund of it was made.
     RefundInDoubt,
+    /// The provider has taken it over, and named it: it was executed, as that.
+    Received {
+        /// Its id of what it has taken over.
+        id: String,
+    },
 }
 
 impl Refusal {
@@ -81,6 +92,9 @@ impl Refusal {
             Self::RefundInDoubt => {
                 "nobody knows yet whether a refund of it was made: settle the refund first".to_owned()
             }
+            Self::Received { id } => format!(
+                "Adyen has received it as {id}: look for this PSP reference, and say whether it was done or refused"
+            ),
         }
     }
 }
@@ -95,7 +109,7 @@ pub fn check(
     let call = state.calls.iter().find(|call| call.call_id == call_id);
     let is_given_up = given_up(state, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
     match (call, call.and_then(ended)) {
-        (Some(call), Some(_)) if is_given_up => Ok(call.clone()),
+        (Some(call), Some(_)) if is_given_up || untold(state, call, ctx.now_ms).is_some() => Ok(call.clone()),
         (_, Some(how)) => Err(Refusal::Settled { how }),
         _ => state.open_to_hand(call_id, me, ctx).cloned().map_err(Refusal::Call),
     }
@@ -114,6 +128,31 @@ pub fn given_up(state: &ObjectState, now_ms: u64) -> Option<(u32, u32)> {
     let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
     let newest = state.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
     Some((newest.call_id, amount_minor))
+}
+
+/// The provider's id of what a call has asked for, where the provider, which cannot be asked, has taken it over and told nothing of it for so long that
+/// a person may say how it ended.
+pub fn untold<'a>(state: &ObjectState, call: &'a ProviderCall, now_ms: u64) -> Option<&'a str> {
+    let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
+    let payment = state.resource.payment.as_ref().filter(|_| !call.provider.answers_questions())?;
+    let (is_open, silent_ms) = match &reply.result {
+        ProviderResult::Received { .. } => {
+            let is_it = |pending: &InFlight| pending.key_id() == call.key_id && pending.is_received();
+            (payment.pending.as_ref().is_some_and(is_it), SILENT_MS)
+        }
+        ProviderResult::Refunded { settled: false, .. } => {
+            let is_it =
+                |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Pending;
+            (state.resource.refunds.iter().any(is_it), REFUND_SILENT_MS)
+        }
+        ProviderResult::Processing { payment: id } => {
+            let is_it = payment.provider_payment.as_ref() == Some(id);
+            (is_it && payment.state == PaymentState::Processing, SILENT_MS)
+        }
+        _ => return None,
+    };
+    let is_silent = call.last_sent_at_ms.unwrap_or(0).saturating_add(silent_ms) <= now_ms;
+    id_in(reply).filter(|_| is_open && is_silent)
 }
 
 /// Takes an operator's word. What follows from it is due now.
@@ -143,6 +182,12 @@ pub fn settle(
             return Ok(Err(Refusal::RefundInDoubt));
         }
     }
+    let received = untold(state, &call, ctx.now_ms).map(str::to_owned);
+    if let Some(id) = &received
+        && named(&word.settlement) != Some(id)
+    {
+        return Ok(Err(Refusal::Received { id: id.clone() }));
+    }
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
     let settled = match ended(&call) {
         Some(_) => state.overrule_by_hand(word.clone(), ctx),
@@ -167,7 +212,52 @@ pub fn settle(
     if let Some((_, amount_minor)) = given_up {
         super::ended::given_up(state, amount_minor, !is_absent, ctx)?;
     }
+    if let (Some(id), Settlement::Answered(reply)) = (received, &word.settlement) {
+        told(state, &call, id, reply.result.is_done(), ctx)?;
+    }
     Ok(Ok(()))
+}
+
+/// What follows where Adyen had taken a call over, as if it had told so itself. It is of no time: whatever Adyen tells later is newer, and counts.
+fn told(
+    state: &mut ObjectState,
+    call: &ProviderCall,
+    id: String,
+    is_done: bool,
+    ctx: &Context,
+) -> Result<(), Bug> {
+    let (amount_minor, currency) =
+        amount(state, call).ok_or_else(|| Bug("a call that moves nothing".into()))?;
+    let payment = state.resource.payment.as_ref().and_then(|payment| payment.provider_payment.clone());
+    let refund = state.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);
+    let word = OperationNotice {
+        provider_key: Some(call.provider_key.clone()),
+        payment: payment.unwrap_or_default(),
+        id,
+        amount_minor,
+        currency: currency.to_string(),
+        success: is_done,
+        reason: String::new(),
+        undone: None,
+        // Newer than what was told of a refund, and older than what will be.
+        at_ms: refund.map(|refund| refund.told_at_ms.map_or(0, |at_ms| at_ms.saturating_add(1))),
+        card: None,
+    };
+    let taken = match call.kind {
+        CallKind::Authorize => ingest::authorisation(state, &word, ctx)?,
+        CallKind::Capture => super::ended::capture(state, &word, ctx)?,
+        CallKind::Void => super::ended::cancellation(state, &word, ctx)?,
+        CallKind::Refund => refunds::told(state, &word, ctx)?,
+        CallKind::CreateCustomer | CallKind::UpdateCustomer => Ingested::Applied,
+    };
+    match taken {
+        Ingested::Alert { detail } | Ingested::Contradiction { detail } => {
+            alert(state, call.provider, None, &detail, ctx);
+        }
+        Ingested::Applied => {}
+        other => return Err(Bug(format!("an operator's word came to {other:?}"))),
+    }
+    Ok(())
 }
 
 /// Sends nothing more of a call for a while, so that an operator can find out what became of it.
@@ -197,6 +287,12 @@ pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u32, Currency
         _ => late_minor().unwrap_or(payment.amount.get()),
     };
     Some((amount_minor, payment.currency))
+}
+
+/// The provider's id that an operator has named.
+fn named(settlement: &Settlement) -> Option<&String> {
+    let Settlement::Answered(reply) = settlement else { return None };
+    reply.request_id.as_ref()
 }
 
 fn subject(state: &ObjectState) -> String {

@@ -293,7 +293,8 @@ fn has_no_name_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
     is_it && object_state.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
 }
 
-fn authorisation(
+/// How the newest try's authorisation ended.
+pub(crate) fn authorisation(
     object_state: &mut ObjectState,
     told: &OperationNotice,
     ctx: &Context,

@@ -1,0 +1,130 @@
+//! What Adyen has received and told nothing of: a person says how it ended, and what Adyen tells later counts.
+
+use super::modifications::{capture, received};
+use super::*;
+use once::call::ByHand;
+use once::flow::Flow as _;
+use payments::engine::{Payments, Settlement};
+use payments::payment::operation::VoidRequest;
+use payments::transitions::by_hand::{self, REFUND_SILENT_MS, Refusal, SILENT_MS};
+
+/// What was asked for, how long Adyen may be silent, the event that tells of it, and the statuses of a yes and a no.
+const CASES: [(&str, u64, &str, &str, &str); 4] = [
+    ("capture", SILENT_MS, "CAPTURE", "succeeded", "requires_capture"),
+    ("void", SILENT_MS, "CANCELLATION", "canceled", "requires_capture"),
+    ("refund", REFUND_SILENT_MS, "REFUND", "succeeded", "failed"),
+    ("payment", SILENT_MS, "AUTHORISATION", "succeeded", "declined"),
+];
+
+/// An object in which this was received, and Adyen's id of it.
+fn untold(what: &str) -> (Harness, &'static str) {
+    match what {
+        "capture" => (received(capture(None)).0, "psp_move"),
+        "void" => (received(Operation::Void(VoidRequest::default())).0, "psp_move"),
+        "refund" => {
+            let mut bench = Harness::of(Provider::Adyen);
+            let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+            bench.run("pay", pay(Provider::Adyen), Some(charged));
+            let answer = ProviderResult::Refunded { refund: "psp_move".into(), settled: false };
+            bench.run("refund", refund(), Some(answer));
+            (bench, "psp_move")
+        }
+        _ => {
+            let mut bench = Harness::of(Provider::Adyen);
+            let processing = ProviderResult::Processing { payment: "psp_pay".into() };
+            bench.run("pay", pay(Provider::Adyen), Some(processing));
+            (bench, "psp_pay")
+        }
+    }
+}
+
+impl Harness {
+    /// What a person says of the newest call.
+    fn says(&mut self, said: Option<(&str, bool)>, now_ms: u64) -> Result<(), Refusal> {
+        let call = self.object_state.calls.last().unwrap().clone();
+        let settlement = match said {
+            Some((id, is_done)) => {
+                Settlement::Answered(adyen::by_hand::believed(&call, id, is_done).unwrap())
+            }
+            None => Settlement::NotExecuted,
+        };
+        let by_hand = ByHand {
+            by: "Ada".into(),
+            reason: "seen there".into(),
+            at_ms: now_ms,
+            button: 1,
+            is_contradicted: false,
+        };
+        let word = by_hand::Word { call_id: call.call_id, sends: call.sends, settlement, by_hand };
+        let settled = by_hand::settle(&mut self.object_state, &word, &InstanceId("me".into()), &at(now_ms));
+        Payments::verify(&self.object_state).unwrap();
+        settled.unwrap()
+    }
+
+    /// The notification that was lost comes after all.
+    fn hears_late(&mut self, kind: &str, derived: &str, id: &str, success: bool, amount: u32) -> Ingested {
+        let mut event = self.told(kind, derived, id, success, amount);
+        if let EventKind::Refund(told) = &mut event.news {
+            told.at_ms = Some(NOW_MS);
+        }
+        ingest::take(&mut self.object_state, &event, &at(NOW_MS + REFUND_SILENT_MS)).unwrap()
+    }
+
+    /// How that stands.
+    fn stands(&self, what: &str) -> (&'static str, bool) {
+        let payment = self.object_state.resource.payment.as_ref().unwrap();
+        let status = if what == "refund" { self.refund(0).status() } else { payment.status() };
+        (status, payment.pending.is_some())
+    }
+}
+
+#[test]
+fn a_person_says_how_it_ended_after_a_while_and_under_the_id_that_adyen_has_said() {
+    for ((what, silent_ms, _, yes, no), is_done) in
+        CASES.into_iter().flat_map(|case| [(case, true), (case, false)])
+    {
+        let (mut bench, id) = untold(what);
+        let before = bench.object_state.clone();
+        let early = bench.says(Some((id, is_done)), NOW_MS + silent_ms - 1);
+        assert!(matches!(early, Err(Refusal::Settled { .. })), "{what}: {early:?}");
+        let due_ms = NOW_MS + silent_ms;
+        for other in [None, Some(("psp_other", is_done))] {
+            let refused = bench.says(other, due_ms);
+            assert_eq!(refused, Err(Refusal::Received { id: id.to_owned() }), "{what}");
+        }
+        assert_eq!(bench.object_state, before);
+        assert_eq!(bench.says(Some((id, is_done)), due_ms), Ok(()), "{what}");
+        assert_eq!(bench.stands(what), (if is_done { yes } else { no }, false), "{what}");
+        let call = bench.object_state.calls.last().unwrap();
+        assert_eq!(by_hand::untold(&bench.object_state, call, due_ms), None, "{what}");
+    }
+}
+
+#[test]
+fn what_adyen_tells_against_that_person_counts_and_is_seen() {
+    for ((what, silent_ms, kind, yes, no), is_done) in
+        CASES.into_iter().flat_map(|case| [(case, true), (case, false)])
+    {
+        let (mut bench, id) = untold(what);
+        bench.says(Some((id, is_done)), NOW_MS + silent_ms).unwrap();
+        let derived = bench.object_state.calls.last().unwrap().provider_key.clone();
+        let amount = if what == "refund" { PART } else { AMOUNT };
+        let said = if is_done { yes } else { no };
+        let before = bench.object_state.clone();
+        let same = bench.hears_late(kind, &derived, id, is_done, amount);
+        assert_eq!((same, bench.stands(what).0), (Ingested::Applied, said), "{what} {is_done}");
+        bench.object_state = before;
+        let other = bench.hears_late(kind, &derived, id, !is_done, amount);
+        let is_seen = matches!(other, Ingested::Alert { .. } | Ingested::Contradiction { .. });
+        assert!(is_seen, "{what} {is_done}: {other:?}");
+        let follows = match (what, is_done) {
+            // What is over stays so: money that comes to it is given back, and what is held of it lapses.
+            ("payment", _) | ("void", true) => said,
+            ("capture", true) => "capture_failed",
+            (_, true) => no,
+            (_, false) => yes,
+        };
+        let now = bench.stands(what).0;
+        assert_eq!(now, follows, "{what} {is_done}");
+    }
+}
