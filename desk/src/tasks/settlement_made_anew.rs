@@ -1,5 +1,6 @@
 //! The tables are lost and made anew, and the bucket is not: what its files have settled is settled no second time.
 
+#[cfg(test)]
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;

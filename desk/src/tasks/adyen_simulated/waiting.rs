@@ -1,5 +1,6 @@
 //! Reports that wait for a shard.
 
+#[cfg(test)]
 use super::*;
 
 /// There are as many as a run takes up, and they came first.
