@@ -15,7 +15,7 @@ pub struct Contradiction {
 }
 
 /// What the provider tells, if it contradicts what an operator has said of the call that it is about. Once for each call: it
-/// is to be [noted](note).
+/// is to be noted, by `note`.
 pub fn of_news(state: &ObjectState, news: &EventKind) -> Option<Contradiction> {
     let of = |key: &Option<String>, kinds: &[CallKind]| {
         let is_it =
