@@ -117,13 +117,13 @@ impl Drive {
         if let Some(span) = span {
             executed(span, &done, self.store().remembered().as_deref(), &key_hash);
         }
-        let Executed { result, joined, provider_ms, is_counted } = done;
+        let Executed { result, joined, provider_ms, is_repeated } = done;
         let is_in_progress = matches!(result, ExecuteResult::InProgress { .. });
         if joined {
             metrics::waited(!is_in_progress && self.took_money(&key_hash));
         }
         match &result {
-            ExecuteResult::Finished { replayed: true, .. } if !joined && !is_counted => {
+            ExecuteResult::Finished { replayed: true, .. } if !joined && !is_repeated => {
                 metrics::replayed(self.took_money(&key_hash));
             }
             ExecuteResult::InProgress { .. } => metrics::in_progress(),

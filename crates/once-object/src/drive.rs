@@ -42,7 +42,7 @@ impl<H: Host> Object<H> {
         }
         let ctx = self.context();
         let patience_until_ms = ctx.now_ms.saturating_add(ask.wait_ms);
-        let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0, is_counted: false });
+        let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0, is_repeated: false });
         let decided =
             state.as_ref().and_then(|state| Some((decided(state, &ask.command, &self.me, &ctx)?, state)));
         let (begun, first_turn) = match decided {
@@ -67,15 +67,15 @@ impl<H: Host> Object<H> {
                 });
                 let Ended { end, provider_ms } = self.start(run, action, ask.faults).await?;
                 let result = self.result(end, key_id, false)?;
-                return Ok(Executed { result, joined: false, provider_ms, is_counted: false });
+                return Ok(Executed { result, joined: false, provider_ms, is_repeated: false });
             }
             Begin::InProgress { key_id, lease_left_ms } => {
                 return self.join(key_id, lease_left_ms, &ask).await;
             }
             Begin::Replay { key_id, response, original_request } => {
-                let is_counted = !self.count_replay(key_id, &ask.command.request_id);
+                let is_repeated = !self.count_replay(key_id, &ask.command.request_id);
                 let result = ExecuteResult::Finished { response, original_request, replayed: true };
-                return Ok(Executed { result, joined: false, provider_ms: 0, is_counted });
+                return Ok(Executed { result, joined: false, provider_ms: 0, is_repeated });
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
                 ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }
@@ -233,7 +233,7 @@ impl<H: Host> Object<H> {
     ) -> Result<Executed<H::Flow>, Bug> {
         let in_progress = |joined| {
             let result = ExecuteResult::InProgress { retry_after_ms: lease_left_ms.min(1000) };
-            Ok(Executed { result, joined, provider_ms: 0, is_counted: false })
+            Ok(Executed { result, joined, provider_ms: 0, is_repeated: false })
         };
         let live = self.running.borrow().get(&key_id).cloned();
         let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {
@@ -244,7 +244,7 @@ impl<H: Host> Object<H> {
             Either::Left((ended, _)) => {
                 let Ended { end, provider_ms } = ended?;
                 let result = self.result(end, key_id, true)?;
-                Ok(Executed { result, joined: true, provider_ms, is_counted: false })
+                Ok(Executed { result, joined: true, provider_ms, is_repeated: false })
             }
             Either::Right(_) => {
                 joined.borrow_mut().retain(|request| *request != ask.command.request_id);

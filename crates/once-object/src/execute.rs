@@ -38,5 +38,5 @@ pub struct Executed<F: Domain> {
     /// How long that run was in calls of the provider, in ms.
     pub provider_ms: u64,
     /// It is a replay that was counted already, under its id: this request has asked before, and did not wait for the answer.
-    pub is_counted: bool,
+    pub is_repeated: bool,
 }
