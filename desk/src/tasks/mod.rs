@@ -79,7 +79,6 @@ use self::runs::Kept;
 use crate::config::Config;
 use crate::{analytics, operations};
 use messages::operations::{INBOX_PATH, RESEAL_PATH};
-use runtime::db::Db;
 use runtime::log::log;
 use runtime::meter::metered;
 
@@ -101,7 +100,7 @@ async fn run_in_turn(env: &Env, is_now: bool, sent: &Cell<u32>) {
     let is_apart = place_alarms::have_objects(env).await.unwrap_or(false);
     let mut begun = 0;
     let mut left = Vec::new();
-    for (task, work) in in_turn(tasks(env, is_now, is_apart), &newest_runs(env).await) {
+    for (task, work) in in_turn(tasks(env, is_now, is_apart), &take_left(env).await) {
         // The first one has its turn whatever was sent before.
         if begun > 0 && sent.get() >= STATEMENTS_MAX {
             left.push(task);
@@ -114,7 +113,14 @@ async fn run_in_turn(env: &Env, is_now: bool, sent: &Cell<u32>) {
         }
     }
     if !left.is_empty() {
-        log("info", &[("event", "tasks_left".into()), ("tasks", left.into())]);
+        runs::record(
+            env,
+            LEFT,
+            Kept::Newest,
+            Date::now().as_millis(),
+            Ok(serde_json::json!({ "tasks": left })),
+        )
+        .await;
     }
     seal_anew(env).await;
 }
@@ -146,27 +152,30 @@ fn tasks(env: &Env, is_now: bool, is_apart: bool) -> Vec<Task<'_>> {
     tasks
 }
 
-/// Those first whose newest run is the longest ago: what was left, and then all in their order.
-fn in_turn<T>(mut tasks: Vec<(&'static str, T)>, newest: &BTreeMap<String, u64>) -> Vec<(&'static str, T)> {
-    tasks.sort_by_key(|(task, _)| newest.get(*task).copied().unwrap_or(0));
+/// Those first that were left, and then the others, in the order of all.
+fn in_turn<T>(mut tasks: Vec<(&'static str, T)>, left: &[String]) -> Vec<(&'static str, T)> {
+    tasks.sort_by_key(|(task, _)| !left.iter().any(|name| name == task));
     tasks
 }
 
-/// When the newest run of each task began, in ms since the epoch. Without D1 all have their order.
-async fn newest_runs(env: &Env) -> BTreeMap<String, u64> {
+/// The row of `runs` that names what a run has left.
+const LEFT: &str = "left";
+
+/// What the run before has left. It is forgotten before anything begins: if one of these breaks this run off, the next one has the order of all, and so
+/// whatever comes before it runs.
+async fn take_left(env: &Env) -> Vec<String> {
     #[derive(Deserialize)]
-    struct Newest {
-        task: String,
-        at_ms: Option<u64>,
+    struct Left {
+        tasks: Vec<String>,
     }
-    let sql = "SELECT value AS task, (SELECT at_ms FROM runs WHERE task = name.value ORDER BY at_ms DESC LIMIT 1) AS at_ms
-         FROM json_each(?1) AS name";
-    let newest: worker::Result<Vec<Newest>> = async {
-        let names = serde_json::to_string(&[names::TASKS.as_slice(), &["counts"]].concat())?;
-        Db::of(env)?.rows(sql, vec![names.into()]).await
+    let taken: worker::Result<Vec<String>> = async {
+        let Some(result) = runs::newest(env, LEFT).await? else { return Ok(Vec::new()) };
+        runs::forget(env, LEFT).await?;
+        Ok(serde_json::from_str::<Left>(&result)?.tasks)
     }
     .await;
-    newest.unwrap_or_default().into_iter().filter_map(|one| Some((one.task, one.at_ms?))).collect()
+    // If D1 does not say so, each task says why.
+    taken.unwrap_or_default()
 }
 
 /// Whether the reconciliation of each account has runs of its own.
@@ -201,19 +210,15 @@ mod tests {
 
     #[test]
     fn what_one_run_has_left_the_next_one_begins_with() {
-        let order = |newest: &[(&str, u64)]| {
-            let newest = newest.iter().map(|(task, at_ms)| ((*task).to_owned(), *at_ms)).collect();
-            let tasks = ["inbox", "sweep", "reconcile", "settle", "forget"].map(|task| (task, ()));
-            in_turn(tasks.to_vec(), &newest).into_iter().map(|(task, ())| task).collect::<Vec<_>>()
-        };
         let all = ["inbox", "sweep", "reconcile", "settle", "forget"];
-        assert_eq!(order(&[]), all, "none has run");
-        let whole = [("inbox", 10), ("sweep", 10), ("reconcile", 11), ("settle", 12), ("forget", 13)];
-        assert_eq!(order(&whole), all, "all have run");
-        // Two runs that had room for two and three.
-        let part = [("inbox", 20), ("sweep", 21), ("reconcile", 11), ("settle", 12), ("forget", 13)];
-        assert_eq!(order(&part), ["reconcile", "settle", "forget", "inbox", "sweep"]);
-        let rest = [("inbox", 20), ("sweep", 21), ("reconcile", 30), ("settle", 31), ("forget", 32)];
-        assert_eq!(order(&rest), all);
+        let order = |left: &[&str]| {
+            let left: Vec<String> = left.iter().map(|task| (*task).to_owned()).collect();
+            let tasks = in_turn(all.map(|task| (task, ())).to_vec(), &left);
+            tasks.into_iter().map(|(task, ())| task).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&[]), all);
+        assert_eq!(order(&["forget", "settle"]), ["settle", "forget", "inbox", "sweep", "reconcile"]);
+        assert_eq!(order(&["inbox", "sweep"]), all);
+        assert_eq!(order(&["of another release"]), all);
     }
 }

@@ -1,5 +1,6 @@
 //! The table `runs`: what came of the runs of tasks.
 
+use serde::Deserialize;
 use serde_json::Value;
 use worker::{Date, Env};
 
@@ -44,6 +45,17 @@ pub(super) async fn record(
     if let Err(error) = written {
         log("error", &[("event", "task_not_noted".into()), ("error", error.to_string().into())]);
     }
+}
+
+/// What the newest run of a task has written down.
+pub(super) async fn newest(env: &Env, task: &str) -> worker::Result<Option<String>> {
+    #[derive(Deserialize)]
+    struct Run {
+        result: String,
+    }
+    let sql = "SELECT result FROM runs WHERE task = ?1 ORDER BY at_ms DESC LIMIT 1";
+    let run: Option<Run> = Db::of(env)?.first(sql, vec![task.into()]).await?;
+    Ok(run.map(|run| run.result))
 }
 
 /// Nothing is shown any more of a task of which the newest run is kept.
