@@ -63,22 +63,29 @@ pub const SPOKEN: &str =
      AND NOT EXISTS (SELECT 1 FROM payments WHERE payment_id = breaks.resource AND payments.provider = 'adyen'
             AND (status = 'processing' OR pending_operation IS NOT NULL))
      AND NOT EXISTS (SELECT 1 FROM refunds WHERE payment_id = breaks.resource AND refunds.provider = 'adyen'
-            AND status = 'pending' AND created_at_ms < ?1)";
+            AND status = 'pending' AND created_at_ms < ?1 AND NOT EXISTS (SELECT 1 FROM audit_records WHERE audit_records.object = breaks.object
+                AND audit_records.subject = refunds.refund_id AND +audit_records.action = 'refund.undone'))";
 
 /// Opens a break, at `?1`, for each payment, capture or void with Adyen of which nothing was heard since `?2`, and for each payment with refunds of
-/// before `?3`, which it names. One that was accepted stays so as long as it says the same.
+/// before `?3`, which it names; but for those of which Adyen has told that they failed afterwards, which it may repeat by itself. One that was accepted
+/// stays so as long as it says the same.
 pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
         last_seen_at_ms)
      SELECT 'silent:adyen:' || payment_id, 'silent', provider, provider_payment, payment_id, object,
         CASE WHEN pending_operation IS NOT NULL THEN 'pending ' || pending_operation WHEN status = 'processing' THEN status ELSE 'pending refunds: ' || (
             SELECT group_concat(refund_id, ', ') FROM (SELECT refund_id FROM refunds WHERE refunds.payment_id = payments.payment_id
-                AND refunds.status = 'pending' AND refunds.provider = 'adyen' AND refunds.created_at_ms < ?3 ORDER BY refund_id)) END, 'open', ?1, ?1
+                AND refunds.status = 'pending' AND refunds.provider = 'adyen' AND refunds.created_at_ms < ?3
+                AND NOT EXISTS (SELECT 1 FROM audit_records WHERE audit_records.object = payments.object
+                    AND audit_records.subject = refunds.refund_id AND +audit_records.action = 'refund.undone') ORDER BY refund_id)) END, 'open', ?1, ?1
      FROM payments WHERE payment_id IN (
         SELECT payment_id FROM payments WHERE status = 'processing' AND status != 'succeeded' AND provider = 'adyen'
             AND created_at_ms < ?2
         UNION ALL SELECT payment_id FROM payments WHERE pending_operation IS NOT NULL AND provider = 'adyen'
             AND updated_at_ms < ?2
-        UNION ALL SELECT payment_id FROM refunds INDEXED BY refunds_waiting WHERE status = 'pending' AND provider = 'adyen' AND created_at_ms < ?3)
+        UNION ALL SELECT refunds.payment_id FROM refunds INDEXED BY refunds_waiting CROSS JOIN payments of ON of.payment_id = refunds.payment_id
+            WHERE refunds.status = 'pending' AND refunds.provider = 'adyen' AND refunds.created_at_ms < ?3
+            AND NOT EXISTS (SELECT 1 FROM audit_records WHERE audit_records.object = of.object
+                AND audit_records.subject = refunds.refund_id AND +audit_records.action = 'refund.undone'))
      ON CONFLICT (break_id) DO UPDATE SET ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms,
         state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours THEN 'accepted' ELSE 'open' END";
 
@@ -200,6 +207,17 @@ pub(super) mod tests {
         }
         silence.run("UPDATE refunds SET status = 'succeeded' WHERE provider = 'adyen'");
         assert_eq!(silence.sweep(10), says("pending refunds: re_1", "resolved"));
+    }
+
+    #[test]
+    fn a_refund_that_failed_afterwards_is_not_silent() {
+        let silence = Silence::of_taken_payments();
+        let undone = "INSERT INTO audit_records VALUES ('o', 9, 9, 'adyen', 'refund.undone', 're_1', '{}')";
+        silence.refund("re_1", "adyen", 7);
+        silence.run(undone);
+        assert_eq!(silence.sweep(9), None, "Adyen has told of it, and may repeat it");
+        silence.refund("re_2", "adyen", 8);
+        assert_eq!(silence.sweep(10), says("pending refunds: re_2", "open"));
     }
 
     #[test]

@@ -68,8 +68,6 @@ fn lines(movements: Movements) -> [String; 7] {
             stays(if kind.starts_with("refund") { "r.payment_id" } else { "a.subject" })
         )
     };
-    let plain =
-        |kind: &str, action: &str, values: &str, tables: &str| numbered("''", kind, action, values, tables);
     // What can move both ways has a line each time; the audit record's number tells them apart.
     let each = "':' || a.audit_id";
     // The first capture of most payments stands in the payment's own row, as audit record 2.
@@ -83,10 +81,14 @@ fn lines(movements: Movements) -> [String; 7] {
         "a.data->>'provider', a.data->>'provider_payment', a.data->>'amount_captured', a.data->>'currency'";
     let of_refund = "r.provider, r.provider_refund, r.amount_minor, r.currency";
     let refunds = "JOIN refunds r ON r.refund_id = a.subject";
-    // A refund that never succeeded has moved no money.
+    // Most succeed once, and fail once if at all.
+    let again = |action: &str| {
+        format!("CASE WHEN {} IS NULL THEN '' ELSE {each} END", before("a", "b", action, "", "b.audit_id"))
+    };
+    // A refund that has not succeeded since it failed last has moved no money.
     let came_back = format!(
-        "{refunds} JOIN audit_records done ON done.object = a.object AND done.subject = a.subject
-            AND +done.action = 'refund.succeeded'"
+        "{refunds} JOIN (SELECT 1) ON (SELECT b.action FROM audit_records b WHERE b.object = a.object AND b.subject = a.subject
+            AND +b.action IN ('refund.succeeded', 'refund.failed') AND b.audit_id < a.audit_id ORDER BY b.audit_id DESC LIMIT 1) = 'refund.succeeded'"
     );
     // A capture of which we only saw the failure has no line to reverse.
     let of_failed =
@@ -138,8 +140,8 @@ fn lines(movements: Movements) -> [String; 7] {
             &of_dispute(&reinstated),
             &dispute(&is_reinstated),
         ),
-        plain("refund", "refund.succeeded", of_refund, refunds),
-        plain("refund_failed", "refund.failed", of_refund, &came_back),
+        numbered(&again("refund.succeeded"), "refund", "refund.succeeded", of_refund, refunds),
+        numbered(&again("refund.failed"), "refund_failed", "refund.failed", of_refund, &came_back),
     ]
 }
 
@@ -367,6 +369,48 @@ mod tests {
         // What was asked for was in the sum.
         let asked = [of_all("B", 500, false), of_all("B", 800, true), of_each(&[b_back, a])];
         assert_eq!(moved(&asked), [(true, "B", 800), (false, "B", 800), (true, "A", 300)]);
+    }
+
+    /// The lines of a refund of which this was recorded, one a moment, made one by one and at once.
+    fn lines_of_refund(records: &[&str]) -> Vec<String> {
+        let model = read_model();
+        let payment = "INSERT INTO payments (payment_id, object, version, owner, status, amount_minor, captured_minor, refunded_minor, currency,
+                provider, attempt, shown, created_at_ms, updated_at_ms) VALUES ('pay_1', 'o', 1, 'a', 'succeeded', 900, 900, 0, 'usd', 'adyen', 1, '{}', 0, 0)";
+        let refund = "INSERT INTO refunds (refund_id, payment_id, version, status, amount_minor, currency, reason, provider, provider_refund,
+                created_at_ms, updated_at_ms) VALUES ('re_1', 'pay_1', 1, 'succeeded', 900, 'usd', 'r', 'adyen', 'psp', 0, 0)";
+        for sql in [payment, refund] {
+            model.execute(sql, ()).unwrap();
+        }
+        for (number, action) in (0_i64..).zip(records) {
+            let sql = "INSERT INTO audit_records VALUES ('o', ?1, ?1, 'a', 'refund.' || ?2, 're_1', '{}')";
+            model.execute(sql, (number, action)).unwrap();
+        }
+        let end = records.len() as i64;
+        let slices = [(0..end).map(|at| (at, at + 1)).collect::<Vec<_>>(), vec![(0, end)]];
+        let [one_by_one, at_once] = slices.map(|slices| {
+            let closing = "INSERT OR REPLACE INTO settlement_closings VALUES ('f', 'd', 0, 9, 0, 1, 9)";
+            model.execute_batch(&format!("DELETE FROM settlement_lines; {closing}")).unwrap();
+            for (from, until) in slices {
+                for sql in insert(Movements::InTime) {
+                    model.execute(&sql, ("f", from, until, 1)).unwrap();
+                }
+            }
+            let mut statement = model.prepare("SELECT line_id FROM settlement_lines ORDER BY at_ms").unwrap();
+            statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<String>>()
+        });
+        assert_eq!(one_by_one, at_once);
+        at_once
+    }
+
+    #[test]
+    fn a_refund_has_a_line_each_time_that_it_is_made_and_each_time_that_it_comes_back() {
+        assert_eq!(lines_of_refund(&["succeeded", "failed"]), ["re_1:refund", "re_1:refund_failed"]);
+        // What was called refused, and is made after all.
+        assert_eq!(lines_of_refund(&["failed", "succeeded"]), ["re_1:refund"]);
+        assert_eq!(
+            lines_of_refund(&["succeeded", "undone", "repeated", "failed", "succeeded", "failed"]),
+            ["re_1:refund", "re_1:refund_failed", "re_1:refund:4", "re_1:refund_failed:5"]
+        );
     }
 
     /// While a migration is there and the release before still runs, its statements do, too.

@@ -5,7 +5,7 @@ use once::flow::Flow as _;
 use payments::engine::Payments;
 use payments::payment::provider_event::Undone;
 use payments::payment::records::AuditRecord;
-use payments::transitions::by_hand::RECAPTURES_END_MS;
+use payments::transitions::by_hand::{self, RECAPTURES_END_MS};
 
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
@@ -139,4 +139,23 @@ fn a_refund_that_comes_back_for_good_is_free_at_once() {
     bench.hear(&bench.of_refund("REFUNDED_REVERSED", &derived, 2));
     bench.hear(&bench.of_refund("REFUND", &derived, 1));
     assert_eq!((bench.refund(0).status(), bench.left()), ("failed", AMOUNT));
+}
+
+#[test]
+fn what_adyen_may_repeat_is_not_settled_by_hand() {
+    let (mut bench, derived) = refunding(true);
+    bench.hear(&bench.of_refund("REFUND", &derived, 1));
+    bench.hear(&bench.of_refund("REFUND_FAILED", &derived, 2));
+    let call = bench.object_state.calls.last().unwrap();
+    assert_eq!(by_hand::untold(&bench.object_state, call, NOW_MS + RECAPTURES_END_MS - 1), None);
+}
+
+#[test]
+fn a_refund_that_had_failed_before_times_were_kept_and_is_told_to_be_made_is_for_a_person() {
+    let (mut bench, derived) = refunding(true);
+    bench.hear(&bench.of_refund("REFUNDED_REVERSED", &derived, 1));
+    bench.object_state.resource.refunds[0].told_at_ms = None;
+    let (taken, _) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(bench.refund(0).status(), "failed");
 }

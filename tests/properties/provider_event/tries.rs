@@ -7,6 +7,7 @@ use once::id::{InstanceId, ObjectId};
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use payments::engine::{ObjectState, Run};
 use payments::payment::operation::{Operation, PaymentRequest};
+use payments::payment::provider_event::Undone;
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use payments::payment::tries::{LateMoney, Stage};
@@ -339,6 +340,23 @@ fn what_a_person_has_given_back_at_adyen_stays_so_whatever_becomes_of_our_own() 
         assert!(matches!(bench.takes(&came_back), Ingested::Alert { .. }));
         assert_eq!(bench.late(), "refused");
     }
+}
+
+#[test]
+fn what_was_given_back_and_may_be_repeated_is_given_back_by_nobody_else_yet() {
+    let (mut bench, first) = tried_twice(Provider::Adyen, true);
+    bench.takes(&bench.of_first("AUTHORISATION", &first, true));
+    let (_, _, derived) =
+        bench.drive_on(ProviderResult::Refunded { refund: "psp_back".into(), settled: false });
+    bench.takes(&bench.of_first("REFUND", &derived, true));
+    let mut failed = bench.of_first("REFUND", &derived, false);
+    let EventKind::Refund(told) = &mut failed.news else { unreachable!() };
+    told.undone = Some(Undone::MayBeRepeated);
+    let Ingested::Alert { detail } = bench.takes(&failed) else { panic!("a person is told") };
+    assert!(detail.contains("may be repeated"), "{detail}");
+    assert_eq!(bench.late(), "pending");
+    bench.takes(&bench.of_first("REFUND", &derived, true));
+    assert_eq!(bench.late(), "given_back");
 }
 
 #[test]

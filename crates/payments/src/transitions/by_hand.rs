@@ -141,8 +141,12 @@ pub fn untold<'a>(state: &ObjectState, call: &'a ProviderCall, now_ms: u64) -> O
             (payment.pending.as_ref().is_some_and(is_it), SILENT_MS)
         }
         ProviderResult::Refunded { settled: false, .. } => {
-            let is_it =
-                |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Pending;
+            // Of one that was undone it has told: it may repeat it by itself.
+            let is_it = |refund: &Refund| {
+                refund.key_id == call.key_id
+                    && refund.state == RefundState::Pending
+                    && refund.undone.is_none()
+            };
             (state.resource.refunds.iter().any(is_it), REFUND_SILENT_MS)
         }
         ProviderResult::Processing { payment: id } => {

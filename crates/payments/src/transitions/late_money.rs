@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, RecoveryPoint};
 use crate::payment::RefundElsewhere;
 use crate::payment::dispute::{Dispute, DisputeStatus};
-use crate::payment::provider_event::{EventKind, Ingested, OperationNotice};
+use crate::payment::provider_event::{EventKind, Ingested, OperationNotice, Undone};
 use crate::payment::refund::RefundState;
 use crate::payment::result::{CallKind, RemoteState};
 use crate::payment::status_query::RemoteRefund;
@@ -215,6 +215,14 @@ fn given_back(
     if told.success {
         mark_given_back(object_state, attempt, ctx);
         return Ok(Ingested::Applied);
+    }
+    if told.undone == Some(Undone::MayBeRepeated) && !late.is_back_elsewhere() {
+        (late.own, late.received_at_ms) = (Stage::Received, Some(ctx.now_ms));
+        let detail = format!(
+            "what was given back of try {attempt} came back ({}), and may be repeated: give back nothing yet",
+            told.reason
+        );
+        return Ok(Ingested::Alert { detail });
     }
     if late.own == Stage::GivenBack {
         // What is held no more was canceled by others.

@@ -40,6 +40,8 @@ pub(crate) fn told(
         return Ok(Ingested::Applied);
     }
     let is_newer = times.is_some_and(|(at_ms, newest_ms)| at_ms > newest_ms);
+    // Of before their times were kept.
+    let is_undated = refund.told_at_ms.is_none();
     refund.told_at_ms = refund.told_at_ms.max(told.at_ms);
     let has_failed = matches!(refund.state, RefundState::Failed { .. });
     let is_repeated = has_failed || refund.undone.is_some();
@@ -49,6 +51,12 @@ pub(crate) fn told(
     let is_too_much = is_repeated && amount_minor > left_minor;
     let mut alert = None;
     match (told.success, told.undone) {
+        (true, _) if has_failed && is_undated => {
+            let detail = format!(
+                "a refund of {amount_minor} that had failed is told to be made: which came first is not known"
+            );
+            return Ok(Ingested::Alert { detail });
+        }
         // Without their times nobody knows what came first.
         (true, _) if is_repeated && !is_newer => return Ok(Ingested::Applied),
         (false, _) if has_failed => return Ok(Ingested::Applied),
