@@ -20,8 +20,10 @@ pub const FIELD: &str = "paid_once_key";
 #[derive(Clone, PartialEq, Eq)]
 pub struct FormKey {
     text: String,
-    /// When it was minted, in ms since the epoch: 0 where that is not signed by a secret of today.
+    /// When it was minted, in ms since the epoch.
     pub minted_at_ms: u64,
+    /// It is signed by a secret of today.
+    pub is_signed: bool,
 }
 
 impl FormKey {
@@ -31,11 +33,12 @@ impl FormKey {
         bytes.extend(random);
         bytes.extend(now_ms.to_be_bytes().iter().skip(2));
         bytes.extend(keys.sign(Purpose::GateForm, &[&bytes]));
-        Self { text: BASE64URL_NOPAD.encode(&bytes), minted_at_ms: now_ms }
+        Self { text: BASE64URL_NOPAD.encode(&bytes), minted_at_ms: now_ms, is_signed: true }
     }
 
-    /// From its text; `None` if it is none. One that is not signed by these secrets counts as minted at the beginning of time: it begins nothing,
-    /// and what was done under it is found. So it is with one by a secret that is not here any more, or, while a new one is rolled out, not yet.
+    /// From its text; `None` if it is none. One that is not signed by these secrets begins nothing, and what was done under it is found. So it is with
+    /// one by a secret that is not here any more, or, while a new one is rolled out, not yet. The time in it then selects among what the visitor has
+    /// done, and nothing else.
     pub fn open(text: &str, keys: &SigningKeys) -> Option<Self> {
         let bytes = BASE64URL_NOPAD.decode(text.trim().as_bytes()).ok()?;
         let (signed, signature) = bytes.split_at_checked(SIGNED_LEN)?;
@@ -43,11 +46,10 @@ impl FormKey {
             return None;
         }
         let mut minted_at = [0; 8];
-        if keys.verify(Purpose::GateForm, &[signed], signature).is_some() {
-            let time = signed.get(1 + RANDOM_LEN..)?;
-            minted_at.iter_mut().skip(2).zip(time).for_each(|(to, from)| *to = *from);
-        }
-        Some(Self { text: text.trim().to_owned(), minted_at_ms: u64::from_be_bytes(minted_at) })
+        let time = signed.get(1 + RANDOM_LEN..)?;
+        minted_at.iter_mut().skip(2).zip(time).for_each(|(to, from)| *to = *from);
+        let is_signed = keys.verify(Purpose::GateForm, &[signed], signature).is_some();
+        Some(Self { text: text.trim().to_owned(), minted_at_ms: u64::from_be_bytes(minted_at), is_signed })
     }
 
     /// As it stands in the form.
@@ -80,10 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_by_another_secret_is_as_old_as_can_be() {
+    fn a_key_by_another_secret_is_known_not_to_be_signed() {
         let key = FormKey::mint([7; 16], 1_790_000_000_123, &keys("a"));
         let opened = FormKey::open(key.as_str(), &keys("b")).unwrap();
-        assert_eq!((opened.as_str(), opened.minted_at_ms), (key.as_str(), 0));
+        assert_eq!(opened, FormKey { is_signed: false, ..key });
     }
 
     #[test]
@@ -93,7 +95,7 @@ mod tests {
             let mut text = key.as_str().to_owned().into_bytes();
             text[at] = if text[at] == b'A' { b'B' } else { b'A' };
             let opened = FormKey::open(&String::from_utf8(text).unwrap(), &keys("a"));
-            assert_eq!(opened.map_or(0, |key| key.minted_at_ms), 0, "{at}");
+            assert!(!opened.is_some_and(|key| key.is_signed), "{at}");
         }
         for text in ["", "x", &"A".repeat(79), &key.as_str()[..76]] {
             assert_eq!(FormKey::open(text, &keys("a")), None);

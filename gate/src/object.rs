@@ -192,7 +192,8 @@ async fn run(
         let known = object_state.as_deref().and_then(|object_state| object_state.key(number));
         let fingerprint = known
             .map(|key| &key.fingerprint.0)
-            // Made by another release, or while other fields were ignored: what it cannot be told from is not done twice.
+            // Made by another release, or while other fields were ignored: what it cannot be told from is not done twice. (What the shop has shown
+            // again for it to be corrected has begun a new one above.)
             .filter(|known| !body::are_comparable(known, &fingerprint))
             .unwrap_or(&fingerprint);
         let name = secret.name();

@@ -70,6 +70,8 @@ struct Key {
     text: String,
     /// When its form was made, in ms since the epoch; a client's key has no age.
     minted_at_ms: Option<u64>,
+    /// It may begin something: it is no form's that nobody here has signed.
+    is_genuine: bool,
 }
 
 /// A route of the gate's: the request is passed on once.
@@ -125,8 +127,9 @@ async fn gated(
         true => Secret::of_address(&key.owner, &address),
         false => Secret::new(&key.owner, &key.text),
     };
-    let may_start =
-        key.minted_at_ms.is_none_or(|at_ms| request.now_ms < at_ms.saturating_add(route.waits.keep_ms));
+    let is_old =
+        key.minted_at_ms.is_some_and(|at_ms| request.now_ms >= at_ms.saturating_add(route.waits.keep_ms));
+    let may_start = key.is_genuine && !is_old;
     let read = Read { body: rest, longer: body.large() };
     let form = |secret: &Secret| Form {
         fingerprint: body::fingerprint(secret, &address, &encoding, read, &route.ignore),
@@ -201,11 +204,12 @@ fn note(request: &Request, found: &Found<'_>, reply: ObjectReply, reference: &st
 fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
     let sent = keys.iter().map(String::as_str).chain(request.header("paid-once-key"));
     let keys: Vec<FormKey> = sent.filter_map(|text| FormKey::open(text, &gate.config.signing_keys)).collect();
-    let key = keys.iter().find(|key| key.minted_at_ms > 0).or(keys.first())?;
+    let key = keys.iter().find(|key| key.is_signed).or(keys.first())?;
     Some(Key {
         owner: visitor::of(request).unwrap_or_default().to_owned(),
         text: key.as_str().to_owned(),
         minted_at_ms: Some(key.minted_at_ms),
+        is_genuine: key.is_signed,
     })
 }
 
@@ -231,7 +235,7 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
         (_, false) => {}
     }
     let owner = format!("api\n{}", owner.join("\n"));
-    Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None }))
+    Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None, is_genuine: true }))
 }
 
 /// Reads the body, or the beginning of one that is too large to be held.
