@@ -64,21 +64,24 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
+/** Who goes back to the form of this page, and sends it once more, has one order. */
+async function isOneOrder(t, html, browser) {
+  const name = someone();
+  const page = await at(t, html(name), browser);
+  await pay(page);
+  const thanks = page.url();
+  await back(page);
+  await pay(page);
+  assert.equal(page.url(), thanks);
+  assert.equal(ordersOf(name), 1);
+}
+
 for (const [how, browser] of [
   ['to the page as it was', { backForwardCache: true }],
   ['to the page as it was, without JavaScript', { backForwardCache: true, javaScriptEnabled: false }],
   ['to a page that is loaded again', { backForwardCache: false }],
 ]) {
-  test(`back ${how} and once more is one order`, async (t) => {
-    const name = someone();
-    const page = await at(t, form(name), browser);
-    await pay(page);
-    const thanks = page.url();
-    await back(page);
-    await pay(page);
-    assert.equal(page.url(), thanks);
-    assert.equal(ordersOf(name), 1);
-  });
+  test(`back ${how} and once more is one order`, (t) => isOneOrder(t, form, browser));
 
   test(`what is edited after going back ${how} is asked about`, async (t) => {
     const name = someone();
@@ -150,16 +153,8 @@ for (const [how, html] of [
   ['a script sends', (name) => form(name, '<button type="button" onclick="this.form.submit()">Pay</button>')],
   ['keeps its submit event to itself', (name) => form(name) + onSubmit('event.stopPropagation()')],
 ])
-  test(`a form that ${how} is one order, too, when its page is loaded again`, async (t) => {
-    const name = someone();
-    const page = await at(t, html(name), { backForwardCache: false });
-    await pay(page);
-    const thanks = page.url();
-    await back(page);
-    await pay(page);
-    assert.equal(page.url(), thanks);
-    assert.equal(ordersOf(name), 1);
-  });
+  test(`a form that ${how} is one order, too, when its page is loaded again`, (t) =>
+    isOneOrder(t, html, { backForwardCache: false }));
 
 test('what a script has sent is over when its page comes back: it is sent once more', async (t) => {
   const name = someone();

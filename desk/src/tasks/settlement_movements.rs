@@ -223,7 +223,9 @@ fn before(of: &str, it: &str, action: &str, condition: &str, value: &str) -> Str
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Row;
+    use std::fmt::Debug;
+
+    use rusqlite::{Connection, Row};
     use serde_json::{Value as Json, json};
 
     use super::*;
@@ -268,6 +270,30 @@ mod tests {
         assert_eq!((count(&without, "SCAN p"), count(&without, "SCAN a")), (1, 6), "{without:?}");
     }
 
+    /// The lines of what was recorded one a millisecond: the same, made one by one and all at once.
+    fn lines_of<T: PartialEq + Debug>(
+        model: &Connection,
+        records: usize,
+        select: &str,
+        line: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Vec<T> {
+        let end = records as i64;
+        let slices = [(0..end).map(|at| (at, at + 1)).collect::<Vec<_>>(), vec![(0, end)]];
+        let [one_by_one, at_once] = slices.map(|slices| {
+            let closing = "INSERT OR REPLACE INTO settlement_closings VALUES ('f', 'd', 0, 9, 0, 1, 9)";
+            model.execute_batch(&format!("DELETE FROM settlement_lines; {closing}")).unwrap();
+            for (from, until) in slices {
+                for sql in insert(Movements::InTime) {
+                    model.execute(&sql, ("f", from, until, 1)).unwrap();
+                }
+            }
+            let mut statement = model.prepare(select).unwrap();
+            statement.query_map((), &line).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+        });
+        assert_eq!(one_by_one, at_once);
+        at_once
+    }
+
     /// Whether a line says that money was withdrawn, of which dispute, and how much.
     type Moved = (bool, &'static str, i64);
 
@@ -281,25 +307,12 @@ mod tests {
             let sql = "INSERT INTO audit_records VALUES ('o', ?1, ?1, 'a', 'payment.disputed', 'pay_1', ?2)";
             model.execute(sql, (number, data.to_string())).unwrap();
         }
-        let end = records.len() as i64;
-        let slices = [(0..end).map(|at| (at, at + 1)).collect::<Vec<_>>(), vec![(0, end)]];
-        let [one_by_one, at_once] = slices.map(|slices| {
-            let closing = "INSERT OR REPLACE INTO settlement_closings VALUES ('f', 'd', 0, 9, 0, 1, 9)";
-            model.execute_batch(&format!("DELETE FROM settlement_lines; {closing}")).unwrap();
-            for (from, until) in slices {
-                for sql in insert(Movements::InTime) {
-                    model.execute(&sql, ("f", from, until, 1)).unwrap();
-                }
-            }
-            let sql = "SELECT kind = 'dispute_withdrawn', provider_reference, amount_minor, line_id FROM settlement_lines ORDER BY at_ms, line_id";
-            let mut statement = model.prepare(sql).unwrap();
-            let line = |row: &Row<'_>| {
-                let id = if row.get::<_, String>(1)? == "A" { "A" } else { "B" };
-                Ok(((row.get(0)?, id, row.get(2)?), row.get::<_, String>(3)?))
-            };
-            statement.query_map((), line).unwrap().map(Result::unwrap).collect::<Vec<_>>()
-        });
-        assert_eq!(one_by_one, at_once);
+        let sql = "SELECT kind = 'dispute_withdrawn', provider_reference, amount_minor, line_id FROM settlement_lines ORDER BY at_ms, line_id";
+        let line = |row: &Row<'_>| {
+            let id = if row.get::<_, String>(1)? == "A" { "A" } else { "B" };
+            Ok(((row.get(0)?, id, row.get(2)?), row.get::<_, String>(3)?))
+        };
+        let at_once = lines_of(&model, records.len(), sql, line);
         at_once.into_iter().map(|(moved, _)| moved).collect()
     }
 
@@ -385,21 +398,8 @@ mod tests {
             let sql = "INSERT INTO audit_records VALUES ('o', ?1, ?1, 'a', 'refund.' || ?2, 're_1', '{}')";
             model.execute(sql, (number, action)).unwrap();
         }
-        let end = records.len() as i64;
-        let slices = [(0..end).map(|at| (at, at + 1)).collect::<Vec<_>>(), vec![(0, end)]];
-        let [one_by_one, at_once] = slices.map(|slices| {
-            let closing = "INSERT OR REPLACE INTO settlement_closings VALUES ('f', 'd', 0, 9, 0, 1, 9)";
-            model.execute_batch(&format!("DELETE FROM settlement_lines; {closing}")).unwrap();
-            for (from, until) in slices {
-                for sql in insert(Movements::InTime) {
-                    model.execute(&sql, ("f", from, until, 1)).unwrap();
-                }
-            }
-            let mut statement = model.prepare("SELECT line_id FROM settlement_lines ORDER BY at_ms").unwrap();
-            statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<String>>()
-        });
-        assert_eq!(one_by_one, at_once);
-        at_once
+        let sql = "SELECT line_id FROM settlement_lines ORDER BY at_ms";
+        lines_of(&model, records.len(), sql, |row| row.get(0))
     }
 
     #[test]

@@ -1,11 +1,10 @@
 // The demo with objects that read the registry of accounts for all isolates, and with more payments Workers, each in isolates of its own, before the
 // same objects and the same D1. The objects are down as long as D1 has a table that says so.
 
-import { writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 
-import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { SIGNING_KEY, demoWorkers, root, startSite } from './harness.mjs';
+import { ownEntry } from './own-entry.mjs';
 import { readConfig } from './wrangler.mjs';
 
 const CACHE = { name: 'ACCOUNTS_CACHE', class_name: 'AccountsCacheObject' };
@@ -47,13 +46,11 @@ export async function startWithAccountsCache(vars) {
 }
 
 /** The payments Worker, which tells what it asks D1, and whose objects can be taken down. */
-function entry() {
-  const dir = ownFolder('accounts-cache');
-  const file = join(dir, 'entry.mjs');
-  const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
-  writeFileSync(
-    file,
-    `import { env } from 'cloudflare:workers';
+const entry = () =>
+  ownEntry(
+    'accounts-cache',
+    join(root, 'src', 'entry.mjs'),
+    (path) => `import { env } from 'cloudflare:workers';
 import { AccountsCacheObject as Newest } from ${path};
 export * from ${path};
 export { default } from ${path};
@@ -72,5 +69,3 @@ export class AccountsCacheObject extends Newest {
 }
 `,
   );
-  return file;
-}

@@ -1,10 +1,9 @@
 // The demo with a D1 that can be made to answer nothing at all: who reads the tables named waits for ever.
 
-import { writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 
-import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
 import { demoWorkers, root, startSite } from './harness.mjs';
+import { ownEntry } from './own-entry.mjs';
 import { readConfig } from './wrangler.mjs';
 
 const SILENT = 'test-silent-tables';
@@ -21,13 +20,11 @@ export async function startWithSilentDatabase({ vars, secrets } = {}) {
   };
 }
 
-function entry() {
-  const dir = ownFolder('silent-database');
-  const file = join(dir, 'entry.mjs');
-  const path = JSON.stringify(relative(dir, join(root, 'src', 'entry.mjs')));
-  writeFileSync(
-    file,
-    `import { env } from 'cloudflare:workers';
+const entry = () =>
+  ownEntry(
+    'silent-database',
+    join(root, 'src', 'entry.mjs'),
+    (path) => `import { env } from 'cloudflare:workers';
 import Site from ${path};
 export * from ${path};
 let silent = [];
@@ -60,5 +57,3 @@ export default class extends Site {
 }
 `,
   );
-  return file;
-}

@@ -4,9 +4,9 @@
 //     npm run statements          collects all that the suites make the Workers send, into tests/worker/support/statements.json
 
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 
-import { ownFolder } from '../../../scripts/lib/leftovers.mjs';
+import { ownEntry } from './own-entry.mjs';
 
 /** Where the statements of this run are kept; else nobody asks for them but single suites. */
 export const folder = process.env.STATEMENTS_TO;
@@ -24,19 +24,16 @@ export function seen(worker, root, read, tellsEach) {
   const { configPath: _path, env: _env, ...settings } = worker;
   return {
     ...settings,
-    config: { ...config, main: entry(resolve(root, config.main), config.name, root, tellsEach) },
+    config: { ...config, main: entry(resolve(root, config.main), config.name, tellsEach) },
   };
 }
 
 /** Changes the runtime's own classes: workers-rs takes no other object for a database. */
-function entry(main, name, root, tellsEach) {
-  // Its own: wrangler starts the Worker anew when its entry is written.
-  const dir = ownFolder('statements');
-  const file = join(dir, `${name}.mjs`);
-  const path = JSON.stringify(relative(dir, main));
-  writeFileSync(
-    file,
-    `import { env } from 'cloudflare:workers';
+function entry(main, name, tellsEach) {
+  return ownEntry(
+    'statements',
+    main,
+    (path) => `import { env } from 'cloudflare:workers';
 const told = new Set();
 const tell = (sql, rows) => {
   const about = String(sql).replace(/\\d{6,}/g, '0');
@@ -74,8 +71,8 @@ for (const [name, method] of Object.entries({ all, run }))
 export * from ${path};
 export { default } from ${path};
 `,
+    name,
   );
-  return file;
 }
 
 /** What the Workers have sent, by their logs: each statement, which is empty if it was told of before, and how many rows it read. */
