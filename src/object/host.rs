@@ -31,13 +31,9 @@ use payments::payment::operation::Operation;
 use payments::payment::own_keys;
 use payments::payment::provider::Provider;
 use payments::payment::records::JobKind;
-use runtime::http_client::within;
 use runtime::log::log;
-use runtime::{metrics, now_ms, places, queue, trace};
+use runtime::{limiter, metrics, now_ms, places, queue, trace};
 use web::trace::Span;
-
-/// How long the rate limiter may take: without its answer nothing is refused.
-const LIMITER_WITHIN: Duration = Duration::from_secs(2);
 
 impl Host for PaymentsHost {
     type Flow = Payments;
@@ -144,18 +140,8 @@ impl PaymentsHost {
         self.is_within_rate(format!("links {}", owner.to_text())).await
     }
 
-    /// Without the binding there is no limit; if it fails, nothing is refused.
     async fn is_within_rate(&self, bucket: String) -> bool {
-        let Ok(limiter) = self.env.rate_limiter("RATE_LIMITER") else {
-            return true;
-        };
-        match within(LIMITER_WITHIN, "the rate limiter", limiter.limit(bucket)).await {
-            Ok(outcome) => outcome.success,
-            Err(error) => {
-                log("warn", &[("event", "rate_limiter_failed".into()), ("error", error.to_string().into())]);
-                true
-            }
-        }
+        limiter::has_room(&self.env, "RATE_LIMITER", bucket).await
     }
 
     /// The queue has taken what was handed on, or not.

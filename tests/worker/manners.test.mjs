@@ -242,6 +242,14 @@ describe('what stays for good is limited, too, though it is refused', () => {
     assert.equal((await api.pay(PAYMENT, freshKey())).status, 201);
   });
 
+  test('the ending of links, of orders that nobody knows, too', async () => {
+    const { post } = client(site);
+    const ended = async (order) => (await post(`/checkout/sessions/${order}/expire`, {})).status;
+    const orders = Array.from({ length: LIMIT }, freshKey);
+    for (const order of orders) assert.equal(await ended(order), 200);
+    assert.equal(await ended(freshKey()), 429);
+  });
+
   test('keys that are bound to a payment: each is counted once, whatever becomes of it', async () => {
     const api = account(site, 'user-bad-source@example.com');
     const payment = await api.pay({ ...PAYMENT, payment_method: 'pm_card_visa' }, freshKey());

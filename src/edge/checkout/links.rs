@@ -93,6 +93,10 @@ pub(in crate::edge) async fn expire_links(
     // Who names a revision means that one, and not all.
     no_parameters(&request.parameters()?.without(&TRANSPORT_FIELDS))
         .map_err(|refused| invalid_parameters(refused.errors))?;
+    // An order that nobody knows is kept from now on, too.
+    if !app.has_room("RATE_LIMITER", format!("ended links {}", owner.to_text())).await {
+        return Err(web::reply::rate_limited());
+    }
     let place = ObjectRef::Named(order_object_name(&owner, &id));
     match app.ask::<EndedLinks>(&place, ObjectRequest::EndLinks).await.map_err(unavailable)? {
         EndedLinks::Through(revision) => {
