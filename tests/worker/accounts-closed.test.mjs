@@ -44,7 +44,22 @@ async function visitor() {
   assert.equal(heading(form), FORM, form.text);
   const sent = { ...form.entries, email: 'grace@example.com' };
   const pay = (payment_method) => shopper.send(path, { ...sent, payment_method });
-  return { path, shopper, pay, close: () => put(id, { settings, state: 'closed' }) };
+  return {
+    ...{ path, shopper, pay },
+    close: () => put(id, { settings, state: 'closed' }),
+    lower: () => put(id, { settings: { ...settings, currencies: { usd: { amount_max: 100 } } } }),
+  };
+}
+
+/** Whoever has pressed the button that was on the page of the bank is where they were. */
+async function givesUpNothing({ path, shopper }, { entries }) {
+  const shown = await shopper.visit(path);
+  assert.deepEqual([shown.status, heading(shown)], [200, AT_THE_BANK], shown.text);
+  assert.doesNotMatch(shown.text, /another_card/, 'another card could not pay');
+  const { idempotency_key } = entries;
+  assert.ok(idempotency_key, 'it was there');
+  const page = await shopper.follow(await shopper.send(path, { idempotency_key, another_card: '1' }));
+  assert.deepEqual([page.status, heading(page)], [200, AT_THE_BANK], page.text);
 }
 
 describe('once the account is closed', () => {
@@ -61,14 +76,13 @@ describe('once the account is closed', () => {
   });
 
   test('what waits at the bank goes on there, and ends with its receipt', async () => {
-    const { path, shopper, pay, close } = await visitor();
+    const visit = await visitor();
+    const { shopper, pay, close } = visit;
     const waiting = await shopper.follow(await pay(BANK));
     assert.equal(heading(waiting), AT_THE_BANK, waiting.text);
     const bank = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(waiting.text)[1];
     await close();
-    const shown = await shopper.visit(path);
-    assert.deepEqual([shown.status, heading(shown)], [200, AT_THE_BANK], shown.text);
-    assert.doesNotMatch(shown.text, /another_card/, 'another card could not pay');
+    await givesUpNothing(visit, waiting);
     const decided = await shopper.send(`${bank}/accept`, {});
     const page = await shopper.follow(await shopper.visit(new URL(decided.header('location'))));
     assert.deepEqual([page.status, heading(page)], [200, RECEIPT], page.text);
@@ -88,4 +102,11 @@ describe('once the account is closed', () => {
     assert.deepEqual([page.status, page.entries], [404, undefined], page.text);
     assert.match(page.text, /does not take payments here any more/);
   });
+});
+
+test('what waits at the bank goes on there, too, when the account may not charge as much any more', async () => {
+  const visit = await visitor();
+  const waiting = await visit.shopper.follow(await visit.pay(BANK));
+  await visit.lower();
+  await givesUpNothing(visit, waiting);
 });

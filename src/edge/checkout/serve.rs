@@ -51,9 +51,8 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
     let [on_the_way, edited] = [ON_THE_WAY, EDITED].map(|name| request.has_query(name));
     match standing {
         OrderState::AtTheBank { attempt, url } => {
-            // Nothing is begun with a link that has expired, nor for an account that is closed: what waits at the bank goes on there.
-            let is_over = till.is_expired() || till.is_closed;
-            let key = (!is_over).then(|| till.form_key()).transpose()?;
+            // Where nothing else can pay the order, what waits at the bank goes on there.
+            let key = till.may_begin().then(|| till.form_key()).transpose()?;
             let total = till.total(shown.as_ref());
             let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, edited);
             Ok(till.page(200, &page, "bank"))
@@ -130,7 +129,7 @@ impl Till<'_> {
             return self.again(409, sheet(t.form_not_here, t.form_not_here_text)).await;
         };
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
-        let may_start = self.is_fresh(&form_key) && self.is_allowed();
+        let may_start = self.is_fresh(&form_key);
         let key_hash = key.hash(&self.owner);
         let command = self.command(key_hash.clone(), operation, entries, may_start);
         let answer = match self.run(command).await {
@@ -195,9 +194,9 @@ impl Till<'_> {
         }
     }
 
-    /// Whether a form may begin something: neither it nor its link has expired. What was begun goes on all the same.
-    const fn is_fresh(&self, form_key: &FormKey) -> bool {
-        self.request.now_ms < form_key.expires_at_ms && !self.is_expired()
+    /// Whether a form may begin something. What was begun goes on all the same.
+    fn is_fresh(&self, form_key: &FormKey) -> bool {
+        self.request.now_ms < form_key.expires_at_ms && self.may_begin()
     }
 
     async fn run(&self, command: Command) -> Result<ExecuteResult, Unreachable> {

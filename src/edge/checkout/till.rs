@@ -117,6 +117,11 @@ impl<'a> Till<'a> {
         !self.is_closed && self.account.may_charge(cart.total(), cart.currency()).is_ok()
     }
 
+    /// Whether anything may be begun through this link now.
+    pub(super) fn may_begin(&self) -> bool {
+        !self.is_expired() && self.is_allowed()
+    }
+
     /// What the order's object has, by the provider's latest word; or the page of a link that was replaced or ended. Such a
     /// link still shows the payment that was made through it, while that is under way or paid.
     pub(super) async fn shown(&self) -> Result<Result<Shown, Answer>, Problem> {
