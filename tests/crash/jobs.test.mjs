@@ -40,7 +40,7 @@ const HELD = [
   'nothing is left open',
   'each receipt is in the mailbox once',
 ];
-const KILLS = Number(process.env.CRASH_KILLS ?? 5);
+const KILLS = Number(process.env.CRASH_KILLS ?? 4);
 const PAYERS_EACH_LIFE = 8;
 /** The process lives until so many more requests have ended, and then so many ms. This is the load, not a wait. */
 const ENDED_EACH_LIFE = [4, 10];

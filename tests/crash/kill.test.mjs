@@ -13,7 +13,7 @@
 // - each payment that was charged has one staged receipt, and each phase one audit record, on the disk itself;
 // - and without the derived keys (UNPROTECTED) the same load charges somebody twice: the test can fail.
 //
-// The process is killed about twice a second, 28 times; `npm test -- thorough` kills it 110 times.
+// The process is killed about twice a second, 20 times; `npm test -- thorough` kills it 110 times.
 // Other numbers:  CRASH_KEYS=5000 CRASH_KILLS=500 node --test tests/crash/kill.test.mjs
 // The same dice:  CRASH_SEED=12345 (the choices are the same; when a kill strikes depends on the machine)
 
@@ -25,8 +25,8 @@ import { movedTwice } from '../witness/ledger.mjs';
 import { Chaos, HELD_AFTER_KILLS, SEED } from './chaos.mjs';
 import { Shoppers } from './clients.mjs';
 
-const KEYS = Number(process.env.CRASH_KEYS ?? 250);
-const KILLS = Number(process.env.CRASH_KILLS ?? 28);
+const KEYS = Number(process.env.CRASH_KEYS ?? 180);
+const KILLS = Number(process.env.CRASH_KILLS ?? 20);
 
 /** The control ends as soon as somebody was charged twice, and at the latest here. */
 const CONTROL_KEYS = 200;

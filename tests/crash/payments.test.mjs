@@ -22,7 +22,7 @@ import { Chaos, HELD_AFTER_KILLS, SEED } from './chaos.mjs';
 import { Payers } from './payers.mjs';
 
 const PAYERS = Number(process.env.CRASH_PAYERS ?? 60);
-const KILLS = Number(process.env.CRASH_KILLS ?? 18);
+const KILLS = Number(process.env.CRASH_KILLS ?? 14);
 /** The control ends as soon as something was moved twice, and at the latest here. */
 const CONTROL_PAYERS = 120;
 const CONTROL_KILLS = 40;

@@ -23,7 +23,7 @@ import { SEED, TIMES } from './chaos.mjs';
 import { workersWithShards } from '../worker/support/shards.mjs';
 import { Site } from './site.mjs';
 
-const KILLS = Number(process.env.CRASH_KILLS ?? 5);
+const KILLS = Number(process.env.CRASH_KILLS ?? 4);
 const BEFORE = 120;
 const LIFE_MS = [50, 700];
 /** Objects look soon which of their jobs are over, and send again what is not. */

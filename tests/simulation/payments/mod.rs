@@ -85,7 +85,7 @@ const LISTS: u64 = 0x0000_006c_6973_7473;
 /// The longest that Stripe's list lags behind. A send arrives within 10 min, and the second look is 25 min after the last send.
 const LIST_LAG_MAX_MS: u64 = 14 * MINUTE;
 /// How many pairs of faults are tried, of the millions that there are, and how many if it is to be thorough.
-const PAIRS: (u64, u64) = (6_000, 24_000);
+const PAIRS: (u64, u64) = (3_000, 24_000);
 /// The same of random histories.
 const HISTORIES: (u64, u64) = (10_000, 50_000);
 /// Histories in which the rarest happens, played before all others, or many more would have to be; and one in which two keys wait for the other
