@@ -6,11 +6,8 @@ import { once } from 'node:events';
 import { copyFileSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import workerd from 'workerd';
-
-const require = createRequire(import.meta.url);
 
 const STARTS_WITHIN_MS = 120_000;
 const LINES_KEPT = 40;
@@ -34,8 +31,8 @@ export function temporaryDirectory(name) {
 /**
  * A Worker that is not started yet.
  *
- * `config` is its wrangler.toml in the folder `root` and `env` the environment in it, `modules` are its files there, the entry first; they are
- * copied, so that a build meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
+ * `config` is its wrangler.toml in the folder `root`, which has the packages workerd and wrangler, and `env` the environment in it, `modules` are
+ * its files there, the entry first; they are copied, so that a build meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
  * Without a `port` it takes a free one, another one at each start.
  */
 export class Runtime {
@@ -48,10 +45,13 @@ export class Runtime {
   #configure;
   #child = null;
   #closed = false;
+  #workerd;
   #lines = [];
   #up = Promise.withResolvers();
 
   constructor({ root, directory, config, env, modules, vars = {}, port = 0 }) {
+    const require = createRequire(join(resolve(root), 'package.json'));
+    this.#workerd = require('workerd').default;
     // Loaded here: whoever only sends requests needs none of its 15 MB.
     const { unstable_readConfig: readConfig } = require('wrangler');
     const settings = readConfig({ config: join(root, config), env }, { hideWarnings: true });
@@ -104,7 +104,7 @@ const worker :Workerd.Worker = (
   async start(vars) {
     if (this.#closed) throw new Error('the test is over');
     if (vars) this.#configure(vars);
-    const child = spawn(workerd.default, ['serve', this.#config, '--control-fd=3'], {
+    const child = spawn(this.#workerd, ['serve', this.#config, '--control-fd=3'], {
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     });
     tellReaper(`+ ${child.pid}`);
