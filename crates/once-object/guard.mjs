@@ -9,13 +9,24 @@ import { DurableObject } from 'cloudflare:workers';
 /** When an alarm that failed is tried again, in ms. */
 const AFTER_FAILURE_MS = 60_000;
 
+/** What the `worker` crate may make of the Worker, and of an object beside its alarm. */
+const HANDLERS = ['fetch', 'queue', 'scheduled', 'email', 'connect'];
+const OBJECT_HANDLERS = [
+  ...['fetch', 'connect', 'webSocketMessage', 'webSocketClose', 'webSocketError'],
+  // By RPC, a text for a text.
+  'ask',
+  // What is answered at once, or not at all.
+  'recall',
+];
+
 /**
- * The guard of a Worker whose WebAssembly is `wasm`: what wasm-bindgen made of it. `guarded` makes a call, `atOnce` one that waits for nothing; `objectOf` gives the class of a
- * Durable Object that is written in Rust, by its name.
+ * The guard of a Worker whose WebAssembly is `wasm`: all that `build/index.js` exports, by worker-build or by wasm-bindgen itself. `handlers`
+ * are the Worker's own, for its default export; `objectOf` gives the class of a Durable Object that is written in Rust, by its name. `guarded`
+ * makes any other call, `atOnce` one that waits for nothing.
  */
 export function guard(wasm) {
   /** The `worker` crate's own: whether the instance has panicked, and the number of the instance. */
-  const instance = wasm.__worker_init_state();
+  const instance = globalThis.__worker_init_state;
   const underWay = new Set();
 
   function failAll(trap) {
@@ -57,43 +68,54 @@ export function guard(wasm) {
     }
   }
 
-  /** Replaces an instance that has trapped. */
+  /** Replaces an instance that has trapped. What worker-build makes does it itself, as soon as an object is made or called. */
   function renew() {
-    if (!instance.criticalError) return;
+    if (!instance.criticalError || !wasm.__wbg_reset_state) return;
     wasm.__wbg_reset_state();
     instance.criticalError = false;
   }
 
-  return { guarded, atOnce, objectOf: (className) => objectOf({ wasm, instance, guarded }, className) };
+  /** A function with all arguments; by worker-build a method of an entrypoint that has the last two. */
+  const { default: Entrypoint } = wasm;
+  const call = Entrypoint
+    ? (name, event, env, ctx) => new Entrypoint(ctx, env)[name](event)
+    : (name, event, env, ctx) => wasm[name](event, env, ctx);
+  const handlers = Object.fromEntries(
+    HANDLERS.filter((name) => (Entrypoint?.prototype ?? wasm)[name]).map((name) => [
+      name,
+      (event, env, ctx) => guarded(() => call(name, event, env, ctx)),
+    ]),
+  );
+
+  return {
+    handlers,
+    guarded,
+    atOnce,
+    objectOf: (className) => objectOf({ wasm, instance, guarded }, className),
+  };
 }
 
 /** Nothing but its handlers is on the prototype: callers could reach it. */
 function objectOf({ wasm, instance, guarded }, className) {
+  const { prototype } = wasm[className];
   class RustObject extends DurableObject {
     #inner;
     #instanceId;
 
+    static {
+      for (const name of OBJECT_HANDLERS.filter((handler) => prototype[handler]))
+        this.prototype[name] = function (...given) {
+          return guarded(() => RustObject.#of(this)[name](...given));
+        };
+    }
+
     /** The object in WebAssembly: made anew with a new instance, whose memory knows nothing of the old one's. */
     static #of(object) {
-      if (object.#instanceId !== instance.instanceId) {
+      if (instance.criticalError || object.#instanceId !== instance.instanceId) {
         object.#inner = new wasm[className](object.ctx, object.env);
         object.#instanceId = instance.instanceId;
       }
       return object.#inner;
-    }
-
-    fetch(request) {
-      return guarded(() => RustObject.#of(this).fetch(request));
-    }
-
-    /** By RPC, a text for a text: a class may have it. */
-    ask(question) {
-      return guarded(() => RustObject.#of(this).ask(question));
-    }
-
-    /** What is answered at once, or not at all: a class may have it. */
-    recall(question, request) {
-      return guarded(() => RustObject.#of(this).recall(question, request));
     }
 
     /** An alarm that fails is tried six times and then lost for good: it is set again instead, after a trap and after an error. */
@@ -106,8 +128,7 @@ function objectOf({ wasm, instance, guarded }, className) {
       }
     }
   }
-  for (const handler of ['alarm', 'ask', 'recall'])
-    if (!wasm[className].prototype[handler]) delete RustObject.prototype[handler];
+  if (!prototype.alarm) delete RustObject.prototype.alarm;
   return RustObject;
 }
 

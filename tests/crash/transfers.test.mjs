@@ -4,10 +4,7 @@
 // Other numbers:  CRASH_TRANSFERS=400 CRASH_KILLS=60 node --test tests/crash/transfers.test.mjs
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { before, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 
 import {
   Callers,
@@ -20,13 +17,13 @@ import {
 import { build } from '../../scripts/build.mjs';
 import { root } from '../../scripts/lib/paths.mjs';
 import { until } from '../worker/support/until.mjs';
+import { Bank, IBAN, transfer } from './transfer-bank.mjs';
 
 const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 const TRANSFERS = Number(process.env.CRASH_TRANSFERS ?? 60);
 const KILLS = Number(process.env.CRASH_KILLS ?? 12);
 /** The control ends at the first transfer that was made twice. */
 const CONTROL_KILLS = 60;
-const IBAN = 'DE02 1203 0000 0000 2020 51';
 const BALANCE = 10_000;
 const CENTS = 700;
 const EXAMPLE = 'crates/once-object/examples/transfers';
@@ -90,6 +87,32 @@ test('an alarm that cannot be set is told in the log, at each commit that is to 
   }
 });
 
+test('by worker-build a trap fails what is under way, too, and a new instance goes on', async (t) => {
+  const { bank, worker } = await start(t, 'worker-build', { entry: 'tests/crash/as-worker-build.mjs' });
+  await worker.start();
+  const instance = async () => Number((await send(worker.origin, '/instance')).text);
+  const before = await instance();
+  bank.holds = true;
+  const asked = transfer('shop', 'k1');
+  const first = send(worker.origin, asked.path, asked);
+  await bank.reached(1);
+  assert.equal((await send(worker.origin, '/trap')).status, 500);
+  assert.equal((await first).status, 500);
+  bank.holds = false;
+  const { status, text } = await send(worker.origin, asked.path, asked);
+  assert.deepEqual([status, text], [200, 'sent']);
+  assert.ok((await instance()) > before, 'a new instance');
+  assert.equal(bank.executed.length, 1);
+});
+
+test('an object has the handlers that its class has in Rust, and no other', async (t) => {
+  const { worker } = await start(t, 'handlers', { entry: 'tests/crash/as-worker-build.mjs' });
+  await worker.start();
+  const handlers = JSON.parse((await send(worker.origin, '/handlers')).text);
+  const sockets = ['webSocketMessage', 'webSocketClose', 'webSocketError'];
+  assert.deepEqual(handlers.sort(), ['constructor', 'fetch', ...sockets].sort());
+});
+
 test('an object whose times do not fit together begins nothing, and says why', async (t) => {
   const { bank, worker } = await start(t, 'times', { vars: { LEASE_MS: '2000' } });
   const told = [];
@@ -120,13 +143,6 @@ test('control: with a bank that looks at no key somebody pays twice', async (t) 
     wrong.some((what) => what.endsWith('executed twice')),
     wrong.join('\n'),
   );
-});
-
-const transfer = (name, key, { cents = CENTS, to = IBAN } = {}) => ({
-  path: `/accounts/${name}`,
-  method: 'POST',
-  headers: { 'idempotency-key': key, 'content-type': 'application/json' },
-  body: JSON.stringify({ to, cents }),
 });
 
 const account = async (worker, name) => JSON.parse((await send(worker.origin, `/accounts/${name}`)).text);
@@ -209,92 +225,4 @@ async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mj
   }
 
   return { bank, worker, kill, judge };
-}
-
-/** Executes each key once, unless it looks at none. */
-class Bank {
-  executed = [];
-  requests = 0;
-  /** It answers late, or not at all. */
-  isSlow = false;
-  /** It executes, and answers nobody. */
-  holds = false;
-  #answers = new Map();
-  #notices = new Set();
-  #waiting = [];
-  #options;
-  #server;
-
-  constructor(options) {
-    this.#options = options;
-    this.#server = createServer((request, response) => this.#serve(request, response));
-  }
-
-  async start() {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    this.origin = `http://127.0.0.1:${this.#server.address().port}`;
-  }
-
-  close() {
-    this.#server.closeAllConnections();
-    this.#server.close();
-  }
-
-  /** So many requests have come. */
-  reached(count) {
-    return this.#until(() => this.requests >= count);
-  }
-
-  /** So many payees were told. */
-  told(count) {
-    return this.#until(() => this.#notices.size >= count);
-  }
-
-  #until(isSo) {
-    const { promise, resolve } = Promise.withResolvers();
-    this.#waiting.push({ isSo, resolve });
-    this.#look();
-    return promise;
-  }
-
-  #look() {
-    this.#waiting = this.#waiting.filter(({ isSo, resolve }) => !isSo() || resolve());
-  }
-
-  async #serve(request, response) {
-    const key = request.headers['idempotency-key'];
-    const chunks = await Array.fromAsync(request);
-    const text = Buffer.concat(chunks).toString();
-    const answer = request.url === '/notices' ? this.#notice(key) : this.#transfer(request.method, key, text);
-    this.#look();
-    if (this.holds) return;
-    if (this.isSlow) await pause(this.#options.between(20, 300));
-    if (this.isSlow && this.#options.between(1, 8) === 1) return response.destroy();
-    response
-      .writeHead(answer.status, { 'content-type': 'application/json' })
-      .end(JSON.stringify(answer.body));
-  }
-
-  #notice(id) {
-    this.#notices.add(id);
-    return { status: 200, body: {} };
-  }
-
-  #transfer(method, key, text) {
-    const { looksAtKeys } = this.#options;
-    const known = this.#answers.get(key);
-    if (method === 'GET') return known ? { ...known, status: 200 } : { status: 404, body: {} };
-    this.requests += 1;
-    if (known && looksAtKeys) return known;
-    const { to, cents } = JSON.parse(text);
-    this.executed.push({ key, to, cents });
-    const isKnown = to !== 'nobody';
-    const body = isKnown
-      ? { Booked: { reference: `tr_${this.executed.length}` } }
-      : { Rejected: { reason: 'no such account' } };
-    const answer = { status: isKnown ? 200 : 422, body };
-    this.#answers.set(key, answer);
-    return answer;
-  }
 }

@@ -2,8 +2,8 @@
 import * as wasm from './build/index.js';
 import { guard } from '../../guard.mjs';
 
-const { guarded, objectOf } = guard(wasm);
+const { handlers, objectOf } = guard(wasm);
 
 export class Accounts extends objectOf('Accounts') {}
 
-export default { fetch: (request, env, ctx) => guarded(() => wasm.fetch(request, env, ctx)) };
+export default handlers;
