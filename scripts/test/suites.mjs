@@ -316,7 +316,8 @@ function nodeTests(folder) {
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
     needs: folder,
     byName:
-      ['load.test.mjs', 'soak.test.mjs'].includes(file) || grouped.includes(file.replace('.test.mjs', '')),
+      ['load.test.mjs', 'outside.test.mjs', 'soak.test.mjs'].includes(file) ||
+      grouped.includes(file.replace('.test.mjs', '')),
   });
   const group = (runner, what, names) => ({
     ...nodeSuite([runner, ...names.map((name) => path(`${name}.test.mjs`))]),

@@ -13,9 +13,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
-/// The JavaScript that stands around the WebAssembly of a Worker with such objects, as a module: write it beside your `entry.mjs`.
-pub const GUARD: &str = include_str!("../guard.mjs");
-
 pub mod alarm;
 mod beside;
 mod drive;
