@@ -29,7 +29,8 @@ pub trait Flow: Domain {
     /// Why an object takes no new key any more.
     fn limit_reached(limit: ObjectLimit) -> Self::Refusal;
 
-    /// Whether a call that was never sent has lost its point: what it moves has changed since it was admitted.
+    /// Whether a call that was never sent has lost its point: what it moves has changed since it was admitted. It is settled as not executed. Of a
+    /// call that was sent this is not asked.
     fn is_overtaken(_call: &ProviderCall<Self>, _rows: &ObjectState<Self>) -> bool {
         false
     }

@@ -70,7 +70,7 @@ pub fn advance<F: Flow>(
     if let Some(call) = object_state.unsettled_call(token.key_id) {
         let (call_id, in_doubt) = (call.call_id, call.in_doubt());
         return Ok(match call.plan(ctx) {
-            Plan::Send if F::is_overtaken(call, object_state) => {
+            Plan::Send if is_overtaken(call, object_state) => {
                 object_state.append_timeline(
                     token.key_id,
                     ctx.now_ms,
@@ -112,6 +112,11 @@ pub fn advance<F: Flow>(
         });
     }
     run_phase(object_state, token, ctx)
+}
+
+/// Whether a call has lost its point before its first send. One that was sent may have been executed, whatever has changed since.
+fn is_overtaken<F: Flow>(call: &ProviderCall<F>, object_state: &ObjectState<F>) -> bool {
+    call.sends == 0 && F::is_overtaken(call, object_state)
 }
 
 fn run_phase<F: Flow>(
@@ -157,7 +162,7 @@ pub fn mark_sending<F: Flow>(
     ctx: &Context<F::Settings>,
 ) -> Result<Option<ProviderCall<F>>, StepError> {
     held(object_state, token, ctx)?;
-    if object_state.calls.iter().any(|call| call.call_id == call_id && F::is_overtaken(call, object_state)) {
+    if object_state.calls.iter().any(|call| call.call_id == call_id && is_overtaken(call, object_state)) {
         return Ok(None);
     }
     let call = call_mut(object_state, call_id)?;

@@ -157,9 +157,6 @@ fn keys_unusable(operation: &Operation, phase: &Phase<'_>) -> Option<Refusal> {
 /// Whether a call has lost its point before its first send: the payment has moved since it was admitted. A send could only be
 /// refused, or move money twice.
 fn is_overtaken(call: &ProviderCall, state: &ObjectState) -> bool {
-    if call.sends > 0 {
-        return false;
-    }
     let Some(payment) = &state.resource.payment else { return false };
     match call.name.as_str() {
         capture::CAPTURE => !capture::is_capturable(&payment.state),

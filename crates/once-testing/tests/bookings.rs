@@ -1,0 +1,175 @@
+//! A room that is booked at a hotel, and a guest who changes their mind: two operations that meet in one object.
+
+#![allow(clippy::panic, reason = "a test: a panic is its verdict, and nobody links to it")]
+
+use once::begin::Command;
+use once::call::{CallSpec, FrozenRequest, ProviderCall, RetryPolicy, Settlement};
+use once::context::Bug;
+use once::domain::{Answer, Domain, NoPoint, Provider};
+use once::fingerprint::{Canonical, Fingerprint};
+use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
+use once::id::{Owner, RequestId};
+use once::key::KeyHash;
+use once::object_state::ObjectState;
+use once::record::{Channel, StoredResponse};
+use once::times::Times;
+use once_testing::{End as Ended, Harness, Scenario};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Bookings;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+enum BookingRequest {
+    Book,
+    Cancel,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Room {
+    is_canceled: bool,
+    is_booked: bool,
+}
+
+/// Hotels can be asked about bookings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Hotel;
+
+impl Provider for Hotel {
+    type Kind = ();
+
+    fn window_ms(self, times: &Times) -> u64 {
+        times.provider_window_ms
+    }
+
+    fn answers_questions(self) -> bool {
+        true
+    }
+}
+
+/// What the hotel says: its page.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Booked {
+    page: String,
+}
+
+impl Answer for Booked {
+    fn name(&self) -> &'static str {
+        "booked"
+    }
+
+    fn is_refusal(&self) -> bool {
+        false
+    }
+}
+
+/// A day at a hotel.
+struct Day;
+
+impl Domain for Bookings {
+    type Operation = BookingRequest;
+    type Resource = Room;
+    type Point = NoPoint;
+    type Provider = Hotel;
+    type Answer = Booked;
+    type Refusal = ();
+    type JobKind = ();
+    type Facts = ();
+    type Settings = ();
+}
+
+impl Flow for Bookings {
+    fn name(request: &BookingRequest) -> &'static str {
+        if *request == BookingRequest::Book { "book" } else { "cancel" }
+    }
+
+    fn admit(request: &BookingRequest, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug> {
+        phase.object_state.resource.is_canceled |= *request == BookingRequest::Cancel;
+        Ok(Ok(None))
+    }
+
+    fn run(request: &BookingRequest, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug> {
+        if *request == BookingRequest::Cancel {
+            return Ok(response(200, Vec::new()));
+        }
+        match phase.settlement("book")? {
+            None => Ok(End::Call(CallSpec {
+                name: "book".to_owned(),
+                kind: (),
+                provider: Hotel,
+                retry_policy: RetryPolicy::IdempotentByKey,
+                provider_key: format!("{}_{}", phase.object_state.object.to_hex(), phase.key_id),
+                request: FrozenRequest::new("/bookings".to_owned(), String::new()),
+            })),
+            Some(Settlement::Answered(reply)) => {
+                phase.object_state.resource.is_booked = true;
+                Ok(response(201, reply.result.page.into_bytes()))
+            }
+            Some(Settlement::NotExecuted) => Ok(response(409, Vec::new())),
+            Some(Settlement::NeedsReview) => Err(Bug("it can be asked".to_owned())),
+        }
+    }
+
+    fn limit_reached(_: ObjectLimit) {}
+
+    fn is_overtaken(_: &ProviderCall<Self>, state: &ObjectState<Self>) -> bool {
+        state.resource.is_canceled
+    }
+}
+
+fn response(status: u16, body: Vec<u8>) -> End<Bookings> {
+    End::Response(StoredResponse { status, headers: Vec::new(), body })
+}
+
+fn request(key: &str, operation: BookingRequest) -> Command<Bookings> {
+    let parameters = Canonical("{}".to_owned());
+    Command {
+        owner: Owner::Account("guest".to_owned()),
+        key_hash: KeyHash(key.to_owned()),
+        fingerprint: Fingerprint::of("POST", key, &parameters),
+        parameters,
+        operation,
+        channel: Channel::Api,
+        request_id: RequestId(format!("req_{key}")),
+        may_start: true,
+        by: None,
+        trace: None,
+    }
+}
+
+/// The guest changes their mind while the hotel is waited for, if at all.
+impl Scenario for Day {
+    type Flow = Bookings;
+
+    fn requests(&self) -> Vec<(u64, Command<Bookings>)> {
+        vec![(0, request("book", BookingRequest::Book)), (1_000, request("cancel", BookingRequest::Cancel))]
+    }
+
+    fn execute(&self, _: &ProviderCall<Bookings>) -> Booked {
+        Booked { page: "x".repeat(10) }
+    }
+
+    fn times(&self) -> Times {
+        let hour_ms = 3_600_000;
+        Times {
+            provider_window_ms: hour_ms,
+            quarantine_ms: hour_ms,
+            retention_ms: hour_ms,
+            ..Times::default()
+        }
+    }
+
+    fn judge(&self, end: &Ended<'_, Bookings>) -> Result<(), String> {
+        let is_booked = end.object_state.resource.is_booked;
+        let is_told = end.responses.get("book").is_none_or(|response| (response.status == 201) == is_booked);
+        if is_told { Ok(()) } else { Err(format!("is it booked? {is_booked}")) }
+    }
+}
+
+/// Of a call that was sent it is not asked whether it has lost its point.
+#[test]
+fn whoever_changes_their_mind_is_told_what_the_hotel_has_done() {
+    let played = Harness::new(&Day).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(played.histories > 100);
+    Harness::new(&Day).random(2_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
+}
