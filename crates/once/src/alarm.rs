@@ -85,6 +85,9 @@ fn is_awaited<F: Flow>(state: &ObjectState<F>) -> bool {
 /// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops
 /// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
 /// Gives the runs to drive.
+///
+/// A run that has left its lease was broken off: by an eviction, a deploy, a limit or a trap. The first time its key is taken over at once. From then on it may
+/// be what traps, each time with all runs beside it: so it waits, longer each time, and no two such keys begin again at one time.
 pub fn wake<F: Flow>(
     state: &mut ObjectState<F>,
     me: &InstanceId,
@@ -96,13 +99,30 @@ pub fn wake<F: Flow>(
             binding.parameters = None;
         }
     }
-    let mut tokens = Vec::new();
+    let (mut tokens, mut waiting) = (Vec::new(), 0);
     for key_id in due {
         expire(state, key_id, ctx);
-        tokens.extend(take_over(state, key_id, me, ctx));
+        match waits(state, key_id, waiting, ctx) {
+            true => waiting += 1,
+            false => tokens.extend(take_over(state, key_id, me, ctx)),
+        }
     }
     F::on_alarm(state, ctx);
     tokens
+}
+
+/// Takes the lease from a run that was broken off, if runs of its key have failed before. Then the key waits, longer than the `others` that do.
+fn waits<F: Flow>(state: &mut ObjectState<F>, key_id: u32, others: u64, ctx: &Context<F::Settings>) -> bool {
+    let Some(Lifecycle::Open(open)) = state.key_mut(key_id).map(|key| &mut key.lifecycle) else {
+        return false;
+    };
+    if open.lease.is_none() || open.failures == 0 || F::is_retired(&open.operation) {
+        return false;
+    }
+    let pause_ms = ctx.backoff_ms(open.failures.saturating_add(1)).saturating_mul(others.saturating_add(1));
+    open.release(ctx.now_ms.saturating_add(pause_ms));
+    state.append_timeline(key_id, ctx.now_ms, "released", "its run was broken off again");
+    true
 }
 
 /// Whether the alarm has rung for jobs alone: nothing is to be taken up, to expire, or to be dropped.

@@ -342,11 +342,14 @@ pub fn take_over<F: Flow>(
     if F::is_retired(&open.operation) {
         return None;
     }
-    let detail = match open.lease.replace(Lease::new(me, ctx)) {
+    let before = open.lease.replace(Lease::new(me, ctx));
+    let detail = match &before {
         None => "nobody worked on it",
         Some(before) if before.holder == *me => "the lease had run out",
         Some(_) => "its holder was gone",
     };
+    // A run that ends by itself gives its lease back.
+    open.failures = open.failures.saturating_add(u32::from(before.is_some()));
     open.last_run_at_ms = ctx.now_ms;
     key.attempt = key.attempt.saturating_add(1);
     let attempt = key.attempt;

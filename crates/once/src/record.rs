@@ -168,7 +168,7 @@ pub struct Open<F: Domain> {
     pub resume_at_ms: u64,
     /// The last sign of life of a run, in ms since the epoch.
     pub last_run_at_ms: u64,
-    /// How many runs ended without a result.
+    /// How many runs ended without a result, or broke off.
     pub failures: u32,
 }
 
@@ -176,6 +176,13 @@ impl<F: Domain> Open<F> {
     /// Whether a person should look: it has failed that often. It is tried all the same, again and again.
     pub const fn is_flagged(&self) -> bool {
         self.failures >= FLAGGED_AFTER
+    }
+
+    /// Takes the lease back after a run without a result.
+    pub(crate) fn release(&mut self, resume_at_ms: u64) {
+        self.lease = None;
+        self.failures = self.failures.saturating_add(1);
+        self.resume_at_ms = resume_at_ms;
     }
 }
 

@@ -268,10 +268,7 @@ pub fn release<F: Flow>(
     ctx: &Context<F::Settings>,
 ) -> Result<(), StepError> {
     held(object_state, token, ctx)?;
-    let open = open(object_state, token.key_id)?;
-    open.lease = None;
-    open.failures = open.failures.saturating_add(1);
-    open.resume_at_ms = resume_at_ms;
+    open(object_state, token.key_id)?.release(resume_at_ms);
     object_state.append_timeline(token.key_id, ctx.now_ms, "released", reason);
     Ok(())
 }

@@ -9,12 +9,16 @@
 
 mod begun;
 
-use begun::flow::Transfers;
+use begun::flow::{Receipt, Transfer, Transfers, request};
 use begun::{BEGIN_MS, at};
 use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
+use once::begin::{Begin, begin};
+use once::call::{Outcome, ProviderReply};
 use once::id::InstanceId;
 use once::object_state::ObjectState;
 use once::outbox::{self, Handed};
+use once::record::{Lifecycle, Open};
+use once::run::{Action, Event, Run, RunEnd};
 use once::times::Times;
 
 const COMPLETER_MS: u64 = 60_000;
@@ -113,4 +117,64 @@ fn two_jobs_of_one_id_are_never_staged() {
     state.take_appended();
     let ids: Vec<&str> = state.jobs.iter().map(|job| job.job_id.as_str()).collect();
     assert_eq!((ids, state.appended.jobs.len()), (vec!["1", "2", "3"], 0));
+}
+
+fn open(state: &ObjectState<Transfers>, key_id: u32) -> &Open<Transfers> {
+    match &state.key(key_id).unwrap().lifecycle {
+        Lifecycle::Open(open) => open,
+        other => panic!("it is {}", other.name()),
+    }
+}
+
+/// An eviction or a deploy in the middle of a run is nothing to tell a person of, and nobody waits longer for it.
+#[test]
+fn a_run_that_was_broken_off_once_goes_on_at_once() {
+    let mut state = begun();
+    assert_eq!(wake(&mut state, &incarnation("another"), &at(BEGIN_MS + 1)).len(), 1);
+    assert_eq!((open(&state, 1).failures, open(&state, 1).is_flagged()), (1, false));
+}
+
+/// A trap takes the whole instance with it: the object's other keys, if one alarm began all of them.
+#[test]
+fn a_run_that_traps_each_time_waits_longer_is_flagged_and_lets_others_end() {
+    // How often runs of both have failed before.
+    for failures in [0, 1, 5] {
+        let mut state = begun();
+        let gift = request("gift", Transfer { to: "DE03".into(), cents: 1_000 });
+        let begun = begin(&mut state, &gift, &incarnation("me"), &at(BEGIN_MS));
+        assert!(matches!(begun, Ok(Begin::Run(_))), "{begun:?}");
+        for key in &mut state.keys {
+            let Lifecycle::Open(open) = &mut key.lifecycle else { panic!("it is not open") };
+            open.failures = failures;
+        }
+        let (mut now_ms, mut traps, mut other_ended_after) = (BEGIN_MS, Vec::new(), None);
+        for alarm in 0..100 {
+            let me = incarnation(&format!("incarnation {alarm}"));
+            let tokens = wake(&mut state, &me, &at(now_ms));
+            if tokens.iter().any(|token| token.key_id == 1) {
+                // So the guard sets the alarm.
+                traps.push(now_ms);
+                now_ms += 60_000;
+                continue;
+            }
+            if let [token] = &tokens[..] {
+                let mut run = Run::new(token.clone(), 0, &[]);
+                assert!(matches!(run.turn(&mut state, Event::Go, &at(now_ms)), Ok(Action::Send(_))));
+                let rejected = Receipt::Rejected { reason: String::new() };
+                let reply = ProviderReply { status: 422, result: rejected, request_id: None };
+                let outcome = Event::Outcome(state.calls.last().unwrap().call_id, Outcome::Definitive(reply));
+                let end = run.turn(&mut state, outcome, &at(now_ms));
+                assert!(matches!(end, Ok(Action::End(RunEnd::Finished(_)))), "{end:?}");
+                other_ended_after = Some(traps.len());
+            }
+            now_ms = wake_at(&state, &at(now_ms)).unwrap();
+            if open(&state, 1).is_flagged() {
+                break;
+            }
+        }
+        assert!(other_ended_after.is_some_and(|traps| traps <= 2), "{failures}: {other_ended_after:?}");
+        assert!(open(&state, 1).is_flagged(), "{failures}");
+        let pauses: Vec<u64> = traps.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses.is_sorted() && pauses.last() > Some(&120_000), "{pauses:?}");
+    }
 }
