@@ -6,7 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { DECLINED_USER, account, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
-import { AT_ONCE, PAYMENT, held } from './support/payments.mjs';
+import { AT_ONCE, PAYMENT, assertProblem, held } from './support/payments.mjs';
 
 const site = await startSite({ vars: { COMPLETER_MS: '3600000' } });
 const user = account(site);
@@ -143,6 +143,21 @@ describe('a retry goes on from', () => {
     assert.deepEqual(await site.objects.dump(payment), rows, 'nothing is written');
     await assertWhole(payment);
   });
+});
+
+test('in a pause whoever does not wait runs nothing, however often: no try has failed for that', async () => {
+  const key = freshKey();
+  await site.simulator.fault('connection_reset', { count: 1000 });
+  const { payment } = await user.pay(PAYMENT, key, AT_ONCE);
+  // Less than a request waits that says nothing.
+  await site.objects.putOff(payment, 8_000);
+  const before = await site.objects.dump(payment);
+  for (let poll = 0; poll < 16; poll += 1)
+    assertProblem(await user.pay(PAYMENT, key, AT_ONCE), 503, 'outcome-unknown');
+  assert.deepEqual(await site.objects.dump(payment), before, 'nothing is written');
+  await site.simulator.calm();
+  assert.equal((await user.pay(PAYMENT, key)).status, 201, 'who waits is answered');
+  await assertWhole(payment);
 });
 
 describe('a step that fails', () => {

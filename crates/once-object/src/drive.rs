@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use once::alarm::{Forgotten, forget};
 use once::begin::{Begin, Command, KeyRoute, begin, bind, decided, ended};
-use once::context::Bug;
+use once::context::{Bug, Context, Times};
 use once::fingerprint::Fingerprint;
 use once::id::{ObjectId, Owner, RequestId};
 use once::key::KeyHash;
@@ -21,7 +21,7 @@ use once::step::StepError;
 use worker::Delay;
 
 use super::execute::{Execute, ExecuteResult, Executed, Faults};
-use super::object::{Answer, Ended, Host, Live, Object, Refusal, Running};
+use super::object::{Answer, Ended, Host, Live, Object, Refusal, Running, Settings};
 use super::runtime::now_ms;
 
 /// How long a run that has just begun has to end before what it has staged so far leaves.
@@ -40,8 +40,8 @@ impl<H: Host> Object<H> {
         if self.host.prepare(state.as_deref(), Some(&ask.command)).await {
             state = self.store.read()?;
         }
-        let ctx = self.context();
-        let patience_until_ms = ctx.now_ms.saturating_add(ask.wait_ms);
+        let patience_until_ms = now_ms().saturating_add(ask.wait_ms);
+        let ctx = self.context_until(patience_until_ms);
         let at_once = |result| Ok(Executed { result, joined: false, provider_ms: 0, is_repeated: false });
         let decided =
             state.as_ref().and_then(|state| Some((decided(state, &ask.command, &self.me, &ctx)?, state)));
@@ -142,7 +142,7 @@ impl<H: Host> Object<H> {
         patience_until_ms: u64,
         takes_turn: bool,
     ) -> Result<Begun<H::Flow>, Bug> {
-        let ctx = self.context();
+        let ctx = self.context_until(patience_until_ms);
         self.store.transaction(&ctx, |state| {
             let begun = begin(state, command, &self.me, &ctx)?;
             let first_turn = match &begun {
@@ -155,6 +155,13 @@ impl<H: Host> Object<H> {
             };
             Ok((begun, first_turn))
         })
+    }
+
+    /// What a request is decided with that waits until then.
+    fn context_until(&self, patience_until_ms: u64) -> Context<Settings<H>> {
+        let ctx = self.context();
+        let wait_ms = patience_until_ms.saturating_sub(ctx.now_ms);
+        Context { times: Times { wait_ms, ..ctx.times }, ..ctx }
     }
 
     /// Whether a request would begin something new, as the rows are now. Nothing is written.

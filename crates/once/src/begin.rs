@@ -106,7 +106,8 @@ pub enum Begin<F: Domain> {
     Refused(F::Refusal),
 }
 
-/// Decides, and takes the lease where the decision is to run. On an error nothing may be committed.
+/// Decides, and takes the lease where the decision is to run. On an error nothing may be committed. The times are those of the request: it waits for
+/// their `wait_ms`.
 pub fn begin<F: Flow>(
     object_state: &mut ObjectState<F>,
     command: &Command<F>,

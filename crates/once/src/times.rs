@@ -19,7 +19,7 @@ pub(crate) const OUTBOX_MS: u64 = 9_000;
 pub struct Times {
     /// How long a run may hold a key without a sign of life before another may take it over.
     pub lease_ms: u64,
-    /// How long a duplicate waits for the first one's result before it is told 409.
+    /// How long a request waits for a result, unless it says so itself: a duplicate for the first one's, and anybody for the provider.
     pub wait_ms: u64,
     /// After how long without a sign of life the alarm pushes an unfinished key through.
     pub completer_ms: u64,
