@@ -23,7 +23,7 @@ pub enum Fault {
     AnswerLost,
     /// What is sent arrives long after the call has timed out.
     RequestLate,
-    /// What is sent arrives twice, if the provider looks at its key.
+    /// What is sent arrives twice, if the provider keeps its key.
     RequestTwice,
     /// The provider refuses this copy before it executes anything, as by a rate limit.
     Limited,

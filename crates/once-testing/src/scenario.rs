@@ -84,10 +84,14 @@ pub trait Scenario {
     }
 
     /// How long the provider keeps the key of a call, in ms, whatever the flow believes ([`Provider::window_ms`]): then it executes the same one anew. 0
-    /// is one that keeps none. By default it is no longer than the window needs, whatever is late.
+    /// is one that keeps none, as it is by default where the flow believes in no window: no request reaches that one twice. By default it is no longer
+    /// than the window needs, whatever is late.
     fn keeps_ms(&self, call: &ProviderCall<Self::Flow>) -> u64 {
         let times = self.times();
-        call.provider.window_ms(&times).saturating_add(times.quiet_ms)
+        match call.provider.window_ms(&times) {
+            0 => 0,
+            window_ms => window_ms.saturating_add(times.quiet_ms),
+        }
     }
 
     /// How many keys the object takes.

@@ -49,11 +49,9 @@ impl<S: Scenario> World<'_, S> {
             let until_ms = self.now_ms + self.scenario.keeps_ms(call) + AWAY_MS;
             self.outage = Some(Outage { how: fault, until_ms, places_left: PLACES_AWAY });
         }
-        match (fault, call.retry_policy) {
-            // What nothing protects from copies has none.
-            (Fault::RequestTwice, RetryPolicy::AtMostOnce) => None,
-            _ => Some(fault),
-        }
+        let is_protected = call.retry_policy != RetryPolicy::AtMostOnce && self.scenario.keeps_ms(call) > 0;
+        // What nothing protects from copies has none.
+        (fault != Fault::RequestTwice || is_protected).then_some(fault)
     }
 
     pub(crate) fn send(
