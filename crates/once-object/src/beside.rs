@@ -2,9 +2,9 @@
 
 use once::context::Bug;
 use once::object_state::TimelineEntry;
-use once::state::parsed;
+use once::state::{lists_of, parsed};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::storage::SqlValue;
 
@@ -33,7 +33,7 @@ impl Beside {
         };
         let facts = match facts {
             None => self.facts,
-            Some(facts) => Some(merged(self.facts, to_json(facts)?)?),
+            Some(facts) => Some(merged(self.facts, lists_of(facts)?)?),
         };
         Ok(Self { lines, facts })
     }
@@ -59,12 +59,10 @@ fn joined(before: Option<String>, added: String) -> String {
     }
 }
 
-/// Facts with those of one more commit. They are an object of lists, each of which goes on.
-fn merged(before: Option<String>, added: String) -> Result<String, Bug> {
-    let Some(before) = before else { return Ok(added) };
-    let (Value::Object(mut lists), Value::Object(added)) = (parsed(&before)?, parsed(&added)?) else {
-        return Err(Bug("facts that are no object".into()));
-    };
+/// Facts with those of one more commit: each list goes on.
+fn merged(before: Option<String>, added: Map<String, Value>) -> Result<String, Bug> {
+    let before = before.map_or_else(|| Ok(Value::Object(Map::new())), |before| parsed(&before))?;
+    let Value::Object(mut lists) = before else { return Err(Bug("facts that are no object".into())) };
     for (name, added) in added {
         match (lists.get_mut(&name), added) {
             (Some(Value::Array(list)), Value::Array(mut added)) => list.append(&mut added),
@@ -77,4 +75,25 @@ fn merged(before: Option<String>, added: String) -> Result<String, Bug> {
 
 fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Bug> {
     serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_no_later_commit_could_add_to_is_refused_by_the_first() {
+        let written = |facts: &[Value]| {
+            let written =
+                facts.iter().try_fold(Beside::default(), |beside, facts| beside.and(&[], Some(facts)));
+            written.map(|beside| beside.facts)
+        };
+        for wrong in [json!({ "booked": 1 }), json!(["booked"]), json!("booked")] {
+            assert!(written(&[wrong]).is_err());
+        }
+        let lists = written(&[json!({ "booked": [1] }), json!({ "told": [] }), json!({ "booked": [2] })]);
+        assert_eq!(lists, Ok(Some(r#"{"booked":[1,2],"told":[]}"#.to_owned())));
+    }
 }

@@ -13,7 +13,7 @@ use once::step::StepError;
 use crate::fault::{Fault, Site};
 use crate::saboteur::Saboteur;
 use crate::scenario::{Scenario, Settings};
-use crate::world::{Event, Flow, World};
+use crate::world::{Event, Facts, Flow, World};
 
 /// How soon the platform repeats an alarm whose handler died, in ms.
 const ALARM_AGAIN_MS: u64 = 2_000;
@@ -84,6 +84,9 @@ impl<S: Scenario> World<'_, S> {
         self.are_new(&object_state.appended.jobs)?;
         self.staged.extend(object_state.appended.jobs.iter().cloned());
         let appended = object_state.take_appended();
+        if appended.facts != Facts::<S>::default() {
+            state::lists_of(&appended.facts).map_err(|bug| bug.to_string())?;
+        }
         for line in appended.timeline {
             self.tell(format_args!("key {}: {} {}", line.key_id, line.event, line.detail));
         }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use once::alarm::KnownAlarm;
 use once::begin::Command;
 use once::call::ProviderCall;
+use once::domain::Domain;
 use once::id::ObjectId;
 use once::object_state::ObjectState;
 use once::outbox::Handed;
@@ -31,6 +32,7 @@ pub(crate) const BEGIN_MS: u64 = 1_760_000_000_000;
 pub(crate) const WAY_MS: u64 = 50;
 
 pub(crate) type Flow<S> = <S as Scenario>::Flow;
+pub(crate) type Facts<S> = <Flow<S> as Domain>::Facts;
 
 /// A history without a violation.
 pub(crate) struct History {

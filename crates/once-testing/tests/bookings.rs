@@ -1,6 +1,11 @@
-//! A room that is booked at a hotel, and a guest who changes their mind: two operations that meet in one object.
+//! A room that is booked at a hotel, and a guest who changes their mind: two operations that meet in one object, and what somebody who writes a flow
+//! may forget about its rows.
 
-#![allow(clippy::panic, reason = "a test: a panic is its verdict, and nobody links to it")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: a panic is its verdict, and nobody links to it"
+)]
 
 use once::begin::Command;
 use once::call::{CallSpec, FrozenRequest, ProviderCall, RetryPolicy, Settlement};
@@ -13,7 +18,7 @@ use once::key::KeyHash;
 use once::object_state::ObjectState;
 use once::record::{Channel, StoredResponse};
 use once::times::Times;
-use once_testing::{End as Ended, Harness, Scenario};
+use once_testing::{End as Ended, Harness, Plan, Scenario};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,10 +75,31 @@ impl Answer for Booked {
     }
 }
 
+/// What is written down.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(untagged)]
+enum Notes {
+    #[default]
+    Nothing,
+    Lists {
+        booked: Vec<u32>,
+    },
+    Bare {
+        booked: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Mistake {
+    /// What is written down is no list.
+    BareFacts,
+}
+
 /// A day at a hotel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Day {
     hotel: Hotel,
+    mistake: Option<Mistake>,
 }
 
 impl Settings<Hotel> for Day {}
@@ -86,7 +112,7 @@ impl Domain for Bookings {
     type Answer = Booked;
     type Refusal = ();
     type JobKind = ();
-    type Facts = ();
+    type Facts = Notes;
     type Settings = Day;
 }
 
@@ -115,6 +141,11 @@ impl Flow for Bookings {
             })),
             Some(Settlement::Answered(reply)) => {
                 phase.object_state.resource.is_booked = true;
+                let booked = phase.key_id;
+                phase.object_state.appended.facts = match phase.ctx.settings.mistake {
+                    Some(Mistake::BareFacts) => Notes::Bare { booked },
+                    _ => Notes::Lists { booked: vec![booked] },
+                };
                 Ok(response(201, reply.result.page.into_bytes()))
             }
             Some(Settlement::NotExecuted) => Ok(response(409, Vec::new())),
@@ -191,10 +222,18 @@ impl Scenario for Day {
 #[test]
 fn whoever_changes_their_mind_is_told_what_the_hotel_has_done() {
     for hotel in [Hotel::KeepsKeys, Hotel::KeepsNone] {
-        let day = Day { hotel };
+        let day = Day { hotel, ..Day::default() };
         let played =
             Harness::new(&day).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
         assert!(played.histories > 100);
         Harness::new(&day).random(2_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
     }
+}
+
+/// What the first commit writes, and a later one cannot.
+#[test]
+fn what_cannot_be_written_is_found() {
+    let day = Day { mistake: Some(Mistake::BareFacts), ..Day::default() };
+    let violation = Harness::new(&day).replay(Plan::quiet()).expect_err("it is not found");
+    assert!(violation.what.contains("facts that are no object of lists"), "{}", violation.what);
 }

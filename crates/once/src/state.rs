@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::context::Bug;
 use super::domain::Domain;
@@ -46,6 +47,15 @@ pub fn from_text<F: Domain>(object: ObjectId, text: &str) -> Result<(ObjectState
     let object_state = ObjectState { object, ..state };
     object_state.verify()?;
     Ok((object_state, lines))
+}
+
+/// What the flow has written down in a commit, by its lists. An error where it is no object of lists: the next commit could add nothing to it.
+pub fn lists_of(facts: &impl Serialize) -> Result<Map<String, Value>, Bug> {
+    let text = serde_json::to_string(facts).map_err(|error| Bug(error.to_string()))?;
+    match parsed(&text)? {
+        Value::Object(lists) if lists.values().all(Value::is_array) => Ok(lists),
+        _ => Err(Bug("facts that are no object of lists".into())),
+    }
 }
 
 /// From JSON. The error quotes no value.
