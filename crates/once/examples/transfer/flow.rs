@@ -19,6 +19,7 @@ pub(crate) struct Transfers;
 
 /// The operation: what a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Transfer {
     pub(crate) to: String,
     pub(crate) cents: u64,
@@ -26,6 +27,7 @@ pub(crate) struct Transfer {
 
 /// The flow's half of an object's state: an account of the shop, and what left it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Account {
     pub(crate) balance_cents: u64,
     pub(crate) sent: Vec<String>,
@@ -55,6 +57,7 @@ impl Provider for Bank {
 
 /// What the bank's answers mean.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) enum Receipt {
     Booked { reference: String },
     Rejected { reason: String },
