@@ -92,6 +92,10 @@ impl<S: Scenario> World<'_, S> {
         }
         let verified = object_state.verify().and_then(|()| Flow::<S>::verify(&object_state));
         verified.map_err(|bug| bug.to_string())?;
+        let bytes = state::to_text(&object_state, 0).map_err(|bug| bug.to_string())?.len();
+        if bytes > state::ROW_MAX_BYTES {
+            return Err(format!("a state of {bytes} bytes, which fits into no row"));
+        }
         self.audit(&object_state, ctx.now_ms)?;
         self.object_state = object_state;
         if let Some(at_ms) = alarm_ms.filter(|_| self.saboteur != Some(Saboteur::Alarm)) {

@@ -93,6 +93,8 @@ enum Notes {
 enum Mistake {
     /// What is written down is no list.
     BareFacts,
+    /// The page is kept, and the response has it, too.
+    KeepsPages,
 }
 
 /// A day at a hotel.
@@ -194,7 +196,8 @@ impl Scenario for Day {
             self.hotel == Hotel::KeepsKeys,
             "it keeps what the flow believes in"
         );
-        Booked { page: "x".repeat(10) }
+        let is_long = self.mistake == Some(Mistake::KeepsPages);
+        Booked { page: "x".repeat(if is_long { 1_000_000 } else { 10 }) }
     }
 
     fn settings(&self) -> Self {
@@ -230,10 +233,16 @@ fn whoever_changes_their_mind_is_told_what_the_hotel_has_done() {
     }
 }
 
-/// What the first commit writes, and a later one cannot.
+/// What the first commit writes, and a later one cannot; and what no commit can.
 #[test]
 fn what_cannot_be_written_is_found() {
-    let day = Day { mistake: Some(Mistake::BareFacts), ..Day::default() };
-    let violation = Harness::new(&day).replay(Plan::quiet()).expect_err("it is not found");
-    assert!(violation.what.contains("facts that are no object of lists"), "{}", violation.what);
+    for (mistake, told) in [
+        (Mistake::BareFacts, "facts that are no object of lists"),
+        (Mistake::KeepsPages, "bytes, which fits into no row"),
+    ] {
+        let day = Day { mistake: Some(mistake), ..Day::default() };
+        let violation =
+            Harness::new(&day).replay(Plan::quiet()).expect_err(&format!("{mistake:?} is not found"));
+        assert!(violation.what.contains(told), "{}", violation.what);
+    }
 }

@@ -28,12 +28,8 @@ use super::record::{
 use super::state;
 use super::trace::TraceContext;
 
-/// The most that a state may hold when an operation begins, in bytes of its text: a row of an object's database takes 2 MB, and beside the state
-/// stands what the newest commits have added
-/// ([limits](https://developers.cloudflare.com/durable-objects/platform/limits/)).
-const STATE_MAX_BYTES: usize = 1_800_000;
-/// What an operation adds to it whatever its parameters are: its key, its calls, the provider's answers.
-const OPERATION_BYTES: usize = 16 << 10;
+/// The most that a state may come to hold when an operation begins, in bytes of its text: beside it stands what the newest commits have added.
+const STATE_MAX_BYTES: usize = state::ROW_MAX_BYTES - 200_000;
 
 /// A request as it reaches the object: authenticated, parsed and valid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -148,20 +144,17 @@ pub fn begin<F: Flow>(
 /// Whether a new operation fits into the state's row, whatever it and those that are not over come to add. An operation that has begun must find
 /// room for its answer, so it is the new one that is refused.
 fn has_room<F: Flow>(object_state: &ObjectState<F>, parameters: &Canonical) -> Result<bool, Bug> {
-    if object_state.keys.is_empty() {
-        return Ok(true);
-    }
     let is_open = |key: &&KeyRecord<F>| matches!(key.lifecycle, Lifecycle::Open(_));
     let open = object_state.keys.iter().filter(is_open).filter_map(|key| key.parameters.as_ref());
-    let may_come: usize = open.chain([parameters]).map(may_add_bytes).sum();
+    let may_come: usize = open.chain([parameters]).map(may_add_bytes::<F>).fold(0, usize::saturating_add);
     let has = state::to_text(object_state, 0)?.len();
     Ok(has.saturating_add(may_come) <= STATE_MAX_BYTES)
 }
 
-/// What an operation adds to the state at most, by its parameters: they stand there as they came, in the operation, in what the flow keeps, in
-/// the response, and in the body of each of two calls, where each byte can be three.
-const fn may_add_bytes(parameters: &Canonical) -> usize {
-    parameters.0.len().saturating_mul(10).saturating_add(OPERATION_BYTES)
+/// What an operation adds to the state at most: its answers, and its parameters. These stand there as they came, in the operation, in what the
+/// flow keeps, in the response, and in the body of each of two calls, where each byte can be three.
+const fn may_add_bytes<F: Domain>(parameters: &Canonical) -> usize {
+    parameters.0.len().saturating_mul(10).saturating_add(F::ANSWERS_BYTES)
 }
 
 fn mismatch<F: Flow>(kept: Option<&Canonical>, command: &Command<F>) -> Begin<F> {

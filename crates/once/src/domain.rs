@@ -41,6 +41,10 @@ pub trait Domain: Copy + Debug + Default + Eq + Hash + 'static {
     type Facts: Data + Default + Serialize;
     /// What is configured for the flow.
     type Settings: Settings<Self::Provider>;
+
+    /// The most that an operation adds to its object's text whatever its parameters are, in bytes of JSON: its key, its calls with the answers that they
+    /// keep, and the response. One for which there is no room does not begin; one that adds more may find no room for its end.
+    const ANSWERS_BYTES: usize = 16 << 10;
 }
 
 /// The points of a flow, in the order in which they are reached.

@@ -13,6 +13,10 @@ use super::object_state::ObjectState;
 /// A release that knows version 1 alone would drop what stands beside the state.
 pub const VERSION: u32 = 2;
 
+/// The most that a row of an object's database takes, in bytes: the text, and what the newest commits have added beside it
+/// ([limits](https://developers.cloudflare.com/durable-objects/platform/limits/)).
+pub const ROW_MAX_BYTES: usize = 2_000_000;
+
 #[derive(Serialize)]
 struct Written<'a, T> {
     version: u32,

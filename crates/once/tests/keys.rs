@@ -83,6 +83,8 @@ impl Domain for Walk {
     type JobKind = ();
     type Facts = ();
     type Settings = ();
+
+    const ANSWERS_BYTES: usize = 1_000_000;
 }
 
 impl Flow for Walk {
@@ -180,4 +182,22 @@ fn the_alarm_is_set_for_the_end_of_a_response() {
     for known in [KnownAlarm::Unknown, KnownAlarm::Gone, KnownAlarm::At(BEGIN_MS + 1)] {
         assert_eq!(alarm_to_set(&before, &state, known, &at(BEGIN_MS)), Some(over_ms), "{known:?}");
     }
+}
+
+/// What has begun must find room for its answers in the object's row: the next one does not begin before that is over, and none whose own are too long.
+#[test]
+fn what_there_would_be_no_room_for_does_not_begin() {
+    let comes = |state: &mut ObjectState<Walk>, parameters: &str| {
+        let another = Command { key_hash: KeyHash("another".into()), ..walk(false) };
+        let command = Command { parameters: Canonical(parameters.to_owned()), ..another };
+        begin(state, &command, &InstanceId("me".into()), &at(BEGIN_MS)).unwrap()
+    };
+    let (mut state, mut run) = begun(false);
+    assert_eq!(comes(&mut state, "{}"), Begin::Refused(()));
+    let end = run.turn(&mut state, Event::Go, &at(BEGIN_MS));
+    assert!(matches!(end, Ok(Action::End(_))), "{end:?}");
+    assert!(matches!(comes(&mut state, "{}"), Begin::Run(_)));
+    let mut empty = ObjectState::empty(state.object);
+    assert_eq!(comes(&mut empty, &"x".repeat(100_000)), Begin::Refused(()));
+    assert_eq!(empty.keys.len(), 0);
 }
