@@ -159,3 +159,17 @@ fn a_refund_that_had_failed_before_times_were_kept_and_is_told_to_be_made_is_for
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
     assert_eq!(bench.refund(0).status(), "failed");
 }
+
+/// The run that takes in what answers the payment's call has yet to come: who gives the money back there is told of in the same moment.
+#[test]
+fn a_refund_made_elsewhere_waits_until_the_payment_is_taken_in() {
+    let mut bench = Harness::of(Provider::Adyen);
+    let derived = bench.run("pay", pay(Provider::Adyen), None);
+    bench.hear(&bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
+    let refund = bench.told("REFUND", &derived, "psp_elsewhere", true, PART);
+    let take = |bench: &mut Harness| ingest::take(&mut bench.object_state, &refund, &at(NOW_MS + 1)).unwrap();
+    assert_eq!(take(&mut bench), Ingested::RetryLater);
+    bench.wake();
+    assert_eq!(take(&mut bench), Ingested::Applied);
+    assert_eq!(bench.object_state.resource.payment.unwrap().refunded_elsewhere_minor, PART);
+}

@@ -67,7 +67,9 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
             by_call(object_state, told, &[CallKind::Void], cancel_or_refund, ctx)?
         }
         EventKind::Expired(told) => by_call(object_state, told, &[], expired, ctx)?,
-        EventKind::Dispute { told, .. } if has_no_name_yet(object_state, told) => Ingested::RetryLater,
+        EventKind::Dispute { told, .. } | EventKind::Refund(told) if has_no_name_yet(object_state, told) => {
+            Ingested::RetryLater
+        }
         EventKind::Dispute { told, status, withdrawn, is_inquiry } => {
             disputes::told(object_state, told, *status, *withdrawn, *is_inquiry, ctx)?
         }
