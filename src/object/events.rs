@@ -23,7 +23,7 @@ pub const RECORDS_MAX: u64 = 100;
 pub struct Remembered {
     /// It was taken in: the same id, of the same provider.
     pub is_known: bool,
-    /// What it said then that a person must see.
+    /// What it said then that a person must see, and whoever brings it keeps.
     pub contradiction: Option<String>,
     /// How many events there were that a person must see.
     pub records: u64,
@@ -75,6 +75,10 @@ pub fn take_in(
         state.appended.facts.audit.retain(|record| !record.action.starts_with("webhook."));
     } else if !matches!(taken, Ingested::RetryLater | Ingested::UnknownResource | Ingested::OtherAccount) {
         remember(state, event, ctx);
+        if is_for_a_person && event.is_unwritten {
+            // The projection makes the break of the record, as soon as it can be written.
+            return Ok(Ingested::Applied);
+        }
     }
     Ok(taken)
 }

@@ -96,7 +96,7 @@ pub fn records_of_events<S: Storage>(store: &Store<Payments, S>) -> Result<u64, 
     Ok(store.facts::<Count>(sql, vec![])?.first().map_or(0, |row| row.count))
 }
 
-/// What an event said that cannot be, if it did. Records of before do not name the provider.
+/// What an event said that a person must see, if whoever brings it is to keep that. Records of before do not name the provider.
 pub fn contradiction<S: Storage>(
     store: &Store<Payments, S>,
     provider: Provider,
@@ -108,7 +108,8 @@ pub fn contradiction<S: Storage>(
     }
     let sql = "SELECT value ->> '$.data.detail' AS detail FROM timeline, json_each(facts, '$.audit')
          WHERE facts IS NOT NULL AND value ->> '$.action' IN ('webhook.contradicts', 'webhook.alert')
-            AND value ->> '$.data.event' = ? AND coalesce(value ->> '$.data.provider', ?) = ?";
+            AND value ->> '$.data.event' = ? AND coalesce(value ->> '$.data.provider', ?) = ?
+            AND value ->> '$.data.unwritten' IS NULL";
     let provider = provider.as_str();
     let found = store.facts::<Contradiction>(sql, vec![text(event_id), text(provider), text(provider)])?;
     Ok(found.into_iter().next().map(|found| found.detail))

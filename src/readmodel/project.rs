@@ -78,10 +78,9 @@ fn statements(snapshot: &Snapshot, done_jobs: &Map<String, Value>) -> serde_json
         let payment = snapshot.payment.as_ref().map(|payment| payment.payment_id.as_str());
         let values = vec![snapshot.object.as_str().into(), rows.as_str().into(), payment.into()];
         statements.push(Statement::new(sql, values));
-        // What the provider tells by itself is a break before this: here is only what was found by asking.
-        if apart.audit.iter().any(|record| record.action == ALERT) {
+        if apart.audit.iter().any(|record| record.action.starts_with(FOR_A_PERSON)) {
             let values = vec![snapshot.object.as_str().into(), rows.into()];
-            statements.push(Statement::new(FOUND_BY_ASKING, values));
+            statements.push(Statement::new(BREAKS, values));
         }
     }
     Ok(statements)
@@ -166,16 +165,19 @@ const FIRST_KEY: u32 = 1;
 /// The audit records that stand in the payment's row.
 const CREATED: &str = "payment.created";
 const CAPTURED: &str = "payment.captured";
-/// The audit records that a person must see.
-const ALERT: &str = "webhook.alert";
-/// Makes breaks of them.
-const FOUND_BY_ASKING: &str =
+/// With what the actions of audit records begin that a person must see.
+const FOR_A_PERSON: &str = "webhook.";
+/// Makes breaks of what was found by asking, and of what was told while nothing could be written here. Else what the provider tells by itself is a break
+/// before this.
+const BREAKS: &str =
     "INSERT INTO breaks (break_id, kind, provider, resource, object, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
      SELECT 'asked:' || ?1 || ':' || (value->>'audit_id'), 'webhook',
-        coalesce(json_extract(value->>'data', '$.provider'), 'stripe'), value->>'subject', ?1, 'asked', 'open',
+        coalesce(json_extract(value->>'data', '$.provider'), 'stripe'), value->>'subject', ?1,
+        json_extract(value->>'data', '$.kind'), 'open',
         json_extract(value->>'data', '$.detail'), value->>'at_ms', value->>'at_ms'
      FROM json_each(?2)
-     WHERE value->>'action' = 'webhook.alert' AND json_extract(value->>'data', '$.kind') = 'asked'
+     WHERE value->>'action' IN ('webhook.alert', 'webhook.contradicts')
+        AND (json_extract(value->>'data', '$.kind') = 'asked' OR json_extract(value->>'data', '$.unwritten'))
      ON CONFLICT (break_id) DO NOTHING";
 
 /// A table whose rows carry their object's version.

@@ -42,7 +42,7 @@ pub(crate) async fn store(env: &Env, entries: &[Entry], now_ms: u64) -> Result<(
 /// Takes what could not be written down straight to the objects that it names. An error says that it has to come again.
 pub(crate) async fn deliver_unwritten(env: &Env, entries: &[Entry]) -> Result<()> {
     for entry in entries {
-        let event: Event = json_text::from_str(&entry.event)?;
+        let event = Event { is_unwritten: true, ..json_text::from_str(&entry.event)? };
         let object = entry.object.as_deref().and_then(ObjectId::from_hex);
         let Some(object) = object.filter(|object| is_ours(env, *object).unwrap_or(false)) else {
             return Err(worker::Error::RustError("it names no object of ours".to_owned()));

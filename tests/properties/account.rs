@@ -352,6 +352,7 @@ fn an_event_counts_in_the_account_alone_to_which_a_call_went() {
         account: account.map(str::to_owned),
         kind: "payment_intent.succeeded".into(),
         news: EventKind::Ask { refund: None, payment: None, provider_key: None },
+        is_unwritten: false,
     };
     for of in [None, Some("acct_B")] {
         for account in [None, Some("acct_B"), Some("acct_C")] {

@@ -87,6 +87,7 @@ fn an_event_of_adyens_counts_for_the_very_call_that_it_names() {
         provider: Provider::Adyen,
         account: account.map(str::to_owned),
         kind: "AUTHORISATION".into(),
+        is_unwritten: false,
         news: EventKind::Authorisation(OperationNotice {
             provider_key: Some(provider_key.to_owned()),
             payment: "PSP".into(),

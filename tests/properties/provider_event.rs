@@ -148,7 +148,14 @@ impl Harness {
             _ => EventKind::Refund(told),
         };
         let event_id = format!("{kind}:{id}:{success}");
-        Event { event_id, provider: self.provider, account: None, kind: kind.to_owned(), news }
+        Event {
+            event_id,
+            provider: self.provider,
+            account: None,
+            kind: kind.to_owned(),
+            news,
+            is_unwritten: false,
+        }
     }
 
     /// As the object does: an event that is known changes nothing, and one that comes too early must come again.
@@ -250,6 +257,7 @@ fn ask(event_id: &str, refund: Option<&str>) -> Event {
         account: None,
         kind: "some.news".into(),
         news,
+        is_unwritten: false,
     }
 }
 
@@ -477,13 +485,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let refunded = |payment: &str| EventKind::CancelOrRefund(about(payment));
     let voided = |payment: &str| EventKind::Cancellation(about(payment));
     let mut take = |news: EventKind| {
-        let event = Event {
-            event_id: "event".into(),
-            provider: Provider::Adyen,
-            account: None,
-            kind: "KIND".into(),
-            news,
-        };
+        let event = Event { provider: Provider::Adyen, news, ..ask("event", None) };
         ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap()
     };
     assert_eq!(take(voided("psp_earlier")), Ingested::Applied);

@@ -314,6 +314,7 @@ fn events_that_never_end_add_no_rows_for_ever() {
             account: None,
             kind: "CANCELLATION".to_owned(),
             news: if contradicts { voided(&payment, &format!("VOID{number}")) } else { EventKind::Other },
+            is_unwritten: false,
         };
         let ctx = context(EPOCH_MS + number);
         let taken = events::take(&store, &event, &ctx).unwrap();
@@ -346,7 +347,8 @@ fn voided(payment: &str, id: &str) -> EventKind {
     })
 }
 
-/// Two providers may give two events one id: each is taken in, and each is known when it comes again.
+/// Two providers may give two events one id: each is taken in, and each is known when it comes again. Of what could not be written down its record tells,
+/// and nobody else.
 #[test]
 fn an_event_is_known_by_its_provider_and_its_id() {
     let rows = paid();
@@ -363,14 +365,25 @@ fn an_event_is_known_by_its_provider_and_its_id() {
         account: None,
         kind: "something".to_owned(),
         news,
+        is_unwritten: false,
     };
     let contradicts = event(Provider::Adyen, voided(&payment, "VOID1"));
     let harmless = event(Provider::Stripe, EventKind::Other);
-    let take = |event| events::take(&store, event, &context(EPOCH_MS)).unwrap();
+    let take = |event: &Event| events::take(&store, event, &context(EPOCH_MS)).unwrap();
     let said = take(&contradicts);
     assert!(matches!(said, Ingested::Contradiction { .. }), "{said:?}");
     assert_eq!(take(&harmless), Ingested::Applied, "of another provider");
     assert_eq!((take(&contradicts), take(&harmless)), (said, Ingested::Duplicate), "each for itself");
+    let unwritten = |number: u64| {
+        let news = voided(&payment, &format!("VOID{}", number + 2));
+        Event { event_id: format!("unwritten-{number}"), is_unwritten: true, ..event(Provider::Adyen, news) }
+    };
+    for number in 0..RECORDS_MAX - 1 {
+        assert_eq!(take(&unwritten(number)), Ingested::Applied, "its record tells of it");
+        assert_eq!(take(&unwritten(number)), Ingested::Duplicate, "and of one that is known already, too");
+    }
+    let further = take(&unwritten(RECORDS_MAX));
+    assert!(matches!(further, Ingested::Contradiction { .. }), "without a record nothing does: {further:?}");
 }
 
 /// What was known when an event's id alone was its key is known since.

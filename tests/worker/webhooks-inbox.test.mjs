@@ -82,6 +82,46 @@ test('what cannot be written down is taken in by the object that it names, or is
   assert.deepEqual(await state(item.pspReference), [['done', 'known']]);
 });
 
+test('what a person must see is a break once D1 takes it, however it was told, and though it is not told again', async () => {
+  const order = { ...AUTHORISATION, ...ADYEN, order_id: `order-${randomUUID()}` };
+  const refused = await user.pay({ ...order, payment_method: 'adyen_card_refused' }, freshKey());
+  assertProblem(refused, 402, 'payment-failed');
+  const [first] = await itemsOf(await pspOf(refused.payment));
+  const { id } = await paid(user, order);
+  assert.equal(id, refused.payment);
+  const alert = { ...first, success: 'true' };
+  const taken = await captured();
+  await accepted(taken.item);
+  await worked(site);
+  const strange = {
+    ...taken.item,
+    eventCode: 'CANCELLATION',
+    pspReference: `NOT-OURS${randomUUID().slice(0, 8)}`,
+    merchantReference: taken.id,
+  };
+  for (const table of ['inbox', 'breaks']) await site.rows(`ALTER TABLE ${table} RENAME TO ${table}_away`);
+  try {
+    await accepted(alert, strange);
+    // Adyen may tell it once more before it has seen the answer.
+    await accepted(alert, strange);
+  } finally {
+    for (const table of ['inbox', 'breaks']) await site.rows(`ALTER TABLE ${table}_away RENAME TO ${table}`);
+  }
+  const breaks = () => site.rows("SELECT * FROM breaks WHERE kind = 'webhook' ORDER BY theirs");
+  await until('the read model has both', async () => (await breaks()).length === 2);
+  await accepted(alert, strange);
+  await worked(site);
+  await tick();
+  assert.deepEqual(
+    (await breaks()).map((it) => [it.provider, it.resource, it.object, it.theirs, it.state]),
+    [
+      ['adyen', id, hexOf(id), 'AUTHORISATION', 'open'],
+      ['adyen', taken.id, hexOf(taken.id), 'CANCELLATION', 'open'],
+    ],
+  );
+  assert.match((await breaks())[0].note, /held on try 1/);
+});
+
 test('what is over keeps nothing of what it said, and is forgotten later', async () => {
   const { item } = await captured();
   await accepted(item);

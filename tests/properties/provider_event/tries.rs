@@ -74,7 +74,14 @@ impl Harness {
     fn asks(&mut self, refunds: &[RemoteRefund], dispute: Option<Dispute>) {
         let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), provider_key: None };
         let kind = "charge.updated".to_owned();
-        let event = Event { event_id: "evt".into(), provider: Provider::Stripe, account: None, kind, news };
+        let event = Event {
+            event_id: "evt".into(),
+            provider: Provider::Stripe,
+            account: None,
+            kind,
+            news,
+            is_unwritten: false,
+        };
         assert_eq!(self.takes(&event), Ingested::Applied);
         let mut questions = polling::begin(&mut self.object_state, false, &at(NOW_MS + 1));
         while let Some(question) = questions.pop() {
@@ -159,7 +166,14 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
     let (mut bench, _) = tried_twice(Provider::Stripe, true);
     let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), provider_key: None };
     let kind = "payment_intent.succeeded".to_owned();
-    let event = Event { event_id: "evt_1".into(), provider: Provider::Stripe, account: None, kind, news };
+    let event = Event {
+        event_id: "evt_1".into(),
+        provider: Provider::Stripe,
+        account: None,
+        kind,
+        news,
+        is_unwritten: false,
+    };
     assert_eq!(bench.takes(&event), Ingested::Applied);
     let [question] = &polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1))[..] else {
         panic!("one is asked")

@@ -25,6 +25,9 @@ pub struct Event {
     pub kind: String,
     /// What it says.
     pub news: EventKind,
+    /// The inbox could not take it: what a person must see of it is told by its audit record, since whoever brings it cannot keep that either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unwritten: bool,
 }
 
 /// What an event says.

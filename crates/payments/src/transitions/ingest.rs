@@ -101,9 +101,14 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         object_state.append_timeline(key_id, ctx.now_ms, event_name, detail.clone());
         let subject =
             object_state.resource.payment.as_ref().map(|payment| payment.id.to_string()).unwrap_or_default();
-        let data = json!({
+        let mut data = json!({
             "event": event.event_id, "provider": event.provider.as_str(), "kind": event.kind, "detail": detail,
         });
+        if event.is_unwritten
+            && let Some(data) = data.as_object_mut()
+        {
+            data.insert("unwritten".to_owned(), true.into());
+        }
         record_for_owner(object_state, action, subject, data, ctx);
     }
     Ok(taken)

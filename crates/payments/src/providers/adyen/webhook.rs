@@ -257,6 +257,7 @@ impl Item {
         // after it has failed differs from the first one by its date alone.
         let event_id =
             format!("{}:{}:{}:{}", self.event_code, self.psp_reference, self.success, self.event_date);
-        (Event { event_id, provider: Provider::Adyen, account: None, kind: self.event_code, news }, object)
+        let (provider, kind) = (Provider::Adyen, self.event_code);
+        (Event { event_id, provider, account: None, kind, news, is_unwritten: false }, object)
     }
 }

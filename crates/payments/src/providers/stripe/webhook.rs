@@ -196,7 +196,7 @@ pub fn read(body: &[u8]) -> Result<Read, Unreadable> {
         "refund" => EventKind::Ask { refund: object.id, payment: None, provider_key },
         _ => EventKind::Other,
     };
-    let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news };
+    let event = Event { event_id: id, provider: Provider::Stripe, account, kind, news, is_unwritten: false };
     Ok(Read { event, object: ours, payment, live: livemode })
 }
 
