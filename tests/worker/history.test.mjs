@@ -235,6 +235,35 @@ describe('history', async () => {
     assert.equal((await site.fetch('/admin/history/1/payments')).status, 401);
   });
 
+  test('the personal data of a payment that has left is erased where it is: in its object', async () => {
+    const id = await old();
+    assert.equal((await tick()).left, 1);
+    assert.deepEqual(await rowsOf(id), GONE);
+    const traces = async () => {
+      const held = JSON.stringify(await site.objects.dump(id));
+      return ['Lovelace', 'enchantress'].filter((trace) => held.includes(trace));
+    };
+    assert.equal((await traces()).length, 2);
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    const answer = await site.fetch(`/admin/payments/${id}/erase`, { method: 'POST', headers });
+    assert.equal(answer.status, 200, await answer.text());
+    assert.deepEqual(await traces(), []);
+    await model.reaches(id, 'succeeded');
+    await until('the read model has that it was', () =>
+      model.first("SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'", id),
+    );
+    await jobsOver(site, id);
+    await grow(id);
+    assert.equal((await tick()).left, 1);
+    const audit = only(await inFiles('audit'), 'object', objectId(id));
+    assert.equal(
+      only(audit, 'action', 'personal_data.erased').length,
+      1,
+      'by this the files say whose is gone',
+    );
+    assert.deepEqual(twice(audit, 'audit_id'), []);
+  });
+
   test('a payment that changes after it has left is listed again, and leaves again as a newer version', async () => {
     const id = await old();
     assert.equal((await tick()).left, 1);

@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 
 import { account, freshKey, read } from './support/account.mjs';
-import { root, startSite } from './support/harness.mjs';
+import { demoWorkers, root, startSite } from './support/harness.mjs';
 import { jobsOver } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { conforming, readDocument } from './support/openapi.mjs';
@@ -41,6 +41,17 @@ async function everywhere(site, model, id) {
   );
   return { object: await site.objects.dump(id), model: await Promise.all(rows) };
 }
+
+/** What an operator runs, and gives what it says. */
+const commandsOf =
+  (site) =>
+  async (command, ...args) =>
+    (
+      await promisify(execFile)(process.execPath, ['scripts/operate.mjs', command, ...args], {
+        cwd: root,
+        env: { ...process.env, PAID_ONCE_URL: site.url, ADMIN_TOKEN },
+      })
+    ).stdout;
 
 /** A payment, in the read model, with its jobs done. */
 async function told(user, site, model) {
@@ -258,13 +269,7 @@ describe('personal data', async () => {
   });
 
   test('the read model is written anew from the objects, by the commands', async () => {
-    const run = async (command, ...args) =>
-      (
-        await promisify(execFile)(process.execPath, ['scripts/operate.mjs', command, ...args], {
-          cwd: root,
-          env: { ...process.env, PAID_ONCE_URL: site.url, ADMIN_TOKEN },
-        })
-      ).stdout;
+    const run = commandsOf(site);
     const id = await told(user, site, model);
     const refunded = (await user.post(`/payments/${id}/refunds`, { amount: 300 }, freshKey())).json();
     await until('the refund is there', () =>
@@ -320,5 +325,59 @@ describe('personal data whose time is over', async () => {
     });
     assert.equal((await user.ask(`/payments/${id}`)).json().amount_captured, 2500);
     assert.equal(await site.simulator.charges(id), 1);
+  });
+});
+
+describe('personal data of which less is to be kept', async () => {
+  // The highest number: for good.
+  const workers = (kept = '18446744073709551615') =>
+    demoWorkers({ vars: { RETENTION_MS: '400', PERSONAL_RETENTION_MS: kept }, secrets: { ADMIN_TOKEN } });
+  const site = await startSite({ workers: workers() });
+  before(() => readDocument(site));
+  const user = account(site);
+  const model = readModel(site);
+  after(() => site.close());
+
+  test('goes once the read model is written anew, of payments and customers', async () => {
+    const id = await told(user, site, model);
+    const address = '/customers/ada.lovelace%40mail.example.com';
+    const customer = await user.ask(address, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'Ada Lovelace' }),
+    });
+    assert.equal(customer.status, 201, customer.text);
+    const { object } = await until('the read model has the customer', () =>
+      model.first("SELECT object FROM keys WHERE operation = 'customer'"),
+    );
+    const subjects = [id, `cust_${Buffer.from(object, 'hex').toString('base64url')}`];
+    for (const subject of subjects)
+      await until('its key has expired, and nothing is due there any more', async () => {
+        const { idempotency_keys, staged_jobs } = await site.objects.dump(subject);
+        return staged_jobs.length === 0 && idempotency_keys.every(({ status }) => status === 'expired');
+      });
+    const held = async () => ({
+      payment: traces(await everywhere(site, model, id)),
+      customer: (await user.ask(address)).json().name,
+    });
+    const all = { payment: TRACES, customer: 'Ada Lovelace' };
+    assert.deepEqual(await held(), all);
+
+    await site.deploy(workers('900'));
+    await model.tick();
+    assert.deepEqual(await held(), all, 'control: nothing wakes them');
+    assert.match(await commandsOf(site)('rebuild', 'all'), /on the way/);
+    await until('it is gone', async () => {
+      await model.tick();
+      return isDeepStrictEqual(await held(), { payment: [], customer: null });
+    });
+    for (const subject of subjects)
+      await until('it is written down', () =>
+        model.first(
+          "SELECT 1 FROM audit_records WHERE subject = ? AND action = 'personal_data.erased'",
+          subject,
+        ),
+      );
+    assert.equal((await user.ask(`/payments/${id}`)).json().amount_captured, 2500);
   });
 });
