@@ -1,7 +1,11 @@
 // Gathers a body, up to a length. As a stream of WebAssembly's each chunk of it, and its end, would be a turn.
 
-/** The bytes of a response; `null` if there are more of them. Then the rest is not read. */
-export async function bounded({ body }, maxBytes) {
+/** The bytes of a response; `null` if there are more of them. Then the rest is not read, and nothing if its length says so. */
+export async function bounded({ body, headers }, maxBytes) {
+  if (Number(headers.get('content-length')) > maxBytes) {
+    await body?.cancel();
+    return null;
+  }
   const chunks = [];
   let length = 0;
   for await (const chunk of body ?? []) {
