@@ -129,42 +129,22 @@ export const suites = () => [
   check('check: unused dependencies', ['node', 'scripts/test/unused-dependencies.mjs']),
   check('check: licences, hashes and bill of materials', ['node', 'scripts/test/supply-chain.mjs']),
   check('check: tidy (modules, lengths, names, documents)', ['node', 'scripts/test/tidy.mjs']),
-  check('check: what each part may do', ['node', '--test-reporter=spec', 'scripts/scale/parts.test.mjs'], {
-    kind: 'node',
-  }),
-  check('check: the cache of rows', ['node', '--test-reporter=spec', 'src/accounts/row_cache.test.mjs'], {
-    kind: 'node',
-  }),
-  check(
-    'check: what killed processes leave',
-    ['node', '--test-reporter=spec', 'scripts/lib/leftovers.test.mjs'],
-    {
-      kind: 'node',
-    },
+  nodeCheck('what each part may do', 'scripts/scale/parts.test.mjs'),
+  nodeCheck('the cache of rows', 'src/accounts/row_cache.test.mjs'),
+  nodeCheck('what killed processes leave', 'scripts/lib/leftovers.test.mjs'),
+  nodeCheck(
+    'the JavaScript around a Worker',
+    'scripts/lib/glue.test.mjs',
+    'crates/runtime/src/bounded.test.mjs',
   ),
-  check(
-    'check: the JavaScript around a Worker',
-    ['node', '--test-reporter=spec', 'scripts/lib/glue.test.mjs'],
-    {
-      kind: 'node',
-    },
+  nodeCheck('what commands say', 'scripts/lib/say.test.mjs'),
+  nodeCheck('what is deployed', 'scripts/lib/migrations.test.mjs', 'scripts/lib/deployment.test.mjs'),
+  nodeCheck('what is packed', 'scripts/setup/pack.test.mjs'),
+  nodeCheck(
+    'the rules of tidy, and what is run',
+    'scripts/test/tidy.test.mjs',
+    'scripts/test/suites.test.mjs',
   ),
-  check('check: what commands say', ['node', '--test-reporter=spec', 'scripts/lib/say.test.mjs'], {
-    kind: 'node',
-  }),
-  check(
-    'check: what is deployed',
-    ['node', '--test-reporter=spec', 'scripts/lib/migrations.test.mjs', 'scripts/lib/deployment.test.mjs'],
-    {
-      kind: 'node',
-    },
-  ),
-  check('check: what is packed', ['node', '--test-reporter=spec', 'scripts/setup/pack.test.mjs'], {
-    kind: 'node',
-  }),
-  check('check: the rules of tidy', ['node', '--test-reporter=spec', 'scripts/test/tidy.test.mjs'], {
-    kind: 'node',
-  }),
   ...workspaces.map((worker) =>
     cargoCheck('clippy', worker, ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings']),
   ),
@@ -253,6 +233,11 @@ function thorough(name) {
 
 function check(name, command, more = {}) {
   return { name, kind: 'check', command, cwd: root, timeoutMs: minutes(10), stage: 'cargo', ...more };
+}
+
+/** Tests of what runs beside the Workers. `node` would run the first of several files alone. */
+function nodeCheck(what, ...files) {
+  return check(`check: ${what}`, ['node', '--test-reporter=spec', inOneProcess, ...files], { kind: 'node' });
 }
 
 function cargoCheck(what, worker, args, env) {
