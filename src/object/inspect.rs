@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::drive::Drive;
 use super::log::{audit_after, events};
 use messages::inspection::Inspection;
+use once::alarm::let_go;
 use once::context::Bug;
 use payments::transitions::ingest;
 
@@ -32,6 +33,7 @@ impl Drive {
         }
         let ctx = self.context();
         self.store().transaction(&ctx, |rows| {
+            let_go(rows, self.me(), &ctx);
             ingest::resume(rows, &ctx);
             if ask {
                 ingest::ask_all(rows, &ctx);

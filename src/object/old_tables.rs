@@ -221,6 +221,7 @@ impl KeyRow {
                 resume_at_ms: present(self.resume_at_ms, "resume_at_ms")?,
                 last_run_at_ms: present(self.last_run_at_ms, "last_run_at_ms")?,
                 failures: present(self.failures, "failures")?,
+                broken_off: 0,
             }),
             "finished" => Lifecycle::Finished(Finished {
                 response: StoredResponse {

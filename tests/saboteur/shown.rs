@@ -99,6 +99,7 @@ const fn never_ended() -> Open {
         resume_at_ms: 0,
         last_run_at_ms: 0,
         failures: 0,
+        broken_off: 0,
     }
 }
 

@@ -86,8 +86,8 @@ fn is_awaited<F: Flow>(state: &ObjectState<F>) -> bool {
 /// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
 /// Gives the runs to drive.
 ///
-/// A run that has left its lease was broken off: by an eviction, a deploy, a limit or a trap. The first time its key is taken over at once. From then on it may
-/// be what traps, each time with all runs beside it: so it waits, longer each time, and no two such keys begin again at one time.
+/// A run that has left its lease was broken off: by an eviction, a deploy, a limit or a trap. The first time its key is taken over at once. One whose runs
+/// broke off one after the other may be what traps, each time with all runs beside it: so it waits, longer each time, and no two such keys begin again together.
 pub fn wake<F: Flow>(
     state: &mut ObjectState<F>,
     me: &InstanceId,
@@ -99,30 +99,69 @@ pub fn wake<F: Flow>(
             binding.parameters = None;
         }
     }
-    let (mut tokens, mut waiting) = (Vec::new(), 0);
+    let (mut tokens, mut suspects) = (Vec::new(), Suspects::default());
     for key_id in due {
         expire(state, key_id, ctx);
-        match waits(state, key_id, waiting, ctx) {
-            true => waiting += 1,
-            false => tokens.extend(take_over(state, key_id, me, ctx)),
+        if !suspects.wait(state, key_id, ctx) {
+            tokens.extend(take_over(state, key_id, me, ctx));
         }
     }
     F::on_alarm(state, ctx);
     tokens
 }
 
-/// Takes the lease from a run that was broken off, if runs of its key have failed before. Then the key waits, longer than the `others` that do.
-fn waits<F: Flow>(state: &mut ObjectState<F>, key_id: u32, others: u64, ctx: &Context<F::Settings>) -> bool {
-    let Some(Lifecycle::Open(open)) = state.key_mut(key_id).map(|key| &mut key.lifecycle) else {
-        return false;
-    };
-    if open.lease.is_none() || open.failures == 0 || F::is_retired(&open.operation) {
-        return false;
+/// The due keys of which one may trap at each run.
+#[derive(Default)]
+struct Suspects {
+    has_begun: bool,
+    waiting: u64,
+}
+
+impl Suspects {
+    /// Whether a key is one, and waits: after a run that was broken off again, or beside another one that begins now.
+    fn wait<F: Flow>(&mut self, state: &mut ObjectState<F>, key_id: u32, ctx: &Context<F::Settings>) -> bool {
+        let Some(Lifecycle::Open(open)) = state.key_mut(key_id).map(|key| &mut key.lifecycle) else {
+            return false;
+        };
+        if open.broken_off == 0 || F::is_retired(&open.operation) {
+            return false;
+        }
+        // How long a run has to itself.
+        let call_ms = ctx.times.provider_timeout_ms;
+        let is_broken_off = open.lease.take().is_some();
+        let pause_ms = match (is_broken_off, self.has_begun) {
+            (false, false) => {
+                self.has_begun = true;
+                return false;
+            }
+            (false, true) => call_ms,
+            (true, _) => {
+                open.note_broken_off();
+                ctx.backoff_ms(open.broken_off)
+            }
+        };
+        open.resume_at_ms =
+            ctx.now_ms.saturating_add(pause_ms).saturating_add(call_ms.saturating_mul(self.waiting));
+        self.waiting = self.waiting.saturating_add(1);
+        if is_broken_off {
+            state.append_timeline(key_id, ctx.now_ms, "released", "its run was broken off again");
+        }
+        true
     }
-    let pause_ms = ctx.backoff_ms(open.failures.saturating_add(1)).saturating_mul(others.saturating_add(1));
-    open.release(ctx.now_ms.saturating_add(pause_ms));
-    state.append_timeline(key_id, ctx.now_ms, "released", "its run was broken off again");
-    true
+}
+
+/// Takes the leases of runs that are gone, so that their keys go on as soon as the alarm is asked, however often they broke off.
+pub fn let_go<F: Flow>(state: &mut ObjectState<F>, me: &InstanceId, ctx: &Context<F::Settings>) {
+    for key in &mut state.keys {
+        let is_worked_on = key.is_worked_on(me, ctx.now_ms);
+        if let Lifecycle::Open(open) = &mut key.lifecycle
+            && open.lease.is_some()
+            && !is_worked_on
+        {
+            (open.lease, open.resume_at_ms) = (None, ctx.now_ms);
+            open.note_broken_off();
+        }
+    }
 }
 
 /// Whether the alarm has rung for jobs alone: nothing is to be taken up, to expire, or to be dropped.

@@ -257,6 +257,7 @@ fn start<F: Flow>(
             resume_at_ms: ctx.now_ms,
             last_run_at_ms: ctx.now_ms,
             failures: 0,
+            broken_off: 0,
         }),
     });
     object_state.append_timeline(key_id, ctx.now_ms, "key_created", F::name(&command.operation));
@@ -342,8 +343,9 @@ pub fn take_over<F: Flow>(
         Some(before) if before.holder == *me => "the lease had run out",
         Some(_) => "its holder was gone",
     };
-    // A run that ends by itself gives its lease back.
-    open.failures = open.failures.saturating_add(u32::from(before.is_some()));
+    if before.is_some() {
+        open.note_broken_off();
+    }
     open.last_run_at_ms = ctx.now_ms;
     key.attempt = key.attempt.saturating_add(1);
     let attempt = key.attempt;

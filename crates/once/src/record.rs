@@ -170,6 +170,14 @@ pub struct Open<F: Domain> {
     pub last_run_at_ms: u64,
     /// How many runs ended without a result, or broke off.
     pub failures: u32,
+    /// How many of the newest runs broke off, one after the other: a run that has left its lease.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub broken_off: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl<F: Domain> Open<F> {
@@ -180,9 +188,15 @@ impl<F: Domain> Open<F> {
 
     /// Takes the lease back after a run without a result.
     pub(crate) fn release(&mut self, resume_at_ms: u64) {
-        self.lease = None;
+        (self.lease, self.broken_off) = (None, 0);
         self.failures = self.failures.saturating_add(1);
         self.resume_at_ms = resume_at_ms;
+    }
+
+    /// Notes that a run has left its lease. A run that ends by itself gives it back.
+    pub(crate) const fn note_broken_off(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        self.broken_off = self.broken_off.saturating_add(1);
     }
 }
 

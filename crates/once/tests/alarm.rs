@@ -11,7 +11,7 @@ mod begun;
 
 use begun::flow::{Receipt, Transfer, Transfers, request};
 use begun::{BEGIN_MS, at};
-use once::alarm::{KnownAlarm, alarm_to_set, wake, wake_at};
+use once::alarm::{KnownAlarm, alarm_to_set, let_go, wake, wake_at};
 use once::begin::{Begin, begin};
 use once::call::{Outcome, ProviderReply};
 use once::id::InstanceId;
@@ -119,6 +119,13 @@ fn two_jobs_of_one_id_are_never_staged() {
     assert_eq!((ids, state.appended.jobs.len()), (vec!["1", "2", "3"], 0));
 }
 
+fn open_mut(state: &mut ObjectState<Transfers>, key_id: u32) -> &mut Open<Transfers> {
+    match &mut state.key_mut(key_id).unwrap().lifecycle {
+        Lifecycle::Open(open) => open,
+        other => panic!("it is {}", other.name()),
+    }
+}
+
 fn open(state: &ObjectState<Transfers>, key_id: u32) -> &Open<Transfers> {
     match &state.key(key_id).unwrap().lifecycle {
         Lifecycle::Open(open) => open,
@@ -134,18 +141,39 @@ fn a_run_that_was_broken_off_once_goes_on_at_once() {
     assert_eq!((open(&state, 1).failures, open(&state, 1).is_flagged()), (1, false));
 }
 
+/// The provider was away for an hour, and then comes a deploy.
+#[test]
+fn a_run_that_was_broken_off_once_goes_on_at_once_however_often_it_has_waited_for_the_provider() {
+    let mut state = begun();
+    open_mut(&mut state, 1).failures = 12;
+    assert_eq!(wake(&mut state, &incarnation("another"), &at(BEGIN_MS + 1)).len(), 1);
+}
+
+/// What a person has mended goes on when they say so.
+#[test]
+fn a_run_that_was_broken_off_again_and_again_goes_on_when_a_person_lets_it() {
+    let (mut state, me, now) = (begun(), incarnation("another"), at(BEGIN_MS + 1));
+    open_mut(&mut state, 1).broken_off = 9;
+    let mut waiting = state.clone();
+    assert_eq!(wake(&mut waiting, &me, &now), [], "the control");
+    let_go(&mut state, &me, &now);
+    assert_eq!((open(&state, 1).failures, wake(&mut state, &me, &now).len()), (1, 1));
+    let living = state.clone();
+    let_go(&mut state, &me, &now);
+    assert_eq!(state, living, "whoever works on it goes on");
+}
+
 /// A trap takes the whole instance with it: the object's other keys, if one alarm began all of them.
 #[test]
 fn a_run_that_traps_each_time_waits_longer_is_flagged_and_lets_others_end() {
-    // How often runs of both have failed before.
-    for failures in [0, 1, 5] {
+    // How often runs of the two have broken off before.
+    for broken_off in [[0, 0], [1, 1], [5, 5], [2, 1], [1, 2]] {
         let mut state = begun();
         let gift = request("gift", Transfer { to: "DE03".into(), cents: 1_000 });
         let begun = begin(&mut state, &gift, &incarnation("me"), &at(BEGIN_MS));
         assert!(matches!(begun, Ok(Begin::Run(_))), "{begun:?}");
-        for key in &mut state.keys {
-            let Lifecycle::Open(open) = &mut key.lifecycle else { panic!("it is not open") };
-            open.failures = failures;
+        for (key_id, broken_off) in [1, 2].into_iter().zip(broken_off) {
+            open_mut(&mut state, key_id).broken_off = broken_off;
         }
         let (mut now_ms, mut traps, mut other_ended_after) = (BEGIN_MS, Vec::new(), None);
         for alarm in 0..100 {
@@ -172,8 +200,8 @@ fn a_run_that_traps_each_time_waits_longer_is_flagged_and_lets_others_end() {
                 break;
             }
         }
-        assert!(other_ended_after.is_some_and(|traps| traps <= 2), "{failures}: {other_ended_after:?}");
-        assert!(open(&state, 1).is_flagged(), "{failures}");
+        assert!(other_ended_after.is_some_and(|traps| traps <= 2), "{broken_off:?}: {other_ended_after:?}");
+        assert!(open(&state, 1).is_flagged(), "{broken_off:?}");
         let pauses: Vec<u64> = traps.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(pauses.is_sorted() && pauses.last() > Some(&120_000), "{pauses:?}");
     }

@@ -46,6 +46,7 @@ pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &C
             resume_at_ms: ctx.now_ms,
             last_run_at_ms: ctx.now_ms,
             failures: 0,
+            broken_off: 0,
         }),
     });
     if let Some(late) = late_mut(state, attempt) {
