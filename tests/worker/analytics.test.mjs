@@ -152,8 +152,15 @@ describe('what an invocation has counted', () => {
       await readModel(site).tick();
       return (await readTo()) >= now_s;
     });
+    assert.equal(await isFailing(), 0);
   });
 });
+
+/** Of the task that reads: 1 if its newest run has failed. */
+const isFailing = async () =>
+  (await settled()).samples.find(
+    ({ name, labels }) => name === 'paid_once_task_failing' && labels.task === 'counts',
+  )?.value;
 
 describe('an API', () => {
   const charges = async () => (await settled()).sum('provider_calls_total', { outcome: 'charged' });
@@ -194,6 +201,18 @@ describe('an API', () => {
       assert.ok(!said.includes(TOKEN));
     });
   }
+
+  test('that has failed when the clock asked it is told of on the desk, until the clock asks again', async () => {
+    const read_to = await readTo();
+    await until('there is something to be read', () => Date.now() / 1000 > read_to + 2.5);
+    api.answer(500);
+    await readModel(site).tick();
+    assert.match((await ask('/admin')).text, /<dt>counts<[^]*?<dd>error [^<]*answered 500/);
+    api.answer('well');
+    assert.equal(await isFailing(), 1);
+    await readModel(site).tick();
+    assert.equal(await isFailing(), 0);
+  });
 
   test('that answers again has lost nothing', async () => {
     assert.equal(await charges(), known + paid);

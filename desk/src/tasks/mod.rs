@@ -74,6 +74,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use worker::{Date, Env};
 
+use self::names::COUNTS;
 pub(crate) use self::place_alarms::HEARD_WITHIN_MS;
 use self::runs::Kept;
 use crate::config::Config;
@@ -147,7 +148,7 @@ fn tasks(env: &Env, is_now: bool, is_apart: bool) -> Vec<Task<'_>> {
     }
     // Where the settings are wrong every request says so.
     if let Some(config) = Config::of(env).ok().and_then(|config| config.analytics) {
-        tasks.push(("counts", Box::pin(async move { analytics::scheduled(env, &config).await })));
+        tasks.push((COUNTS, Box::pin(async move { analytics::scheduled(env, &config).await })));
     }
     tasks
 }

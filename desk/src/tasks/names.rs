@@ -1,7 +1,7 @@
 //! What the scheduled tasks are called, in the table of their runs and on the desk.
 
 /// All of them, in their order.
-pub(crate) const TASKS: [&str; 11] = [
+pub(crate) const TASKS: [&str; 12] = [
     "inbox",
     "places",
     "sweep",
@@ -13,7 +13,11 @@ pub(crate) const TASKS: [&str; 11] = [
     "history",
     "plots",
     "forget",
+    COUNTS,
 ];
+
+/// The one that runs where Analytics Engine is read.
+pub(crate) const COUNTS: &str = "counts";
 
 /// In the table of runs: the newest ones of tasks that have an object of their own, where they have failed. They have an index.
 pub(crate) const FAILING: &str =
