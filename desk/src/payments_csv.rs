@@ -47,9 +47,11 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
             .await
             .map_err(unreadable)?;
     if let Some(missing) = desk.app.model.missing() {
-        let detail = format!("{missing} A file without it would be wrong: ask again in a moment.");
+        let is_silent = desk.app.model.is_silent();
+        let next = if is_silent { ": ask again in a moment" } else { "" };
+        let detail = format!("{missing} A file without it would be wrong{next}.");
         let mut problem = Problem::because(Kind::Unreadable, detail);
-        problem.retry_after_s = Some(1);
+        problem.retry_after_s = is_silent.then_some(1);
         return Err(problem);
     }
     let has_more = rows.len() > FILE_MAX;

@@ -462,7 +462,7 @@ impl ReadModel {
     }
 
     /// Whether a shard did not answer.
-    pub(crate) fn is_silent(&self) -> bool {
+    pub fn is_silent(&self) -> bool {
         !self.silent.borrow().is_empty()
     }
 
