@@ -42,7 +42,7 @@ pub(super) static FR: Messages = Messages {
     card_expired: "Carte expirée",
 
     at_the_bank: "Votre banque veut s’assurer que c’est bien vous",
-    not_paid_yet: "pas encore payés",
+    not_paid_yet: "en attente de paiement",
     confirm_at_bank: "Confirmez le paiement sur la page de votre banque. Vous reviendrez ensuite ici.",
     continue_to_bank: "Continuer vers votre banque",
     another_card: "Payer avec une autre carte",
@@ -61,10 +61,10 @@ pub(super) static FR: Messages = Messages {
     order_placed: "Votre commande est passée",
     refund_under_way: "Votre remboursement est en cours",
     was_refunded: "Votre paiement a été remboursé",
-    paid: "payés",
-    reserved: "réservés",
-    goes_back: "vous sont en cours de remboursement",
-    went_back: "vous ont été remboursés",
+    paid: "– payé",
+    reserved: "– réservé",
+    goes_back: "en cours de remboursement",
+    went_back: "– remboursé",
     nothing_taken: "Rien n’a encore été débité. La boutique débite votre carte au traitement de votre commande, et pas plus que ce \
                     montant.",
     refunded_in_full: "Remboursement total\u{a0}: {amount}{on}{pending}.",
