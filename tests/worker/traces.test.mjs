@@ -339,5 +339,6 @@ describe('without OTLP_ENDPOINT', async () => {
     const [sent] = await quiet.simulator.sends(`${paid.payment}_auth`);
     assert.match(sent.traceparent, new RegExp(`^00-${mine.traceId}-\\w{16}-01$`));
     assert.ok(quiet.logs().some(({ message }) => message.includes(`"trace_id":"${mine.traceId}"`)));
+    assert.match(await state(paid.payment), /"trace/, 'where there is one it is kept');
   });
 });

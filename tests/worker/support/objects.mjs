@@ -40,6 +40,8 @@ export async function putOff(sql, id, forMs = 3_600_000) {
   return later;
 }
 
+const parsedWhereText = (value) => (typeof value === 'string' ? JSON.parse(value) : value);
+
 export function objects(worker) {
   /** A statement on what is stored as it is. */
   async function stored(id, statement, ...bindings) {
@@ -87,6 +89,14 @@ export function objects(worker) {
     return rows.length > 0 ? tablesOf(rows) : {};
   };
   const all = async (id, table) => (await tables(id))[table];
+  const asText = (rows) =>
+    rows.map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, parsedWhereText(value)])),
+    );
+  const dump = async (id) => {
+    const rows = await rowsOf(id);
+    return rows.length > 0 ? { ...tablesOf(rows), stored: asText(rows) } : {};
+  };
 
   return {
     sql,
@@ -103,8 +113,11 @@ export function objects(worker) {
     audit: (id) => all(id, 'audit_records'),
     jobs: (id) => all(id, 'staged_jobs'),
     timeline: (id) => all(id, 'timeline'),
-    /** Every row of every table, by table; without any where nothing was ever written. */
-    dump: tables,
+    /**
+     * Every row of every table, by table, and as `stored` all that is there, also what no table has: a body as the text that it is. Without any where
+     * nothing was ever written.
+     */
+    dump,
     /** Puts what is there into tables as a release of before had them, which did not count replays nor keep tries and order links. */
     async asBefore(id) {
       const rows = await tables(id);
