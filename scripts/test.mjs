@@ -126,7 +126,8 @@ async function play(suite, onProgress) {
     ...verdict(suite, ended),
   };
   result.failures = result.failed > 0 ? failures(suite, ended) : [];
-  result.text = `${result.passed} passed, ${result.failed} failed${result.reason ? `: ${result.reason}` : ''}`;
+  const skipped = result.skipped > 0 ? `, ${result.skipped} skipped` : '';
+  result.text = `${result.passed} passed, ${result.failed} failed${skipped}${result.reason ? `: ${result.reason}` : ''}`;
   return { result, ended };
 }
 
@@ -149,9 +150,9 @@ function report(results, ms) {
   const width = Math.max(...results.map(({ name }) => name.length));
   const total = (key) => results.reduce((sum, result) => sum + result[key], 0);
   say(`\n── Summary ${'─'.repeat(63)}`);
-  for (const { name, passed, failed, ms, cpuMs } of results) {
+  for (const { name, passed, failed, skipped, ms, cpuMs } of results) {
     say(
-      `  ${failed ? '✗' : '✓'} ${name.padEnd(width)} ${`${passed}`.padStart(6)} passed ${`${failed}`.padStart(4)} failed ${seconds(ms).padStart(10)} ${cpu(cpuMs).padStart(10)} CPU`,
+      `  ${failed ? '✗' : '✓'} ${name.padEnd(width)} ${`${passed}`.padStart(6)} passed ${`${failed}`.padStart(4)} failed ${seconds(ms).padStart(10)} ${cpu(cpuMs).padStart(10)} CPU${skipped > 0 ? `, ${skipped} skipped` : ''}`,
     );
   }
   // Once more, where whoever reads the end of a log finds it.

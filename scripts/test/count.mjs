@@ -1,13 +1,14 @@
 // How many tests passed and failed, read from what a suite printed. A test runner that dies, or finds nothing to run,
 // has failed, whatever it printed.
 
-/** `{ passed, failed, reason }` of a suite that has ended. */
+/** `{ passed, failed, skipped, reason }` of a suite that has ended. */
 export function verdict({ kind }, { ok, code, timedOut, lines }) {
-  const { passed, failed } = counters[kind](lines, ok);
-  if (timedOut) return { passed, failed: failed + 1, reason: 'it took too long and was killed' };
-  if (!ok && failed === 0) return { passed, failed: 1, reason: `it ended with code ${code}` };
-  if (passed + failed === 0) return { passed, failed: 1, reason: 'no test ran' };
-  return { passed, failed, reason: '' };
+  const { passed, failed, skipped = 0 } = counters[kind](lines, ok);
+  const told = (failed, reason) => ({ passed, failed, skipped, reason });
+  if (timedOut) return told(failed + 1, 'it took too long and was killed');
+  if (!ok && failed === 0) return told(1, `it ended with code ${code}`);
+  if (passed + failed === 0) return told(1, 'no test ran');
+  return told(failed, '');
 }
 
 const shownLines = 40;
@@ -39,6 +40,7 @@ const counters = {
       Number(lines.findLast((line) => new RegExp(`^ℹ ${what} \\d+$`).test(line))?.split(' ')[2] ?? 0);
     const from = lines.findLastIndex((line) => headings.node.test(line));
     const listed = from < 0 ? 0 : lines.slice(from).filter((line) => line.startsWith('test at ')).length;
-    return { passed: last('pass'), failed: Math.max(last('fail') + last('cancelled'), listed) };
+    const failed = Math.max(last('fail') + last('cancelled'), listed);
+    return { passed: last('pass'), failed, skipped: last('skipped') };
   },
 };

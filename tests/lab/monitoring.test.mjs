@@ -21,9 +21,10 @@ import { until } from '../worker/support/until.mjs';
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const folder = join(root, 'monitoring');
 const text = (name) => readFileSync(join(folder, name), 'utf8');
-// Fetched where apt is; elsewhere the two tests that need them are not played. Nothing is awaited once there are tests: they would run and
+// Fetched where apt is; elsewhere the tests that need them are skipped. Nothing is awaited once there are tests: they would run and
 // end, and the site with them, before the last ones are there.
 const programs = await prometheus().catch((error) => console.log(error.message));
+const needsPrograms = { skip: programs ? false : 'Prometheus cannot be fetched here' };
 // A lab, whose counts Prometheus may read as it is.
 const site = await startSite({ vars: { LAB: 'true' }, secrets: { ADMIN_TOKEN } });
 after(() => site.close());
@@ -149,8 +150,10 @@ test('what the composition mounts is there', () => {
   for (const panel of dashboard.panels) assert.equal(panel.datasource.uid, datasource);
 });
 
-if (programs)
-  test('Prometheus takes rules, configurations and queries, and the alerts pass their tests', (t) => {
+test(
+  'Prometheus takes rules, configurations and queries, and the alerts pass their tests',
+  needsPrograms,
+  (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'monitoring-'));
     t.after(() => rmSync(directory, { recursive: true, force: true }));
     for (const name of readdirSync(folder).filter((name) => name.endsWith('.yml')))
@@ -168,48 +171,47 @@ if (programs)
     assert.match(check('check', 'rules', 'alerts.yml', 'drawn.yml'), /SUCCESS/);
     check('check', 'config', 'prometheus.yml', 'lab.yml');
     check('test', 'rules', 'alerts.test.yml');
-  });
+  },
+);
 
-if (programs)
-  test('Prometheus itself reads the counts of a lab, and sees an open break', async (t) => {
-    const state = mkdtempSync(join(tmpdir(), 'prometheus-'));
-    // The control: where Prometheus does not even read this, it is this machine that keeps it from reading.
-    const control = createServer((_, response) => {
-      response.setHeader('content-type', 'text/plain; version=0.0.4');
-      response.end('paid_once_control 1\n');
-    }).listen(0, '127.0.0.1');
-    await once(control, 'listening');
-    const { port } = await freePorts();
-    const server = await startPrometheus({
-      program: programs.prometheus,
-      port,
-      target: Number(site.url.port),
-      state,
-      jobs: `  - { job_name: control, static_configs: [{ targets: ['127.0.0.1:${control.address().port}'] }] }\n`,
-    });
-    t.after(async () => {
-      server.stop('SIGKILL');
-      await server.ended.catch(() => {});
-      control.close();
-      rmSync(state, { recursive: true, force: true });
-    });
-    const asked = async (path) =>
-      (await (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()).data;
-    const value = async (name) => (await asked(`query?query=${name}`)).result[0]?.value[1];
-    const targets = async () => {
-      const { activeTargets } = await asked('targets');
-      return activeTargets.map(({ labels, health, lastError }) => [labels.job, health, lastError].join(' '));
-    };
-    const isRead = (name) => until(`${name} is read`, () => value(name)).catch(() => undefined);
-    const [breaks, other] = await Promise.all(['paid_once_breaks_open', 'paid_once_control'].map(isRead));
-    if (other === undefined) {
-      t.skip(`Prometheus reads nothing on this machine: ${(await targets()).join('; ')}`);
-      return;
-    }
-    assert.equal(breaks, '1', (await targets()).join('; '));
-    const rule = await until('the alert is near', async () => {
-      const rules = (await asked('rules')).groups.flatMap((group) => group.rules);
-      return rules.find(({ name, state }) => name === 'PaidOnceBreaks' && state !== 'inactive');
-    });
-    assert.ok(['pending', 'firing'].includes(rule.state), rule.state);
+test('Prometheus itself reads the counts of a lab, and sees an open break', needsPrograms, async (t) => {
+  const state = mkdtempSync(join(tmpdir(), 'prometheus-'));
+  // The control: where Prometheus does not even read this, it is this machine that keeps it from reading.
+  const control = createServer((_, response) => {
+    response.setHeader('content-type', 'text/plain; version=0.0.4');
+    response.end('paid_once_control 1\n');
+  }).listen(0, '127.0.0.1');
+  await once(control, 'listening');
+  const { port } = await freePorts();
+  const server = await startPrometheus({
+    program: programs.prometheus,
+    port,
+    target: Number(site.url.port),
+    state,
+    jobs: `  - { job_name: control, static_configs: [{ targets: ['127.0.0.1:${control.address().port}'] }] }\n`,
   });
+  t.after(async () => {
+    server.stop('SIGKILL');
+    await server.ended.catch(() => {});
+    control.close();
+    rmSync(state, { recursive: true, force: true });
+  });
+  const asked = async (path) => (await (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()).data;
+  const value = async (name) => (await asked(`query?query=${name}`)).result[0]?.value[1];
+  const targets = async () => {
+    const { activeTargets } = await asked('targets');
+    return activeTargets.map(({ labels, health, lastError }) => [labels.job, health, lastError].join(' '));
+  };
+  const isRead = (name) => until(`${name} is read`, () => value(name)).catch(() => undefined);
+  const [breaks, other] = await Promise.all(['paid_once_breaks_open', 'paid_once_control'].map(isRead));
+  if (other === undefined) {
+    t.skip(`Prometheus reads nothing on this machine: ${(await targets()).join('; ')}`);
+    return;
+  }
+  assert.equal(breaks, '1', (await targets()).join('; '));
+  const rule = await until('the alert is near', async () => {
+    const rules = (await asked('rules')).groups.flatMap((group) => group.rules);
+    return rules.find(({ name, state }) => name === 'PaidOnceBreaks' && state !== 'inactive');
+  });
+  assert.ok(['pending', 'firing'].includes(rule.state), rule.state);
+});
