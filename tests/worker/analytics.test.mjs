@@ -177,7 +177,7 @@ describe('an API', () => {
     ['that does not answer in time', 'never', /no answer within 4000 ms/],
     ['that answers nonsense', () => '<html>', /is no object of JSON/],
     ['that answers with an error', () => '{"success":false,"errors":[]}', /no list `data`/],
-    ['whose answer is far too long', (body) => body.padEnd(33 << 20), /more than 33554432 bytes/],
+    ['whose answer is far too long', { bytes: 33 << 20 }, /more than 33554432 bytes/],
     ['whose answer breaks off', (body) => body.slice(0, body.length / 2), /is no object of JSON/],
     ['that leaves rows out', (body) => body.replace(/"rows":\d+/, '"rows":999'), /another number of rows/],
     ['that leaves a number out', (body) => body.replaceAll('"sum7"', '"sum_7"'), /without the number sum7/],

@@ -178,6 +178,11 @@ export async function startAnalytics(points) {
     const end = (status, body) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(body);
     if (how === 'never') return;
+    // Of one that says how long it is no more than the beginning comes: to make all of it would take this process longer than it may.
+    if (how.bytes)
+      return response
+        .writeHead(200, { 'content-type': 'application/json', 'content-length': how.bytes })
+        .write('{');
     if (typeof how === 'number')
       return end(how, JSON.stringify({ success: false, errors: [{ code: 10000 }] }));
     const { method, url, headers } = request;
@@ -213,7 +218,7 @@ export async function startAnalytics(points) {
   return {
     url: `http://127.0.0.1:${server.address().port}`,
     queries,
-    /** How it answers from now on: `well`, `never`, with a status, or with what a function makes of the right answer. */
+    /** How it answers from now on: `well`, `never`, with a status, with so many `bytes`, or with what a function makes of the right answer. */
     answer: (next) => void (how = next),
     /** What it keeps of what was written: by default all. */
     keep: (next) => void (kept = next),
