@@ -10,6 +10,7 @@ import { withoutEffect } from './support/effects.mjs';
 import { shareSite } from './support/harness.mjs';
 import { AT_ONCE, AUTHORISATION, PAYMENT, assertProblem, client, insist, paid } from './support/payments.mjs';
 import { IMPATIENT, down } from './support/unknown.mjs';
+import { until } from './support/until.mjs';
 
 const site = await shareSite({ vars: IMPATIENT });
 const user = client(site);
@@ -83,7 +84,11 @@ for (const [what, [move, refused, meant, of]] of Object.entries(taken))
       const { payment, status } = await send(path, meant, key, AT_ONCE);
       assert.equal(status, 503);
       await begunBy(payment, path, refused);
-      assertProblem(await send(path, refused, key, AT_ONCE), 503, 'outcome-unknown');
+      const asked = await until('no try of the alarm is on its way', async () => {
+        const answer = await send(path, refused, key, AT_ONCE);
+        return answer.status !== 409 && answer;
+      });
+      assertProblem(asked, 503, 'outcome-unknown');
       await site.simulator.calm();
       const answer = await insist(() => send(path, refused, key));
       assert.ok(answer.status < 202, answer.text);
