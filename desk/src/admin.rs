@@ -57,7 +57,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         let is_missing = app.model.missing().or_else(|| waiting.missing()).is_some();
         shown.push_str(&text::gauge(INCOMPLETE, INCOMPLETE_HELP, is_missing.into()));
     }
-    match queries::runs(&app.env).await {
+    match queries::runs(app).await {
         Ok(runs) => {
             let tasks: Vec<_> = runs.iter().map(|run| run.health(request.now_ms)).collect();
             shown.push_str(&tasks_failing(&verdict::failing(&tasks)));

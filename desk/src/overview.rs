@@ -36,7 +36,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let window = range.window(now_ms);
     let (plots, runs, reading, lists, stopped, settlement_behind_ms) = try_join!(
         plot_queries::plots(model, &window),
-        queries::runs(env),
+        queries::runs(desk.app),
         desk.app.counts(),
         lag::lag(env, now_ms),
         gate::stopped_since(env, window.start_ms),

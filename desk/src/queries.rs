@@ -6,11 +6,11 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
+use super::app::App;
 use super::button::{Button, SHARD};
 use super::route::{OperatorAction, Target};
 use super::timeline::JobRow;
 use super::verdict::TaskHealth;
-use crate::config::Config;
 use crate::tasks::names::{COUNTS, FAILING, FAILING_PLACES, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};
@@ -48,12 +48,12 @@ impl Run {
     }
 }
 
-pub(super) async fn runs(env: &Env) -> Result<Vec<Run>> {
+pub(super) async fn runs(app: &App) -> Result<Vec<Run>> {
     let sql = "SELECT task, at_ms, took_ms, result FROM json_each(?1) AS name JOIN runs ON run_id =
             (SELECT run_id FROM runs WHERE task = name.value ORDER BY at_ms DESC LIMIT 1) ORDER BY task";
-    let db = Db::of(env)?;
+    let db = Db::of(&app.env)?;
     // Where it is read no more, the newest run of before has not stopped.
-    let is_counting = Config::of(env).is_ok_and(|config| config.analytics.is_some());
+    let is_counting = app.config.analytics.is_some();
     let tasks: Vec<&str> = TASKS.into_iter().filter(|task| is_counting || *task != COUNTS).collect();
     let mut runs: Vec<Run> = db.rows(sql, vec![serde_json::to_string(&tasks)?.into()]).await?;
     // Of those that have runs of their own only some that have failed.
