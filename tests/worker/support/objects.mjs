@@ -40,8 +40,6 @@ export async function putOff(sql, id, forMs = 3_600_000) {
   return later;
 }
 
-const parsedWhereText = (value) => (typeof value === 'string' ? JSON.parse(value) : value);
-
 export function objects(worker) {
   /** A statement on what is stored as it is. */
   async function stored(id, statement, ...bindings) {
@@ -89,13 +87,13 @@ export function objects(worker) {
     return rows.length > 0 ? tablesOf(rows) : {};
   };
   const all = async (id, table) => (await tables(id))[table];
-  const asText = (rows) =>
-    rows.map((row) =>
-      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, parsedWhereText(value)])),
-    );
   const dump = async (id) => {
     const rows = await rowsOf(id);
-    return rows.length > 0 ? { ...tablesOf(rows), stored: asText(rows) } : {};
+    if (rows.length === 0) return {};
+    const stored = rows.map(({ state, lines, facts }) =>
+      [state, lines, facts].map((text) => JSON.parse(text)),
+    );
+    return { ...tablesOf(rows), stored };
   };
 
   return {
@@ -118,6 +116,8 @@ export function objects(worker) {
      * nothing was ever written.
      */
     dump,
+    /** The same without what is `stored`. */
+    tables,
     /** Puts what is there into tables as a release of before had them, which did not count replays nor keep tries and order links. */
     async asBefore(id) {
       const rows = await tables(id);
