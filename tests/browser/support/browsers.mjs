@@ -52,17 +52,17 @@ function start(name, launch) {
   return started.get(name);
 }
 
-/** Browsers, each started when it is first needed. Files that run in one process share them; the last one closes them. */
+/** Browsers, each started when it is first needed. Files that run together share them; the last one that was read closes them. */
 export function browsers() {
   users += 1;
   return {
     /**
      * Somebody with a browser of their own, or one without JavaScript. With `backForwardCache` it is as people have it, a whole Chromium with
-     * that cache; where it is not said, one without a window of its own will do, which takes half of the processor's time.
+     * that cache; without it, or where nothing is said, one that has no window of its own will do, which takes half of the processor's time.
      */
     async visit({ backForwardCache, javaScriptEnabled = true, colorScheme = 'light', ...options }) {
       if (!isFirefox) {
-        const browser = await start(`${backForwardCache}`, () => launchChromium(backForwardCache));
+        const browser = await start(`${Boolean(backForwardCache)}`, () => launchChromium(backForwardCache));
         return browser.newContext({ javaScriptEnabled, colorScheme, ...options });
       }
       // BiDi cannot turn JavaScript off for one context, nor the lights.
@@ -75,7 +75,9 @@ export function browsers() {
     async close() {
       users -= 1;
       if (users > 0) return;
-      await Promise.all([...started.values()].map(async (browser) => (await browser).close()));
+      const open = [...started.values()];
+      started.clear();
+      await Promise.all(open.map(async (browser) => (await browser).close()));
     },
   };
 }
@@ -84,11 +86,11 @@ const launchChromium = (backForwardCache) => {
   const whole = process.env.CHROMIUM || '/usr/bin/chromium';
   const withoutWindow = process.env.CHROMIUM_HEADLESS_SHELL || whole;
   return chromium.launch({
-    executablePath: backForwardCache === undefined ? withoutWindow : whole,
+    executablePath: backForwardCache ? whole : withoutWindow,
     args: CHROMIUM_ARGS,
     env: environment(),
     // Playwright turns it off, and people have it on.
-    ignoreDefaultArgs: backForwardCache === false ? [] : ['--disable-back-forward-cache'],
+    ignoreDefaultArgs: backForwardCache ? ['--disable-back-forward-cache'] : [],
   });
 };
 
