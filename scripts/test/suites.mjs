@@ -15,7 +15,14 @@ const served = minutes(180);
 /** What is counted: on the release alone, which is what is billed. */
 const onReleaseOnly = ['cost', 'cost-budget'];
 /** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
-const together = {
+const sharingWorkers = {
+  'without patience for providers': [
+    'payments-problems',
+    'payments-unknown',
+    'payments-unknown-moves',
+    'payments-adyen',
+    'refused-since',
+  ],
   'with the settings of the demo': [
     'idempotency-keys',
     'lab-page',
@@ -25,13 +32,6 @@ const together = {
     'rides-api',
     'rides-form',
     'site',
-  ],
-  'without patience for providers': [
-    'payments-problems',
-    'payments-unknown',
-    'payments-unknown-moves',
-    'payments-adyen',
-    'refused-since',
   ],
   'without an alarm in between': ['outcomes', 'ride-page'],
   "with the operator's secret": [
@@ -56,7 +56,7 @@ const together = {
   'the simulator and its caller': ['simulator-adyen', 'simulator', 'simulator-payments'],
 };
 /** Files of tests/worker that run in one process, too, one after the other, with Workers of their own each: every process loads wrangler. */
-const inTurn = {
+const workersInTurn = {
   'keys of shops': ['own-keys', 'own-adyen-keys', 'own-adyen-keys-webhooks', 'stripe-account'],
   reconciliation: ['reconcile-accounts', 'reconcile-apart', 'reconcile-cron', 'reconcile-unanswered'],
   webhooks: [
@@ -96,6 +96,21 @@ const inTurn = {
     'gate-pages',
   ],
   'simulator, apart': ['simulator-webhooks', 'simulator-types', 'simulator-adyen-keys'],
+  "Adyen's reports": ['own-adyen-reports', 'adyen-report-fetch'],
+  'settings and limits': ['abuse-edge', 'configuration', 'desk-counts'],
+};
+/** The same of each folder. In a browser's, files that are together share the browsers, and have a site of their own each. */
+const together = {
+  worker: sharingWorkers,
+  browser: {
+    'paying and all pages': ['pages', 'pay', 'own-key'],
+    'checkout and trouble': ['checkout', 'trouble', 'card'],
+    'desk and lab': ['desk', 'desk-live', 'lab'],
+  },
+};
+const inTurn = {
+  worker: workersInTurn,
+  browser: { 'gate and accounts': ['gate', 'gate-desk', 'gate-doctor', 'accounts'] },
 };
 /**
  * What Firefox does in its own way, by the names of the tests: a second click while the first one is under way, ways back and reloads that
@@ -113,10 +128,7 @@ const longOfCargo = ['simulation', 'model'];
 /** Those of tests/worker that take longest by themselves, in this order: they begin, so that none is left over alone. */
 const longest = ['queues', 'reconcile', 'reconcile-shards', 'jobs'];
 /** And those that take longer than the others that are left then. */
-const long = [
-  ...['own-adyen-reports', 'statements', 'replay-cache', 'settlement-shards', 'abuse-edge'],
-  ...['configuration', 'desk-counts'],
-];
+const long = ['statements', 'replay-cache', 'settlement-shards'];
 
 export const suites = () => [
   ...[...workspaces, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
@@ -294,8 +306,8 @@ function nodeTests(folder) {
         .sort()
     : [];
   const path = (file) => relative(root, join(dir, file));
-  const groupsOf = (all) => (folder === 'worker' ? Object.entries(all) : []);
-  const grouped = groupsOf({ ...together, ...inTurn }).flatMap(([, names]) => names);
+  const groupsOf = (all) => Object.entries(all[folder] ?? {});
+  const grouped = [together, inTurn].flatMap(groupsOf).flatMap(([, names]) => names);
   const suite = (file) => ({
     ...nodeSuite([path(file)]),
     name: `${folder}: ${file.replace('.test.mjs', '')}`,
@@ -307,6 +319,7 @@ function nodeTests(folder) {
   const group = (runner, what, names) => ({
     ...nodeSuite([runner, ...names.map((name) => path(`${name}.test.mjs`))]),
     name: `${folder}: ${what}`,
+    needs: folder,
     asked: 'together',
   });
   const among = (names) => (folder === 'worker' ? names.map((name) => `${name}.test.mjs`) : []);
