@@ -13,11 +13,11 @@ import { suites } from './test/suites.mjs';
 const shownLines = 200;
 /**
  * One after the other, and how many suites of each run at the same time: what cargo compiles (it waits for itself) beside the other checks, its tests (each ends with one that takes long, alone), the
- * builds of the Workers, the suites that mostly wait for these (eight keep two cores busy), what would be deployed, and the few that run on it.
+ * builds of the Workers, the suites that mostly wait for these (four keep two cores busy; eight take a tenth more of their time), what would be deployed, and the few that run on it.
  * Two stages beside each other take no less time, and each test waits longer. What is to be deployed is compiled `beside` them: it takes what cargo leaves
  * of two cores while it waits for one crate.
  */
-const stages = { cargo: 2, 'cargo tests': 2, build: 1, runtime: 8, release: 1, 'on the release': 5 };
+const stages = { cargo: 2, 'cargo tests': 2, build: 1, runtime: 4, release: 1, 'on the release': 5 };
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
