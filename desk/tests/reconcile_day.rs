@@ -1,7 +1,7 @@
 //! A day of a large shop, of 100 payments a second, and of one of 25 in 40 shards: they are compared with Stripe's lists by the real cursor, the real pace of a run, the real
 //! reader of pages and the real comparison. Only the clock, the lists, D1 and the shards are models, of the documented limits.
 //!
-//! `cargo test` plays three hours; `npm run scale` plays a day, with `RECONCILE_HOURS=24`, and prints what it found.
+//! `cargo test` plays two hours; `npm run scale` plays a day, with `RECONCILE_HOURS=24`, and prints what it found.
 
 #![allow(
     clippy::unwrap_used,
@@ -277,7 +277,7 @@ fn differences(shop: Shop, numbers: &[u64], end: &PageEnd, now_ms: u64) -> Vec<u
 }
 
 fn hours() -> u64 {
-    std::env::var("RECONCILE_HOURS").map_or(3, |hours| hours.parse().unwrap())
+    std::env::var("RECONCILE_HOURS").map_or(2, |hours| hours.parse().unwrap())
 }
 
 /// Prints what came of it. All of it must have been compared in time, within the limits of an invocation.
