@@ -12,12 +12,16 @@ import { suites } from './test/suites.mjs';
 
 const shownLines = 200;
 /**
- * One after the other, and how many suites of each run at the same time: what cargo compiles (it waits for itself) beside the other checks, its tests (each ends with one that takes long, alone), the
- * builds of the Workers, the suites that mostly wait for these (four keep two cores busy; eight take a tenth more of their time), what would be deployed, and the few that run on it.
- * Two stages beside each other take no less time, and each test waits longer. What is to be deployed is compiled `beside` them: it takes what cargo leaves
- * of two cores while it waits for one crate.
+ * One after the other, and how many suites of each run at the same time: what cargo compiles (it waits for itself) beside the other checks, the
+ * builds of the Workers, the suites that mostly wait for these (four keep two cores busy; eight take a tenth more of their time), what would be
+ * deployed, and the few that run on it.
  */
-const stages = { cargo: 2, 'cargo tests': 2, build: 1, runtime: 4, release: 1, 'on the release': 5 };
+const stages = { cargo: 2, build: 1, runtime: 4, release: 1, 'on the release': 5 };
+/**
+ * What runs beside them, one at a time, from one stage on, and takes what they leave of two cores: what is to be deployed is compiled until it is
+ * needed, and cargo's tests, which never wait, run beside suites that do.
+ */
+const besides = { compile: { from: 'cargo', until: 'release' }, 'cargo tests': { from: 'runtime' } };
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
@@ -84,11 +88,14 @@ async function runAll(chosen) {
     };
     await Promise.all(Array.from({ length: atOnce }, inTurn));
   };
-  const beside = runStage('beside', 1);
+  const beside = {};
   for (const [stage, atOnce] of Object.entries(stages)) {
-    if (stage === 'release') await beside;
+    const among = (when) => Object.keys(besides).filter((other) => besides[other][when] === stage);
+    await Promise.all(among('until').map((other) => beside[other]));
+    for (const other of among('from')) beside[other] = runStage(other, 1);
     await runStage(stage, atOnce);
   }
+  await Promise.all(Object.values(beside));
 
   const failed = [...results.values()].filter((result) => result.failed > 0).length;
   if (failed === 0) shown.done();
@@ -115,7 +122,7 @@ async function play(suite, onProgress) {
       ...suite.env,
     },
     timeoutMs: suite.timeoutMs,
-    isNice: suite.stage === 'beside',
+    isNice: Object.hasOwn(besides, suite.stage),
     onLine: (line) => onProgress(progress(line)),
   });
   removeLeftovers();

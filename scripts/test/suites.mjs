@@ -190,7 +190,7 @@ export const suites = () => [
     timeoutMs: compiled,
     env: { BUILD_PROFILE: 'release' },
     builds: 'release',
-    stage: 'beside',
+    stage: 'compile',
   }),
   // Those that take longest first, so that none is left over alone.
   ...['crash', 'browser', 'clients', 'lab', 'worker', 'load', 'soak'].flatMap(nodeTests),
