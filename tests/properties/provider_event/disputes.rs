@@ -103,6 +103,9 @@ fn a_dispute_at_adyen_comes_to_its_end() {
     assert_eq!(after(&[asked, "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("open", false, true));
     assert_eq!(after(&["NOTIFICATION_OF_CHARGEBACK"]), ("open", false, false));
     assert_eq!(after(&[asked, "CHARGEBACK"]), ("open", true, false));
+    let unwarned = "DISPUTE_OPENED_WITH_CHARGEBACK";
+    assert_eq!(after(&[unwarned]), ("open", true, false));
+    assert_eq!(after(&[unwarned, "CHARGEBACK", "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("lost", true, false));
     assert_eq!(after(&["CHARGEBACK", "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("lost", true, false));
     assert_eq!(
         after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "ISSUER_RESPONSE_TIMEFRAME_EXPIRED"]),

@@ -226,7 +226,10 @@ impl Item {
             "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
                 dispute(told, DisputeStatus::Open, Some(false))
             }
-            "CHARGEBACK" if told.success => dispute(told, DisputeStatus::Open, Some(true)),
+            // The second one is sent where nothing has warned of it: in rare cases, as Adyen says.
+            "CHARGEBACK" | "DISPUTE_OPENED_WITH_CHARGEBACK" if told.success => {
+                dispute(told, DisputeStatus::Open, Some(true))
+            }
             // Further stages: what was withdrawn stays so.
             "PREARBITRATION_OPEN" | "PREARBITRATION_DECLINED" | "SCHEME_ARBITRATION" if told.success => {
                 dispute(told, DisputeStatus::Open, None)
