@@ -121,6 +121,8 @@ fn revision(parameters: &Parameters) -> Result<Option<u32>, String> {
         format!("must be a whole number from 1 to {REVISION_MAX}: higher for each newer link of the order")
     };
     match parameters.text("revision") {
+        // Who sends it with nothing in it has lost a number: to number the link here would end those that are newer.
+        Field::Missing if parameters.empty_names().iter().any(|empty| empty == "revision") => Err(wrong()),
         Field::Missing => Ok(None),
         Field::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => match text.parse() {
             Ok(revision @ 1..=REVISION_MAX) => Ok(Some(revision)),
