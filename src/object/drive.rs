@@ -257,8 +257,8 @@ impl Drive {
     }
 
     /// All links to the order are ended.
-    pub(super) fn end_links(&self) -> Result<EndedLinks, Bug> {
+    pub(super) fn end_links(&self, key: Option<KeyHash>) -> Result<EndedLinks, Bug> {
         let ctx = self.context();
-        self.store().transaction(&ctx, |rows| Ok(order_link::end(rows)))
+        self.store().transaction(&ctx, |rows| Ok(order_link::end(rows, key)))
     }
 }

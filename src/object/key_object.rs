@@ -104,7 +104,10 @@ impl Parts {
             ObjectRequest::MakeLink { revision, content, key, owner } => {
                 drive.make_link(revision, &content, key, owner).await.and_then(|made| encode(&made))
             }
-            ObjectRequest::EndLinks => drive.end_links().and_then(|ended| encode(&ended)),
+            ObjectRequest::EndLinks => drive.end_links(None).and_then(|ended| encode(&ended)),
+            ObjectRequest::EndLinksOnce { key } => {
+                drive.end_links(Some(key)).and_then(|ended| encode(&ended))
+            }
             ObjectRequest::Locate { owner, key_hash } => {
                 drive.locate(&owner, &key_hash).and_then(|located| encode(&located))
             }

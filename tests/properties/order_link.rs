@@ -40,7 +40,7 @@ proptest! {
         let mut book: Vec<(u32, u8, LinkState)> = Vec::new();
         for (ends, asked, content) in steps as Vec<Step> {
             if ends {
-                prop_assert!(matches!(end(&mut object_state), EndedLinks::Through(_)));
+                prop_assert!(matches!(end(&mut object_state, None), EndedLinks::Through(_)));
                 for link in book.iter_mut().filter(|link| link.2 == LinkState::Live) {
                     link.2 = LinkState::Ended;
                 }
@@ -89,7 +89,7 @@ proptest! {
         let mut object_state = rows();
         make(&mut object_state, Some(newest), "mug", None);
         if ended {
-            end(&mut object_state);
+            end(&mut object_state, None);
         }
         let before = object_state.clone();
         let begun = ask(&mut object_state, "key", pay_through(used));
@@ -158,6 +158,26 @@ fn a_late_repetition_brings_back_only_without_a_key_what_was_replaced() {
     }
 }
 
+/// The same of the end of all links.
+#[test]
+fn a_late_repetition_ends_only_without_a_key_what_was_made_since() {
+    let key = |name: &str| Some(KeyHash(name.to_owned()));
+    for (ends, expected) in [(key("ends"), LinkState::Live), (None, LinkState::Ended)] {
+        let mut object_state = rows();
+        make(&mut object_state, None, "mug", key("first"));
+        assert_eq!(end(&mut object_state, ends.clone()), EndedLinks::Through(1));
+        make(&mut object_state, None, "a dearer mug", None);
+        let through = if ends.is_some() { 1 } else { 2 };
+        assert_eq!(end(&mut object_state, ends), EndedLinks::Through(through));
+        assert_eq!(state(object_state.resource.links.as_ref(), 2), expected);
+    }
+    let mut object_state = rows();
+    make(&mut object_state, None, "mug", key("first"));
+    assert_eq!(end(&mut object_state, key("first")), EndedLinks::KeyReused);
+    assert_eq!(end(&mut object_state, key("ends")), EndedLinks::Through(1));
+    assert_eq!(make(&mut object_state, None, "mug", key("ends")), MadeLink::KeyReused);
+}
+
 #[test]
 fn a_key_stands_for_one_link_and_the_newest_are_known() {
     let key = |n: usize| Some(KeyHash(format!("{n}")));
@@ -169,7 +189,7 @@ fn a_key_stands_for_one_link_and_the_newest_are_known() {
         MadeLink::KeyReused,
         "its revision is its own"
     );
-    end(&mut object_state);
+    end(&mut object_state, None);
     assert_eq!(make(&mut object_state, None, "mug", key(0)), MadeLink::Revision(1), "and it stays ended");
     for n in 1..=KEYS_MAX {
         make(&mut object_state, None, &format!("mug {n}"), key(n));
@@ -187,6 +207,6 @@ fn the_links_of_a_paid_order_are_not_ended() {
     ask(&mut object_state, "pay", pay_through(Some(1)));
     object_state.resource.payment.as_mut().unwrap().state = PaymentState::Captured { amount_minor: 5000 };
     let before = object_state.clone();
-    assert_eq!(end(&mut object_state), EndedLinks::Paid("succeeded".into()));
+    assert_eq!(end(&mut object_state, None), EndedLinks::Paid("succeeded".into()));
     assert_eq!(object_state, before);
 }

@@ -33,10 +33,55 @@ describe('a link that is asked for under a key', () => {
       );
     });
 
+  test('has its key in the header or in the body', async () => {
+    const [asked, key] = [order(), freshKey()];
+    const inBody = await merchant.post('/checkout/sessions', { ...asked, idempotency_key: key });
+    assert.deepEqual([inBody.status, inBody.json().revision], [201, 1], inBody.text);
+    const other = await merchant.post('/checkout/sessions', { ...asked, lines: dearer }, key);
+    assert.deepEqual([other.status, other.json().type], [422, '/problems/idempotency-key-reused']);
+  });
+
   test('stands for that one alone', async () => {
     const [asked, key] = [order(), freshKey()];
     assert.equal((await merchant.post('/checkout/sessions', asked, key)).status, 201);
     const other = await merchant.post('/checkout/sessions', { ...asked, lines: dearer }, key);
     assert.deepEqual([other.status, other.json().type], [422, '/problems/idempotency-key-reused']);
   });
+});
+
+describe('the end of all links that is asked for under a key', () => {
+  const again = (link) => browser(site).visit(new URL(link.json().url).pathname);
+  const ends = ({ order_id }, key) => merchant.post(`/checkout/sessions/${order_id}/expire`, {}, key);
+
+  for (const [what, key, expected] of [
+    ['is of those that were made before it', freshKey(), [1, 200]],
+    ['control: without a key it ends the newest one, too', undefined, [2, 410]],
+  ])
+    test(what, async () => {
+      const asked = order();
+      await makeLink(asked);
+      assert.equal((await ends(asked, key)).json().revision, 1);
+      const newest = await makeLink(asked);
+      const repeated = await ends(asked, key);
+      assert.deepEqual([repeated.json().revision, (await again(newest)).status], expected, repeated.text);
+    });
+
+  test('takes no key of another request, and none that is none', async () => {
+    const [asked, key] = [order(), freshKey()];
+    const link = await merchant.post('/checkout/sessions', asked, key);
+    const refused = await ends(asked, key);
+    assert.deepEqual([refused.status, refused.json().type], [422, '/problems/idempotency-key-reused']);
+    assert.equal((await ends(asked, 'k'.repeat(300))).status, 400);
+    assert.equal((await again(link)).status, 200, 'nothing was ended');
+  });
+});
+
+test('a revision with nothing in it is refused, and ends no link', async () => {
+  const asked = order();
+  const link = await makeLink({ ...asked, revision: 7 });
+  for (const revision of [null, '']) {
+    const refused = await merchant.post('/checkout/sessions', { ...asked, revision });
+    assert.deepEqual([refused.status, refused.json().errors[0].field], [422, 'revision'], refused.text);
+  }
+  assert.equal((await browser(site).visit(new URL(link.json().url).pathname)).status, 200);
 });

@@ -105,6 +105,11 @@ pub enum ObjectRequest {
     },
     /// No link that was made so far can be paid any more.
     EndLinks,
+    /// The same, asked for under a key. Objects of the release before know the one without.
+    EndLinksOnce {
+        /// Of the request.
+        key: KeyHash,
+    },
     /// Where the operation of a key runs that was bound here.
     Locate {
         /// Who asks.
@@ -165,7 +170,7 @@ impl ObjectRequest {
             Self::Show { .. } => "show",
             Self::Order { .. } => "order",
             Self::MakeLink { .. } => "make_link",
-            Self::EndLinks => "end_links",
+            Self::EndLinks | Self::EndLinksOnce { .. } => "end_links",
             Self::Locate { .. } => "locate",
             Self::Forget { .. } => "forget",
             Self::JobDone { .. } => "job_done",

@@ -43,9 +43,10 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     };
     no_query(request)?;
     cards(app, &terms, app.own_keys(&terms).await?.as_deref())?;
-    let key = key_source::key(request, None)?.map(|key| key.hash(&Owner::Account(account.clone())));
+    let body = request.parameters()?;
+    let key = key_source::key(request, Some(&body))?.map(|key| key.hash(&Owner::Account(account.clone())));
     let OrderRequest { id, cart, return_url, revision, locale } =
-        OrderRequest::parse(&request.parameters()?, app.config.demo).map_err(invalid_parameters)?;
+        OrderRequest::parse(&body.without(&TRANSPORT_FIELDS), app.config.demo).map_err(invalid_parameters)?;
     terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {
         let (field, message) = match not_charged {
             NotCharged::Currency(message) => ("currency", message),
@@ -80,7 +81,8 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     Ok(Answer::new(201, "application/json", body, "link_made").with("location", url))
 }
 
-/// `POST /checkout/sessions/{order}/expire`: ends all links of an order that were made so far.
+/// `POST /checkout/sessions/{order}/expire`: ends all links of an order that were made so far. With a key, a late retry ends none that was made
+/// since.
 pub(in crate::edge) async fn expire_links(
     app: &App,
     request: &Request,
@@ -90,15 +92,17 @@ pub(in crate::edge) async fn expire_links(
     let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
     let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
     no_query(request)?;
+    let body = request.parameters()?;
+    let key = key_source::key(request, Some(&body))?.map(|key| key.hash(&owner));
     // Who names a revision means that one, and not all.
-    no_parameters(&request.parameters()?.without(&TRANSPORT_FIELDS))
-        .map_err(|refused| invalid_parameters(refused.errors))?;
+    no_parameters(&body.without(&TRANSPORT_FIELDS)).map_err(|refused| invalid_parameters(refused.errors))?;
     // An order that nobody knows is kept from now on, too.
     if !app.has_room("RATE_LIMITER", format!("ended links {}", owner.to_text())).await {
         return Err(web::reply::rate_limited());
     }
     let place = ObjectRef::Named(order_object_name(&owner, &id));
-    match app.ask::<EndedLinks>(&place, ObjectRequest::EndLinks).await.map_err(unavailable)? {
+    let ask = key.map_or(ObjectRequest::EndLinks, |key| ObjectRequest::EndLinksOnce { key });
+    match app.ask::<EndedLinks>(&place, ask).await.map_err(unavailable)? {
         EndedLinks::Through(revision) => {
             Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
         }
@@ -110,6 +114,7 @@ pub(in crate::edge) async fn expire_links(
             problem.state = Some(state);
             Err(problem)
         }
+        EndedLinks::KeyReused => Err(mismatch(Vec::new(), app.response_options())),
     }
 }
 

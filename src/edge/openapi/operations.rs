@@ -204,12 +204,14 @@ pub(in crate::edge) fn expire_checkout_sessions() -> Operation {
         "Checkout", "expireCheckoutSessions", "End an order's links",
         "No link to this order that was made so far can be paid any more. A payment that is under way keeps running; a link \
          that is made afterwards can be paid. To do it again changes nothing. An order that nobody knows is answered in the \
-         same way.",
+         same way. A client that repeats requests by itself sends a key, so that a late repetition does not end a link \
+         that was made since.",
     )
+    .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
     .parameters_in_body(false, reference("ExpireRequest"))
     .shows("None of them can be paid.", reference("ExpiredCheckoutSession"))
-    .changes().refuses(&BODY).refuses(&[BAD_BODY, UNAUTHORIZED, NOT_FOUND, ALREADY_PAID])
-    .refuses(&[UNSUPPORTED_MEDIA_TYPE, INVALID_PARAMETERS, RATE_LIMITED, LINK_NOT_STORED])
+    .changes().refuses(&BODY).refuses(&[BAD_REQUEST, UNAUTHORIZED, NOT_FOUND, ALREADY_PAID])
+    .refuses(&[UNSUPPORTED_MEDIA_TYPE, UNPROCESSABLE, RATE_LIMITED, LINK_NOT_STORED])
 }
 
 pub(in crate::edge) fn new_checkout() -> Operation {

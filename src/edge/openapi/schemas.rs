@@ -184,11 +184,11 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
                 "object": "checkout_session", "order_id": "order-1042", "status": "expired", "revision": 3,
             }))),
         ("CheckoutForm", object()
-            .may_have("idempotency_key", text().about("The page's hidden key, to pay."))
+            .may_have("idempotency_key", text().about("The page's hidden key: to pay, and to give a try up."))
             .may_have("payment_method", text().about("The chosen card."))
             .may_have("email", text().about("Where the receipt goes; empty for none."))
             .may_have("another_card", integer().with("minimum", 1).about(
-                "Instead of both: the number of the try that waits for the bank, to give it up.",
+                "Instead of the card: the number of the try that waits for the bank, to give it up.",
             )).closed()),
         ("Health", object().has("status", constant("ok")).example(json!({ "status": "ok" }))),
         ("Stats", Schema::default().with("type", "object").about(

@@ -28,9 +28,10 @@ impl World {
         let content = self.now_ms.to_string();
         let body = |rows: &mut _, _: &_, _: &_| {
             Ok(if ends {
-                match order_link::end(rows) {
+                match order_link::end(rows, None) {
                     EndedLinks::Through(_) => "links: ended",
                     EndedLinks::Paid(_) => "links: not ended, the order is paid",
+                    EndedLinks::KeyReused => unreachable!("no key was used"),
                 }
             } else {
                 order_link::make(rows, None, &content, None);

@@ -4,7 +4,7 @@ use crate::engine::ObjectState;
 use crate::payment::PaymentState;
 use crate::payment::operation::Refusal;
 use crate::payment::order_link::{
-    EndedLinks, KEYS_MAX, KeyOfLink, LinkState, MadeLink, OrderLinks, REVISION_MAX, state,
+    ENDED, EndedLinks, KEYS_MAX, KeyOfLink, LinkState, MadeLink, OrderLinks, REVISION_MAX, state,
 };
 use once::key::KeyHash;
 
@@ -18,9 +18,7 @@ pub fn make(
     key: Option<KeyHash>,
 ) -> MadeLink {
     let asked = revision.map_or_else(|| content.to_owned(), |revision| format!("{revision} {content}"));
-    let links = object_state.resource.links.as_ref();
-    let known = links.and_then(|links| links.keys.iter().find(|known| Some(&known.hash) == key.as_ref()));
-    match known {
+    match known(object_state, key.as_ref()) {
         Some(known) if known.asked == asked => return MadeLink::Revision(known.revision),
         Some(_) => return MadeLink::KeyReused,
         None => {}
@@ -29,11 +27,20 @@ pub fn make(
     if let (MadeLink::Revision(revision), Some(hash), Some(links)) =
         (made, key, &mut object_state.resource.links)
     {
-        let over = (links.keys.len() + 1).saturating_sub(KEYS_MAX);
-        links.keys.drain(..over);
-        links.keys.push(KeyOfLink { hash, asked, revision });
+        keep(links, KeyOfLink { hash, asked, revision });
     }
     made
+}
+
+/// What was asked for under the key.
+fn known<'s>(object_state: &'s ObjectState, key: Option<&KeyHash>) -> Option<&'s KeyOfLink> {
+    object_state.resource.links.as_ref()?.keys.iter().find(|known| Some(&known.hash) == key)
+}
+
+fn keep(links: &mut OrderLinks, key: KeyOfLink) {
+    let over = (links.keys.len() + 1).saturating_sub(KEYS_MAX);
+    links.keys.drain(..over);
+    links.keys.push(key);
 }
 
 /// The newest link: of this content, or already there.
@@ -60,8 +67,13 @@ fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> 
 }
 
 /// Ends all links that were made so far, also where none is known: there may be one of before. A payment that is under way keeps
-/// running.
-pub fn end(object_state: &mut ObjectState) -> EndedLinks {
+/// running. Under a key that has ended some it is those, and none that was made since.
+pub fn end(object_state: &mut ObjectState, key: Option<KeyHash>) -> EndedLinks {
+    match known(object_state, key.as_ref()) {
+        Some(known) if known.asked == ENDED => return EndedLinks::Through(known.revision),
+        Some(_) => return EndedLinks::KeyReused,
+        None => {}
+    }
     let paid =
         object_state.resource.payment.as_ref().filter(|payment| {
             matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized)
@@ -70,8 +82,12 @@ pub fn end(object_state: &mut ObjectState) -> EndedLinks {
         return EndedLinks::Paid(payment.status().to_owned());
     }
     let links = object_state.resource.links.get_or_insert_default();
-    links.ended_through = Some(links.revision);
-    EndedLinks::Through(links.revision)
+    let revision = links.revision;
+    links.ended_through = Some(revision);
+    if let Some(hash) = key {
+        keep(links, KeyOfLink { hash, asked: ENDED.to_owned(), revision });
+    }
+    EndedLinks::Through(revision)
 }
 
 /// Why an order cannot be paid through this link, or a payment not be given up through it. What is not done through a link is

@@ -28,14 +28,18 @@ pub struct OrderLinks {
 /// How many keys an order's links remember.
 pub const KEYS_MAX: usize = 20;
 
-/// A key under which a link was asked for: the same request once more gets the same link, also where a newer one was made since.
+/// What [`KeyOfLink::asked`] says of a key under which the links of an order were ended. No link's content is that.
+pub const ENDED: &str = "end";
+
+/// A key under which a link was asked for, or all of them were ended: the same request once more gets the same answer, also where a newer link
+/// was made since.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyOfLink {
     /// Of the key.
     pub hash: KeyHash,
-    /// What the link sells, and the revision that was asked for.
+    /// What the link sells, and the revision that was asked for; or [`ENDED`].
     pub asked: String,
-    /// The link's.
+    /// The link's, or the newest one that was ended.
     pub revision: u32,
 }
 
@@ -86,4 +90,6 @@ pub enum EndedLinks {
     Through(u32),
     /// The order is paid: the payment's status.
     Paid(String),
+    /// The key is that of another request.
+    KeyReused,
 }
