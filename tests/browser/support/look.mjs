@@ -1,8 +1,8 @@
 // A page in light and dark, narrow and wide: nothing may stick out, and axe may find nothing.
 //
 // Axe reads markup and computed styles. What it finds can depend on the width, and with its rules about colours on the colour
-// scheme: in dark these alone are run, at one width. Firefox has the same markup and layout rules as Chromium, and form controls
-// of its own: there axe is run at one width. And BiDi cannot turn its lights off: there is no dark.
+// scheme: in dark these alone are run. Firefox has the same markup and layout rules as Chromium, and form controls of its
+// own: there axe is run at one width. And BiDi cannot turn its lights off: there is no dark.
 //
 // `SCREENSHOTS=1` also leaves pictures of all of them in `.wrangler/screenshots/`.
 
@@ -33,9 +33,12 @@ export async function look(page, name, { title = /\S – Paid Once$/ } = {}) {
     for (const colorScheme of SCHEMES) {
       await page.emulateMedia({ colorScheme });
       await sticksNotOut(page, `${name}, ${width} ${colorScheme}`);
-      const isDark = colorScheme === 'dark';
-      if (width === 'narrow' || !(isFirefox || isDark))
-        await axeFindsNothing(page, `${name}, ${width} ${colorScheme}`, isDark && COLOUR_RULES);
+      if (!isFirefox || width === 'narrow')
+        await axeFindsNothing(
+          page,
+          `${name}, ${width} ${colorScheme}`,
+          colorScheme === 'dark' && COLOUR_RULES,
+        );
       if (PICTURES) {
         const file = `${name.replaceAll(/[^a-z]+/g, '-')}-${width}-${colorScheme}.png`;
         await page.screenshot({ path: `${PICTURES}${file}`, fullPage: true });
