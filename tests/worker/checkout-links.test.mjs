@@ -8,11 +8,11 @@ import { browser } from './support/browser.mjs';
 import { order, startCheckout } from './support/shopper.mjs';
 
 const { site, merchant, makeLink } = await startCheckout();
+const look = (link) => browser(site).visit(new URL(link.json().url).pathname);
 
 describe('a link that is asked for under a key', () => {
   const dearer = [{ name: 'Gold', unit_amount: 99_000, quantity: 1 }];
-  const isPayable = async (link) =>
-    (await browser(site).visit(new URL(link.json().url).pathname)).status === 200;
+  const isPayable = async (link) => (await look(link)).status === 200;
 
   for (const [what, key, expected] of [
     ['is the same, also when a newer one is out', freshKey(), [1, false, true]],
@@ -33,24 +33,20 @@ describe('a link that is asked for under a key', () => {
       );
     });
 
-  test('has its key in the header or in the body', async () => {
-    const [asked, key] = [order(), freshKey()];
-    const inBody = await merchant.post('/checkout/sessions', { ...asked, idempotency_key: key });
-    assert.deepEqual([inBody.status, inBody.json().revision], [201, 1], inBody.text);
-    const other = await merchant.post('/checkout/sessions', { ...asked, lines: dearer }, key);
-    assert.deepEqual([other.status, other.json().type], [422, '/problems/idempotency-key-reused']);
-  });
-
-  test('stands for that one alone', async () => {
-    const [asked, key] = [order(), freshKey()];
-    assert.equal((await merchant.post('/checkout/sessions', asked, key)).status, 201);
-    const other = await merchant.post('/checkout/sessions', { ...asked, lines: dearer }, key);
-    assert.deepEqual([other.status, other.json().type], [422, '/problems/idempotency-key-reused']);
-  });
+  for (const [where, make] of [
+    ['in the header', (asked, key) => merchant.post('/checkout/sessions', asked, key)],
+    ['in the body', (asked, key) => merchant.post('/checkout/sessions', { ...asked, idempotency_key: key })],
+  ])
+    test(`stands for that one alone, with the key ${where}`, async () => {
+      const [asked, key] = [order(), freshKey()];
+      const made = await make(asked, key);
+      assert.deepEqual([made.status, made.json().revision], [201, 1], made.text);
+      const other = await merchant.post('/checkout/sessions', { ...asked, lines: dearer }, key);
+      assert.deepEqual([other.status, other.json().type], [422, '/problems/idempotency-key-reused']);
+    });
 });
 
 describe('the end of all links that is asked for under a key', () => {
-  const again = (link) => browser(site).visit(new URL(link.json().url).pathname);
   const ends = ({ order_id }, key) => merchant.post(`/checkout/sessions/${order_id}/expire`, {}, key);
 
   for (const [what, key, expected] of [
@@ -63,7 +59,7 @@ describe('the end of all links that is asked for under a key', () => {
       assert.equal((await ends(asked, key)).json().revision, 1);
       const newest = await makeLink(asked);
       const repeated = await ends(asked, key);
-      assert.deepEqual([repeated.json().revision, (await again(newest)).status], expected, repeated.text);
+      assert.deepEqual([repeated.json().revision, (await look(newest)).status], expected, repeated.text);
     });
 
   test('takes no key of another request, and none that is none', async () => {
@@ -72,16 +68,26 @@ describe('the end of all links that is asked for under a key', () => {
     const refused = await ends(asked, key);
     assert.deepEqual([refused.status, refused.json().type], [422, '/problems/idempotency-key-reused']);
     assert.equal((await ends(asked, 'k'.repeat(300))).status, 400);
-    assert.equal((await again(link)).status, 200, 'nothing was ended');
+    assert.equal((await look(link)).status, 200, 'nothing was ended');
   });
 });
 
 test('a revision with nothing in it is refused, and ends no link', async () => {
   const asked = order();
   const link = await makeLink({ ...asked, revision: 7 });
-  for (const revision of [null, '']) {
-    const refused = await merchant.post('/checkout/sessions', { ...asked, revision });
-    assert.deepEqual([refused.status, refused.json().errors[0].field], [422, 'revision'], refused.text);
+  const { order_id, lines, ...more } = asked;
+  const form = new URLSearchParams({ order_id, ...more, revision: '' });
+  for (const [n, line] of lines.entries())
+    for (const [name, value] of Object.entries(line)) form.set(`lines[${n}][${name}]`, value);
+  const ofForm = { 'content-type': 'application/x-www-form-urlencoded' };
+  for (const [body, headers] of [
+    [{ ...asked, revision: null }],
+    [{ ...asked, revision: '' }],
+    [`${form}`, ofForm],
+  ]) {
+    const refused = await merchant.post('/checkout/sessions', body, undefined, headers);
+    const fields = refused.json().errors.map(({ field }) => field);
+    assert.deepEqual([refused.status, fields], [422, ['revision']], refused.text);
   }
-  assert.equal((await browser(site).visit(new URL(link.json().url).pathname)).status, 200);
+  assert.equal((await look(link)).status, 200);
 });
