@@ -226,7 +226,8 @@ impl Item {
             "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
                 dispute(told, DisputeStatus::Open, Some(false))
             }
-            // The second one is sent where nothing has warned of it: in rare cases, as Adyen says.
+            // The second one is sent where nothing has warned of it:
+            // <https://docs.adyen.com/api-explorer/Webhooks/1/post/DISPUTE_OPENED_WITH_CHARGEBACK>
             "CHARGEBACK" | "DISPUTE_OPENED_WITH_CHARGEBACK" if told.success => {
                 dispute(told, DisputeStatus::Open, Some(true))
             }
