@@ -231,6 +231,7 @@ mod tests {
             withdrawn: true,
             refundable: false,
             at_ms: None,
+            undefended: false,
         };
         let ours = |id: &str, status: &str, minor| LocalRecord {
             dispute: Some(id.to_owned()),

@@ -96,3 +96,28 @@ fn what_adyen_has_told_to_be_captured_without_saying_when_stays_so_too() {
         assert_eq!(now, "succeeded");
     }
 }
+
+/// What somebody elsewhere ends by Adyen's "cancel or refund" was not taken where Adyen says that it was canceled.
+#[test]
+fn a_cancel_or_refund_says_which_of_both_it_was() {
+    for (action, is_told, status, refunded_minor) in
+        [("cancel", true, "canceled", 0), ("refund", false, "succeeded", AMOUNT)]
+    {
+        let mut bench = Harness::believed(None);
+        let key = bench.object_state.calls[0].provider_key.clone();
+        let item = serde_json::json!({ "eventCode": "CANCEL_OR_REFUND", "success": "true", "eventDate": "2026-11-11T10:00:00+01:00",
+            "pspReference": "psp_reversal", "originalReference": "psp_pay", "merchantReference": format!("x.{key}"),
+            "additionalData": { "modification.action": action }, "amount": { "currency": "USD", "value": AMOUNT } });
+        let body =
+            serde_json::json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
+        let (event, _) = adyen::webhook::items(body.as_bytes()).unwrap().into_iter().next().unwrap().read();
+        let heard = ingest::take(&mut bench.object_state, &event, &at(NOW_MS + 1)).unwrap();
+        assert_eq!(matches!(heard, Ingested::Alert { .. }), is_told, "{action}: {heard:?}");
+        let payment = bench.object_state.resource.payment.as_ref().unwrap();
+        assert_eq!(
+            (payment.status(), payment.refunded_elsewhere_minor),
+            (status, refunded_minor),
+            "{action}"
+        );
+    }
+}

@@ -100,7 +100,15 @@ fn a_dispute_at_adyen_comes_to_its_end() {
     };
     let asked = "REQUEST_FOR_INFORMATION";
     assert_eq!(after(&[asked]), ("open", false, true));
-    assert_eq!(after(&[asked, "DISPUTE_DEFENSE_PERIOD_ENDED"]), ("open", false, true));
+    let undefended = "DISPUTE_DEFENSE_PERIOD_ENDED";
+    assert_eq!(after(&[asked, undefended]), ("won", false, true), "an inquiry is over with it");
+    assert_eq!(after(&[asked, undefended, "CHARGEBACK"]), ("open", true, false));
+    assert_eq!(after(&["NOTIFICATION_OF_CHARGEBACK", undefended]), ("open", false, false));
+    assert_eq!(after(&["NOTIFICATION_OF_CHARGEBACK", undefended, "CHARGEBACK"]), ("lost", true, false));
+    assert_eq!(
+        after(&["NOTIFICATION_OF_CHARGEBACK", undefended, "CHARGEBACK", "CHARGEBACK_REVERSED"]),
+        ("won", false, true)
+    );
     assert_eq!(after(&["NOTIFICATION_OF_CHARGEBACK"]), ("open", false, false));
     assert_eq!(after(&[asked, "CHARGEBACK"]), ("open", true, false));
     let unwarned = "DISPUTE_OPENED_WITH_CHARGEBACK";
@@ -110,6 +118,10 @@ fn a_dispute_at_adyen_comes_to_its_end() {
     assert_eq!(
         after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "ISSUER_RESPONSE_TIMEFRAME_EXPIRED"]),
         ("won", false, true)
+    );
+    assert_eq!(
+        after(&["CHARGEBACK", undefended, "CHARGEBACK_REVERSED", "CHARGEBACK"]),
+        ("open", true, false)
     );
     assert_eq!(after(&["CHARGEBACK", "CHARGEBACK_REVERSED", "PREARBITRATION_OPEN"]), ("open", false, false));
     let open = ["CHARGEBACK", "CHARGEBACK_REVERSED", "PREARBITRATION_OPEN"];
@@ -182,6 +194,49 @@ fn an_end_of_a_defense_period_that_comes_too_early_lets_nothing_lost_be_given_ba
         let (status, refundable) = bench.refundable();
         assert!(status == "disputed" && refundable <= 2000, "{order:?}: {status}, {refundable}");
     }
+}
+
+/// It ends the warning and the chargeback alike, in whichever order the three are heard.
+#[test]
+fn an_undefended_dispute_is_lost_once_its_money_is_taken_in_any_order() {
+    let told: [Notice; 3] = [
+        (10, "NOTIFICATION_OF_CHARGEBACK", "D1", 3000),
+        (11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000),
+        (12, "CHARGEBACK", "D1", 3000),
+    ];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut bench = Harness::charged();
+        for number in order {
+            bench.hear_of_dispute(told[number]);
+        }
+        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{order:?}");
+        assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
+        let again = bench.hear_of_dispute(told[1]);
+        assert_eq!(again, Ingested::Applied, "{order:?}");
+    }
+    let mut bench = Harness::charged();
+    bench.hear_of_its_end((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "psp_pay", 3000));
+    assert_eq!(bench.refundable(), ("disputed", 0), "the bank may take it yet");
+    bench.hear_of_dispute(told[0]);
+    bench.hear_of_dispute(told[2]);
+    assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
+    let mut bench = Harness::charged();
+    bench.hear_of_dispute(told[1]);
+    bench.hear_of_dispute((10, "REQUEST_FOR_INFORMATION", "D1", 3000));
+    assert_eq!(bench.refundable(), ("succeeded", AMOUNT), "an inquiry that nobody has answered");
+}
+
+/// What a bank only asks about can be given back, whatever another bank has taken.
+#[test]
+fn an_inquiry_beside_a_lost_dispute_forbids_no_refund_of_the_rest() {
+    let mut bench = Harness::charged();
+    bench.hear_of_dispute((10, "SECOND_CHARGEBACK", "D1", 3000));
+    bench.hear_of_dispute((11, "REQUEST_FOR_INFORMATION", "D2", 1000));
+    assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
+    assert!(bench.gives_back(2000) && !bench.gives_back(2001));
+    bench.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
+    assert_eq!(bench.refundable(), ("disputed", 0));
+    assert!(!bench.gives_back(1));
 }
 
 #[test]

@@ -20,6 +20,9 @@ pub struct Dispute {
     /// When that was, by the provider's clock, in ms since the epoch.
     #[serde(default)]
     pub at_ms: Option<u64>,
+    /// Whether the time to defend it is over, and nobody has: the next chargeback is lost.
+    #[serde(default)]
+    pub undefended: bool,
 }
 
 impl Dispute {

@@ -351,17 +351,20 @@ impl Payment {
         matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, .. }))
     }
 
+    /// The disputes of whose money a part may have to be given to the bank: not one that is won, and no inquiry.
+    fn claims(&self) -> impl Iterator<Item = &Dispute> {
+        let claims = |dispute: &&Dispute| dispute.status != DisputeStatus::Won && !dispute.refundable;
+        self.each_dispute().iter().filter(claims)
+    }
+
     /// Whether a bank is deciding who gets the money, so that a refund would give it back twice.
-    pub const fn forbids_refunds(&self) -> bool {
-        matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, refundable: false, .. }))
+    pub fn forbids_refunds(&self) -> bool {
+        self.claims().any(|dispute| dispute.status == DisputeStatus::Open)
     }
 
     /// What a bank has taken back for good, or may yet, in minor units: it cannot be refunded as well.
-    pub const fn disputed_minor(&self) -> u32 {
-        match &self.dispute {
-            Some(dispute) if self.is_disputed() && !dispute.refundable => dispute.amount_minor,
-            _ => 0,
-        }
+    pub fn disputed_minor(&self) -> u32 {
+        self.claims().fold(0, |sum, dispute| sum.saturating_add(dispute.amount_minor))
     }
 
     /// What was taken, in minor units.

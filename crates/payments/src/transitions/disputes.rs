@@ -71,36 +71,24 @@ pub(crate) fn told(
     if disputes.iter().all(|known| known.id != told.id)
         && let Some(nameless) = disputes
             .iter_mut()
-            .find(|known| payment.provider_payment.as_ref() == Some(&known.id) && told.at_ms < known.at_ms)
+            .find(|known| payment.provider_payment.as_ref() == Some(&known.id) && is_before(told, known))
     {
         nameless.id.clone_from(&told.id);
         payment.dispute = Dispute::of_all(&disputes);
         payment.disputes.clone_from(&disputes);
     }
     let known = disputes.iter().find(|known| known.id == told.id);
-    let was_withdrawn = known.is_some_and(|known| known.withdrawn);
-    // Where nothing was taken yet nothing is lost: a chargeback would say so.
-    if status == DisputeStatus::Lost && withdrawn.is_none() && !was_withdrawn {
-        return Ok(Ingested::Applied);
-    }
-    let withdrawn = withdrawn.unwrap_or(was_withdrawn);
     let is_in_its_currency = told.currency == payment.currency.as_str();
     let amount_minor = match told.amount_minor {
         amount_minor if amount_minor > 0 && is_in_its_currency => amount_minor.min(payment.amount.get()),
         // What is no amount of the payment's currency may be all of it.
         _ => payment.amount.get(),
     };
-    let id = told.id.clone();
-    let refundable = is_inquiry && !withdrawn;
-    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable, at_ms: told.at_ms };
-    let is_old = known.is_some_and(|known| {
-        // A warning says less than what has happened since.
-        let warns = dispute.status == DisputeStatus::Open && !dispute.withdrawn;
-        dispute.at_ms.zip(known.at_ms).map_or(warns, |(at_ms, known_ms)| at_ms < known_ms)
-    });
-    if is_old {
-        return Ok(Ingested::Applied);
-    }
+    let dispute = match (status, withdrawn) {
+        (DisputeStatus::Lost, None) => undefended(known, told, amount_minor),
+        _ => news(known, told, (amount_minor, status, withdrawn, is_inquiry)),
+    };
+    let Some(dispute) = dispute else { return Ok(Ingested::Applied) };
     if known.is_none() && disputes.len() >= DISPUTES_MAX {
         let detail = format!("{} of {} is one dispute too many, and not counted", dispute.id, amount_minor);
         return Ok(Ingested::Contradiction { detail });
@@ -115,6 +103,64 @@ pub(crate) fn told(
     payment.disputes.clone_from(&disputes);
     record(state, None, &disputes, ctx);
     Ok(Ingested::Alert { detail })
+}
+
+/// Whether it is older than what is known of the dispute: of one of which only the end of its time to defend is known, all else is.
+fn is_before(told: &OperationNotice, known: &Dispute) -> bool {
+    known.at_ms.map_or(known.undefended, |known_ms| told.at_ms < Some(known_ms))
+}
+
+/// The dispute after this news, if that is newer than what is known of it.
+fn news(
+    known: Option<&Dispute>,
+    told: &OperationNotice,
+    (amount_minor, status, withdrawn, is_inquiry): (u32, DisputeStatus, Option<bool>, bool),
+) -> Option<Dispute> {
+    let (id, at_ms) = (told.id.clone(), told.at_ms);
+    let was_withdrawn = known.is_some_and(|known| known.withdrawn);
+    let refundable = is_inquiry && withdrawn == Some(false);
+    // A further stage has a time to defend of its own.
+    let undefended = withdrawn.is_some() && known.is_some_and(|known| known.undefended);
+    let withdrawn = withdrawn.unwrap_or(was_withdrawn);
+    // A warning says less than what has happened since.
+    let warns = status == DisputeStatus::Open && !withdrawn;
+    let is_old = known.is_some_and(|known| {
+        at_ms.zip(known.at_ms).map_or(warns && !known.undefended, |(at_ms, known_ms)| at_ms < known_ms)
+    });
+    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable, at_ms, undefended };
+    (!is_old).then(|| decided(dispute, at_ms))
+}
+
+/// The dispute once the time to defend it is over, if that says anything new: it can be told before what has begun it.
+fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u32) -> Option<Dispute> {
+    let Some(known) = known else {
+        let (id, status) = (told.id.clone(), DisputeStatus::Open);
+        return Some(Dispute {
+            id,
+            amount_minor,
+            status,
+            withdrawn: false,
+            refundable: false,
+            at_ms: None,
+            undefended: true,
+        });
+    };
+    let is_news = known.status == DisputeStatus::Open && !known.undefended;
+    is_news.then(|| decided(Dispute { undefended: true, ..known.clone() }, told.at_ms))
+}
+
+/// What nobody has defended in time is lost once it is taken, and not before. An inquiry is over with it: what the bank takes after that can be
+/// defended again.
+fn decided(dispute: Dispute, at_ms: Option<u64>) -> Dispute {
+    if !dispute.undefended || dispute.status != DisputeStatus::Open {
+        return Dispute { undefended: false, ..dispute };
+    }
+    if dispute.refundable {
+        let at_ms = dispute.at_ms.max(at_ms);
+        return Dispute { status: DisputeStatus::Won, undefended: false, at_ms, ..dispute };
+    }
+    let status = if dispute.withdrawn { DisputeStatus::Lost } else { DisputeStatus::Open };
+    Dispute { status, ..dispute }
 }
 
 /// Takes in how the disputes of a payment stand that the provider was asked for, or of an earlier try.

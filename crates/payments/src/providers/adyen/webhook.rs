@@ -66,6 +66,8 @@ struct AdditionalData {
     signature: String,
     #[serde(default, rename = "cardSummary", deserialize_with = "text")]
     card_summary: String,
+    #[serde(default, rename = "modification.action", deserialize_with = "text")]
+    modification: String,
 }
 
 #[derive(Deserialize)]
@@ -197,10 +199,14 @@ impl Item {
             withdrawn,
             is_inquiry: self.event_code == "REQUEST_FOR_INFORMATION",
         };
+        let is_cancel = self.additional_data.as_ref().is_some_and(|data| data.modification == "cancel");
         let news = match self.event_code.as_str() {
             "AUTHORISATION" => EventKind::Authorisation(told),
             "CAPTURE" => EventKind::Capture(told),
             "CANCELLATION" | "TECHNICAL_CANCEL" => EventKind::Cancellation(told),
+            // Which of both it was, it says: of what Adyen captures by itself nobody else may have told.
+            // <https://docs.adyen.com/online-payments/classic-integrations/modify-payments/cancel-or-refund>
+            "CANCEL_OR_REFUND" if is_cancel => EventKind::Cancellation(told),
             "CANCEL_OR_REFUND" => EventKind::CancelOrRefund(told),
             "REFUND" => EventKind::Refund(told),
             // They say "no" by their name, and `success` only that this is so.

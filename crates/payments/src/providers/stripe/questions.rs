@@ -109,6 +109,7 @@ fn dispute(object: DisputeObject) -> Option<Dispute> {
         withdrawn,
         refundable: object.is_charge_refundable,
         at_ms: None,
+        undefended: false,
     })
 }
 
