@@ -130,6 +130,69 @@ fn a_payment_without_its_amount_says_nothing() {
     }
 }
 
+/// A refund beside a chargeback gives the money back twice, whatever Stripe says of the charge.
+#[test]
+fn only_an_inquiry_leaves_a_payment_refundable() {
+    let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
+    let question = StatusQuery::Disputes { provider, account: None, id, doubt: None };
+    for (status, moved, refundable) in [
+        ("warning_needs_response", json!([]), true),
+        ("warning_needs_response", json!([{ "amount": -2000 }]), false),
+        ("needs_response", json!([{ "amount": -2000 }]), false),
+        ("under_review", json!([]), false),
+        ("lost", json!([{ "amount": -2000 }]), false),
+    ] {
+        let dispute = json!({ "id": "du_1", "amount": 2000, "status": status, "is_charge_refundable": true, "balance_transactions": moved });
+        let told = answer(200, json!({ "data": [dispute], "has_more": false }));
+        let StatusReply::Disputes(disputes) = provider.read_truth(&question, &told) else { panic!() };
+        assert_eq!(disputes[0].refundable, refundable, "{status}");
+    }
+}
+
+/// What Stripe keeps under a key says how the first send ended: it may have begun, and is looked for.
+#[test]
+fn a_stored_refusal_of_the_credentials_is_looked_up() {
+    let refusal =
+        json!({ "error": { "type": "invalid_request_error", "message": "This key may not read charges." } });
+    for status in [401, 403] {
+        let fresh = answer(status, refusal.clone());
+        assert!(matches!(classify(&fresh), Outcome::NotExecuted { .. }), "{status}");
+        let stored = HttpAnswer { replayed: true, ..fresh };
+        assert!(matches!(classify(&stored), Outcome::Unknown { answer_is_stored: true, .. }), "{status}");
+    }
+}
+
+/// It is taken, or not, later: a capture that fails after all leaves nothing that is held.
+#[test]
+fn a_capture_that_is_being_processed_is_waited_for() {
+    let request =
+        FrozenRequest::new("/v1/payment_intents/pi_1/capture".into(), "amount_to_capture=2000".into());
+    let mut capture = support::a_call(Provider::Stripe, CallKind::Capture, request);
+    let now = |status: &str| {
+        let error = json!({ "code": "card_declined", "message": "Your card was declined." });
+        answer(
+            200,
+            json!({ "id": "pi_1", "status": status, "amount": 2000, "amount_received": if status == "succeeded" { 2000 } else { 0 },
+            "currency": "usd", "last_payment_error": error }),
+        )
+    };
+    let Outcome::Unconfirmed(made) = Provider::Stripe.classify(&capture, &now("processing")) else {
+        panic!()
+    };
+    assert!(!made.needs_review, "nobody has to look at it");
+    for is_executed in [false, true] {
+        capture.evidence.is_executed = is_executed;
+        assert!(matches!(read_page(&capture, &now("processing")), LookUp::Unconfirmed(_)), "{is_executed}");
+        assert!(matches!(read_page(&capture, &now("succeeded")), LookUp::Found(_)), "{is_executed}");
+    }
+    for status in ["requires_payment_method", "canceled"] {
+        let LookUp::Found(reply) = read_page(&capture, &now(status)) else { panic!("{status}") };
+        assert!(matches!(reply.result, ProviderResult::Rejected { found: Some(_), .. }), "{status}");
+    }
+    capture.evidence.is_executed = false;
+    assert!(matches!(read_page(&capture, &now("requires_payment_method")), LookUp::Tentative(_)));
+}
+
 /// A dispute that was prevented by giving the money back is money that is gone.
 #[test]
 fn a_prevented_dispute_is_lost_where_the_money_went() {

@@ -11,10 +11,10 @@ use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use payments::engine::{
     Action, Begin, Event as Input, Lifecycle, ObjectState, Outcome, Payments, ProviderReply, Run, Settlement,
 };
-use payments::payment::DisputeStatus;
 use payments::payment::money::AmountMinor;
 use payments::payment::operation::{CaptureRequest, Operation, PaymentRequest, Refusal, VoidRequest};
-use payments::payment::result::ProviderResult;
+use payments::payment::result::{ProviderResult, RemoteState};
+use payments::payment::{DisputeStatus, Failure};
 use payments::providers::Provider;
 use payments::transitions::{by_hand, ingest};
 use std::collections::BTreeSet;
@@ -401,4 +401,36 @@ fn another_capture_of_what_is_captured_is_never_silent() {
         assert_eq!(take(&derived, "psp_move", 4), Ingested::Applied, "the same one again");
         assert_eq!(take(&payment, "psp_other", 1), Ingested::Applied, "old news");
     }
+}
+
+/// What the provider was still capturing came to nothing: no reservation is left that could be captured once more.
+#[test]
+fn a_capture_that_fails_after_all_ends_its_payment() {
+    let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
+    let mut bench =
+        Harness { provider: Provider::Stripe, object_state, known: BTreeSet::new(), events: Vec::new() };
+    let Operation::Payment(request) = pay(Provider::Stripe) else { panic!("it is a payment") };
+    let reserved = ProviderResult::Authorized { payment: "pi_1".into(), capture_before_ms: None, card: None };
+    bench.run(
+        "pay",
+        Operation::Payment(Box::new(PaymentRequest { capture: false, ..*request })),
+        Some(reserved),
+    );
+    let failure = Failure {
+        declined: true,
+        code: "card_declined".into(),
+        decline_code: None,
+        message: "Your card was declined.".into(),
+    };
+    let failed = ProviderResult::Rejected {
+        payment: None,
+        code: failure.code.clone(),
+        message: failure.message.clone(),
+        found: Some(RemoteState::Failed(failure)),
+    };
+    bench.run("capture", capture(None), Some(failed));
+    Payments::verify(&bench.object_state).unwrap();
+    let payment = bench.object_state.resource.payment.as_ref().unwrap();
+    assert_eq!((payment.status(), payment.pending), ("declined", None));
+    assert!(payment.is_over_unpaid());
 }

@@ -179,7 +179,7 @@ pub(crate) fn settle_move(
     let id = payment.id;
     if found == Some(RemoteState::Voided) && is_only_believed_captured(payment) {
         ended_before_capture(phase.object_state, PaymentState::Canceled, phase.ctx)?;
-    } else if found.is_some_and(|found| payment.apply(found)) {
+    } else if found.is_some_and(|found| payment.apply_answer(found)) {
         on_transition(phase.object_state, phase.ctx)?;
     }
     // A refusal tells that it was paid meanwhile, and not with which card.

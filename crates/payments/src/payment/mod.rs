@@ -448,6 +448,18 @@ impl Payment {
         is_paid && !self.is_erased && self.card.is_none()
     }
 
+    /// The same of what the provider answers to a capture or a void of this payment. That is no late word: what was reserved is gone where its capture
+    /// has failed. Gives whether anything changed.
+    pub(crate) fn apply_answer(&mut self, found: RemoteState) -> bool {
+        match (&self.state, found) {
+            (PaymentState::Authorized, RemoteState::Failed(failure)) => {
+                self.state = PaymentState::Failed(failure);
+                true
+            }
+            (_, found) => self.apply(found),
+        }
+    }
+
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
     /// beyond the amount is not counted. Gives whether anything changed.
     pub(crate) fn apply(&mut self, found: RemoteState) -> bool {

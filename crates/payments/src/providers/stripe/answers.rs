@@ -46,6 +46,8 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
             reason: "it waits for an approval at the provider, and is carried out once it has that"
                 .to_owned(),
         }),
+        // One that is stored says how the first send ended, after it had begun: https://docs.stripe.com/error-low-level
+        401 | 403 if answer.replayed => unknown(answer, true, "a stored refusal of our credentials"),
         401 | 403 if is_stripes => {
             not_executed(answer, RefusalScope::Send, "the provider refused our credentials")
         }
@@ -174,6 +176,12 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
                 Meaning::Is(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
             }
             "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
+            // Some methods take their time, and can fail yet. <https://docs.stripe.com/payments/paymentintents/lifecycle>
+            "processing" => Meaning::Unconfirmed(Unconfirmed {
+                provider_id: plain_id(&intent.id),
+                needs_review: false,
+                reason: "the provider is still capturing it".to_owned(),
+            }),
             _ => disbelieved(&intent.id, "a capture after which the payment is not captured"),
         },
         CallKind::Void if intent.has_lapsed() => Meaning::Is(ProviderResult::Rejected {

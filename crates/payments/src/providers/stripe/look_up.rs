@@ -244,10 +244,19 @@ pub(super) fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
     };
     let now = found(&intent);
     let is_held = intent.status == "requires_capture";
+    let is_capture = call.kind == CallKind::Capture;
+    let is_gone = matches!(now, Some(RemoteState::Failed(_) | RemoteState::Voided | RemoteState::Expired))
+        && is_capture;
     match read_intent(call, intent) {
         Meaning::Is(result) => LookUp::Found(reply(answer, result)),
-        // Stripe has said that it executed this call: it was not "moved otherwise".
-        Meaning::Unconfirmed(unconfirmed) if call.evidence.is_executed => LookUp::Unconfirmed(unconfirmed),
+        // A capture is under way, whosever it is.
+        Meaning::Unconfirmed(unconfirmed) if is_capture && now == Some(RemoteState::Processing) => {
+            LookUp::Unconfirmed(unconfirmed)
+        }
+        // Stripe has said that it executed this call: it was not "moved otherwise". But what it was still capturing can have failed.
+        Meaning::Unconfirmed(unconfirmed) if call.evidence.is_executed && !is_gone => {
+            LookUp::Unconfirmed(unconfirmed)
+        }
         Meaning::LeftOpen(_) | Meaning::Unconfirmed(_) => match now {
             None => inconclusive(answer, false, "a payment in a state that is not known"),
             Some(RemoteState::Authorized | RemoteState::RequiresAction { .. } | RemoteState::Processing) => {
@@ -255,11 +264,17 @@ pub(super) fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
             }
             Some(now) => {
                 // What failed can still be canceled, and what is held captured, by a send that is on its way.
-                let is_final = !is_held && !matches!(now, RemoteState::Failed(_));
-                let (code, message) = (
-                    "payment_intent_unexpected_state".to_owned(),
-                    "The payment was moved otherwise.".to_owned(),
-                );
+                let is_final =
+                    call.evidence.is_executed || (!is_held && !matches!(now, RemoteState::Failed(_)));
+                let (code, message) = match &now {
+                    RemoteState::Failed(failure) if call.evidence.is_executed => {
+                        (failure.code.clone(), failure.message.clone())
+                    }
+                    _ => (
+                        "payment_intent_unexpected_state".to_owned(),
+                        "The payment was moved otherwise.".to_owned(),
+                    ),
+                };
                 let found = Some(now);
                 let refused = reply(answer, ProviderResult::Rejected { payment: None, code, message, found });
                 if is_final { LookUp::Found(refused) } else { LookUp::Tentative(refused) }

@@ -102,12 +102,15 @@ fn dispute(object: DisputeObject) -> Option<Dispute> {
     };
     // What is won came back, at the rate of another day: that may be less than was withdrawn.
     let withdrawn = withdrawn_minor > 0 && status != DisputeStatus::Won;
+    // Of a chargeback, too, a charge can be called refundable: then the bank may give the same back once more.
+    // <https://docs.stripe.com/disputes/how-disputes-work#inquiries>
+    let is_inquiry = object.status.starts_with("warning_");
     Some(Dispute {
         id: object.id,
         amount_minor: if withdrawn { withdrawn_minor } else { amount_minor },
         status,
         withdrawn,
-        refundable: object.is_charge_refundable,
+        refundable: object.is_charge_refundable && is_inquiry && !withdrawn,
         at_ms: None,
         undefended: false,
     })
