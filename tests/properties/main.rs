@@ -16,6 +16,7 @@ mod alarm;
 mod card;
 mod check;
 mod checkout;
+mod checkout_lines;
 mod checkout_pictures;
 mod close;
 mod config;

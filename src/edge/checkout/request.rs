@@ -148,15 +148,19 @@ fn locale(parameters: &Parameters) -> Result<Option<Locale>, String> {
     }
 }
 
-/// The lines as they were sent, each as parameters of its own.
-fn sent_lines(parameters: &Parameters) -> Result<Vec<Parameters>, FieldError> {
+/// The lines as they were sent, each as parameters of its own, with the number by which they were sent.
+fn sent_lines(parameters: &Parameters) -> Result<Vec<(usize, Parameters)>, FieldError> {
     let not_lines = || wrong("lines", "must be a list of objects of name, unit_amount and quantity");
     match parameters {
         Parameters::Json(members) => match members.get("lines") {
             None | Some(Value::Null) => Err(wrong("lines", "is missing: send 1 to 20 lines")),
             Some(Value::Array(items)) => items
                 .iter()
-                .map(|item| item.as_object().cloned().map(Parameters::Json).ok_or_else(not_lines))
+                .enumerate()
+                .map(|(index, item)| {
+                    let members = item.as_object().cloned().ok_or_else(not_lines)?;
+                    Ok((index, Parameters::Json(members)))
+                })
                 .collect(),
             Some(_) => Err(not_lines()),
         },
@@ -171,7 +175,7 @@ fn sent_lines(parameters: &Parameters) -> Result<Vec<Parameters>, FieldError> {
                     None => {}
                 }
             }
-            Ok(lines.into_values().map(Parameters::Form).collect())
+            Ok(lines.into_iter().map(|(index, line)| (index, Parameters::Form(line))).collect())
         }
     }
 }
@@ -186,10 +190,10 @@ fn lines(parameters: &Parameters) -> Result<Vec<Line>, Vec<FieldError>> {
     let sent = sent_lines(parameters).map_err(|error| vec![error])?;
     count(sent.len()).map_err(|message| vec![wrong("lines", message)])?;
     let (mut lines, mut errors) = (Vec::new(), Vec::new());
-    for (index, sent) in sent.iter().enumerate() {
+    for (index, sent) in &sent {
         match line(sent) {
             Ok(line) => lines.push(line),
-            Err(wrong) => errors.extend(wrong.into_iter().map(|error| at_line(index, error))),
+            Err(wrong) => errors.extend(wrong.into_iter().map(|error| at_line(*index, error))),
         }
     }
     if errors.is_empty() { Ok(lines) } else { Err(errors) }
@@ -226,9 +230,9 @@ fn image(sent: &Parameters) -> Result<Option<ImageUrl>, FieldError> {
 
 fn text(sent: &Parameters, field: &str, what: &str) -> Result<String, FieldError> {
     match sent.text(field) {
-        Field::Text(text) => Ok(text),
+        Field::Text(text) if !sent.is_boolean(field) => Ok(text),
         Field::Missing => Err(wrong(field, format!("is missing: send {what}"))),
-        Field::NotText => Err(wrong(field, format!("must be {what}, once"))),
+        Field::Text(_) | Field::NotText => Err(wrong(field, format!("must be {what}, once"))),
     }
 }
 
