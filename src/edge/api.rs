@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::app::{App, ObjectRef};
-use super::fields::{NotAllowed, in_address};
+use super::fields::NotAllowed;
 use super::return_key::sign_way_back;
 use super::{copies, reply};
 use crate::accounts::Found;
@@ -27,7 +27,7 @@ use runtime::random;
 use runtime::serve::session;
 pub(super) use runtime::serve::{unavailable, unreadable};
 use web::credentials;
-use web::entries::TRANSPORT_FIELDS;
+use web::entries::{TRANSPORT_FIELDS, in_address};
 use web::http::{Answer, Request};
 use web::key_source;
 pub(super) use web::problem::invalid_parameters;

@@ -3,13 +3,10 @@
 use serde_json::{Map, Value};
 
 use once::fingerprint::{Field, FieldError, Parameters};
-use web::http::{FIELD_SHOWN_MAX, percent_decode};
+use web::http::FIELD_SHOWN_MAX;
 
 /// What has no other meaning where it is left out than where it is empty.
 const MAY_BE_EMPTY: [&str; 3] = ["description", "return_url", "receipt_email"];
-
-/// How many parameters of a query are named, at most.
-const NAMED_MAX: usize = 20;
 
 /// Why a request begins nothing.
 #[derive(Debug)]
@@ -168,16 +165,6 @@ impl Fields {
 
 fn error(field: &str, message: impl Into<String>) -> FieldError {
     FieldError { field: field.chars().take(FIELD_SHOWN_MAX).collect(), message: message.into() }
-}
-
-/// What is wrong with a request that has parameters in its address: nobody would read them, so that a refund of a part became one of all that is
-/// left. Nor are they part of the fingerprint.
-pub fn in_address(query: &str) -> Vec<FieldError> {
-    let names =
-        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or(pair));
-    let decoded = |name: &str| percent_decode(name).unwrap_or_else(|| name.to_owned());
-    let wrong = |name| error(&decoded(name), "stands in the address: send it in the body");
-    names.take(NAMED_MAX).map(wrong).collect()
 }
 
 /// JSON objects inside the parameters, written as forms write them: `metadata[name]`.

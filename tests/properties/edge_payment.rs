@@ -6,7 +6,7 @@ use messages::account::Account;
 use once::fingerprint::{FieldError, Parameters};
 use paid_once::config::Config;
 use paid_once::edge::customer_params::customer_content;
-use paid_once::edge::fields::{NotAllowed, in_address};
+use paid_once::edge::fields::NotAllowed;
 use paid_once::edge::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use paid_once::edge::shop_url::address;
 use payments::payment::RefundReason;
@@ -15,6 +15,7 @@ use payments::providers::Provider;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
+use web::entries::in_address;
 
 const ORIGIN: &str = "https://pay.example";
 const TOKEN_SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

@@ -112,17 +112,28 @@ proptest! {
 /// Who sends `true` has lost a key: all such requests would be one.
 #[test]
 fn what_is_true_or_false_is_no_key() {
-    let key = |value: serde_json::Value| {
+    let key_with = |header: &[(&str, &str)], value: serde_json::Value| {
         let field = Parameters::Json([("idempotency_key".to_owned(), value)].into_iter().collect());
-        let key = key_source::key(&request(&[]), Some(&field));
+        let key = key_source::key(&request(header), Some(&field));
         key.map(|key| key.map(|key| key.as_str().to_owned())).map_err(|problem| problem.kind)
     };
+    let key = |value: serde_json::Value| key_with(&[], value);
     for value in [true.into(), false.into(), serde_json::json!([]), serde_json::json!({})] {
         assert_eq!(key(value), Err(Kind::KeyInvalid));
     }
     assert_eq!(key("true".into()), Ok(Some("true".to_owned())));
     assert_eq!(key(17.into()), Ok(Some("17".to_owned())));
-    assert_eq!(key(serde_json::Value::Null), Ok(None));
+    // Nothing in it is a key that was lost, unless the header has it.
+    for value in [serde_json::Value::Null, "".into()] {
+        assert_eq!(key(value), Err(Kind::KeyInvalid));
+    }
+    let header = [("idempotency-key", "\"k\"")];
+    assert_eq!(key_with(&header, serde_json::Value::Null), Ok(Some("k".to_owned())));
+    let form = Parameters::Form(vec![("idempotency_key".to_owned(), String::new())]);
+    assert!(
+        key_source::key(&request(&[]), Some(&form)).is_err_and(|problem| problem.kind == Kind::KeyInvalid)
+    );
+    assert_eq!(key_source::form_key(&form).ok(), Some(None), "a form of before keys had none");
 }
 
 #[test]

@@ -182,6 +182,39 @@ test('a compressed body is refused as what it is', async () => {
   const body = gzipSync(JSON.stringify(PAYMENT));
   const answer = await withoutEffect(site, () => user.ask('/payments', { method: 'POST', headers, body }));
   assert.match(assertProblem(answer, 415, 'unsupported-media-type').detail, /Content-Encoding/);
+  assert.equal(answer.headers.get('accept-encoding'), 'identity');
+});
+
+describe('a body that is not what its type says', () => {
+  const sent = (type, body) => {
+    const headers = { 'content-type': type, 'idempotency-key': freshKey() };
+    return withoutEffect(site, () => user.ask('/payments', { method: 'POST', headers, body }));
+  };
+
+  test('is refused with the types that are taken', async () => {
+    const answer = await sent('text/plain', JSON.stringify(PAYMENT));
+    assertProblem(answer, 415, 'unsupported-media-type');
+    assert.equal(answer.headers.get('accept-post'), 'application/json, application/x-www-form-urlencoded');
+    assert.equal(answer.headers.get('accept-encoding'), null);
+  });
+
+  test('is told of where curl calls JSON a form', async () => {
+    const answer = await sent(FORM['content-type'], JSON.stringify(PAYMENT));
+    assert.match(assertProblem(answer, 415, 'unsupported-media-type').detail, /is JSON/);
+  });
+});
+
+test('a key that was lost on the way is no request without one', async () => {
+  const { id } = await paid(user, PAYMENT);
+  for (const [headers, body] of [
+    [FORM, 'amount=500&idempotency_key='],
+    [{ 'content-type': 'application/json' }, '{"amount":500,"idempotency_key":null}'],
+    [{ 'content-type': 'application/json' }, '{"amount":500,"idempotency_key":""}'],
+  ]) {
+    const answer = await user.ask(`/payments/${id}/refunds`, { method: 'POST', headers, body });
+    assert.match(assertProblem(answer, 400, 'idempotency-key-invalid').detail, /is empty/, body);
+  }
+  assert.equal((await user.payment(id)).json().amount_refunded, 0);
 });
 
 describe('a form', () => {

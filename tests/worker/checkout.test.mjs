@@ -530,6 +530,9 @@ describe('a form', () => {
       const answer = await visit.visitor.send(visit.path, sent, { origin: 'https://evil.example' });
       assert.equal(answer.status, 403);
     });
+    // Ours, in a browser that is told to name nobody.
+    const unnamed = { origin: 'null', 'sec-fetch-site': 'same-origin' };
+    assert.equal((await visit.visitor.send(visit.path, sent, unnamed)).status, 303);
   });
 
   test('with a card that is none, or with more than was asked for, is shown again', async () => {

@@ -279,6 +279,16 @@ describe('the body', () => {
     assert.equal((await user.book(freshKey(), json.padEnd(65_536))).status, 201);
   });
 
+  test('has nothing in its address', () =>
+    site.withoutEffect(async () => {
+      const answer = await user.post('/rides?raise_error=x', TRIP, freshKey());
+      const { errors } = assertProblem(answer, 422, 'invalid-parameters');
+      assert.deepEqual(
+        errors.map(({ field }) => field),
+        ['raise_error'],
+      );
+    }));
+
   test('of another media type is a 415', () =>
     site.withoutEffect(async () => {
       for (const type of ['text/plain', 'application/xml', 'multipart/form-data; boundary=x'])

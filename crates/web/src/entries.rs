@@ -1,7 +1,7 @@
 //! What all forms, and the parameters that they have in common with an API client's, are made of: the field for the receipt, what is shown
 //! again, and what is said above them.
 
-use crate::http::FIELD_SHOWN_MAX;
+use crate::http::{FIELD_SHOWN_MAX, percent_decode};
 use crate::locale::Messages;
 use crate::pages::{Entry, Notice, Site};
 use once::fingerprint::{Canonical, Field, FieldError, Parameters};
@@ -13,6 +13,22 @@ pub const TRANSPORT_FIELDS: [&str; 2] = ["idempotency_key", "raise_error"];
 pub const SUGGESTED_EMAIL: &str = "you@example.com";
 /// The most of an address that a form shows again.
 pub const EMAIL_MAX: usize = 254;
+
+/// How many parameters in an address are named.
+const IN_ADDRESS_MAX: usize = 20;
+
+/// What is wrong with a request that has parameters in its address: nobody would read them, so that a refund of a part became one of all that is
+/// left. Nor are they part of the fingerprint.
+pub fn in_address(query: &str) -> Vec<FieldError> {
+    let names =
+        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or(pair));
+    let decoded = |name: &str| percent_decode(name).unwrap_or_else(|| name.to_owned());
+    let wrong = |name| FieldError {
+        field: decoded(name).chars().take(FIELD_SHOWN_MAX).collect(),
+        message: "stands in the address: send it in the body".to_owned(),
+    };
+    names.take(IN_ADDRESS_MAX).map(wrong).collect()
+}
 
 /// An address for receipts.
 pub fn email(text: &str) -> Result<String, String> {

@@ -122,7 +122,8 @@ impl Request {
         let coding = self.header("content-encoding").map(str::trim).unwrap_or_default();
         if !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") {
             let detail = "The body is compressed (Content-Encoding). Send it as it is. Nothing was run.";
-            return Err(Problem::because(Kind::UnsupportedMediaType, detail));
+            let problem = Problem::because(Kind::UnsupportedMediaType, detail);
+            return Err(Problem { is_encoded: true, ..problem });
         }
         parse_parameters(self.header("content-type").unwrap_or_default(), &self.body)
     }
@@ -160,6 +161,11 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
         "application/json" => json::parse_object(body)
             .map(Parameters::Json)
             .map_err(|json::JsonError { path, message }| unreadable(&path, &message)),
+        // What curl and others call each body that they are told nothing of. No form of ours has such a name.
+        "application/x-www-form-urlencoded" if matches!(body, [b'{' | b'[', ..]) => Err(Problem::because(
+            Kind::UnsupportedMediaType,
+            "The body is JSON, and its Content-Type says that it is a form. Send Content-Type: application/json. Nothing was run.",
+        )),
         "application/x-www-form-urlencoded" => parse_form(body).map(Parameters::Form),
         _ => Err(Problem::new(Kind::UnsupportedMediaType)),
     }

@@ -12,11 +12,17 @@ const FIELD: &str = "idempotency_key";
 /// The longest wait that a client can ask for, in ms.
 pub const WAIT_MAX_MS: u64 = 30_000;
 
-/// The key of an API client's request, from its header lines and its body's field; they must agree.
+/// The key of an API client's request, from its header lines and its body's field; they must agree. Who sends no header, and the field with
+/// nothing in it, has lost their key: what the request asks for must not stand for it.
 pub fn key(request: &Request, parameters: Option<&Parameters>) -> Result<Option<IdempotencyKey>, Problem> {
     let field = field(parameters)?;
     let header = lines(request).filter(|line| !is_browsers_own(request, line));
-    IdempotencyKey::from_sources(header.chain(field.as_deref())).map_err(invalid)
+    let key = IdempotencyKey::from_sources(header.chain(field.as_deref())).map_err(invalid)?;
+    let is_empty = |parameters: &Parameters| parameters.empty_names().iter().any(|empty| empty == FIELD);
+    if key.is_none() && parameters.is_some_and(is_empty) {
+        return Err(invalid(KeyError::Empty));
+    }
+    Ok(key)
 }
 
 /// The key of a form: its hidden field alone. A header beside it is the browser's, who knows nothing of the form's key.

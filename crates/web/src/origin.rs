@@ -11,9 +11,12 @@ pub fn from_here(request: &Request) -> Result<(), Problem> {
 }
 
 /// Whether a form comes from our own pages. Browsers say so in `Origin`, or at least in `Sec-Fetch-Site`; what is no
-/// browser sends neither, and is held by the cookie and the signed token alone.
+/// browser sends neither, and is held by the cookie and the signed token alone. Where nobody is to be named as who leads elsewhere, `Origin` is
+/// `null` on a page's own site, too: there `Sec-Fetch-Site` says it, which no page can set.
+/// Source: <https://fetch.spec.whatwg.org/#append-a-request-origin-header>
 pub fn from_our_pages(request: &Request) -> bool {
     match (request.header("origin"), request.header("sec-fetch-site")) {
+        (Some("null"), Some("same-origin")) => true,
         (Some(origin), _) => origin == request.origin(),
         (None, Some(site)) => matches!(site, "same-origin" | "none"),
         (None, None) => true,

@@ -248,6 +248,8 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
     /// The methods that are allowed, for 405.
     pub allow: Option<String>,
+    /// Whether it is the coding of the content that is not taken, and not its type.
+    pub is_encoded: bool,
     /// The state that forbids it.
     pub state: Option<String>,
     /// How much there is, in minor units.
@@ -286,6 +288,7 @@ impl Problem {
             // Whoever waits for an operator need not ask each second.
             retry_after_s: (kind == Kind::Misconfigured).then_some(60),
             allow: None,
+            is_encoded: false,
             state: None,
             available: None,
             names_setting: false,

@@ -29,6 +29,8 @@ pub fn moved(location: &str) -> Answer {
     Answer::empty(308, "moved").with("location", location)
 }
 
+/// The types of content that are taken. See `http::parse_parameters`.
+const TAKEN: &str = "application/json, application/x-www-form-urlencoded";
 const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// A problem as the API answers it.
@@ -43,6 +45,14 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
     }
     if let Some(allow) = &problem.allow {
         answer = answer.with("allow", allow.clone());
+    }
+    // RFC 9110, 15.5.16: what would be taken, so that a client can tell whether it is the coding or the type.
+    if problem.kind == Kind::UnsupportedMediaType {
+        answer = match (problem.is_encoded, request.method.as_str()) {
+            (true, _) => answer.with("accept-encoding", "identity"),
+            (false, "POST") => answer.with("accept-post", TAKEN),
+            (false, _) => answer.with("accept", TAKEN),
+        };
     }
     if problem.kind == Kind::Unauthorized {
         answer = answer.with("www-authenticate", problem.challenge.unwrap_or(credentials::BEARER));

@@ -9,7 +9,7 @@ use runtime::objects::ObjectRef;
 use runtime::serve::{session, unavailable, unreadable};
 use serde_json::json;
 use web::credentials;
-use web::entries::kept;
+use web::entries::{in_address, kept};
 use web::http::{Answer, Request};
 use web::key_source;
 use web::problem::{Kind, Problem, invalid_parameters};
@@ -67,6 +67,10 @@ async fn book_by_api(app: &App, request: &Request) -> Result<Answer, Problem> {
     }
     let parameters = body?.without(&TRANSPORT_FIELDS);
     let key = key.ok_or_else(missing)?;
+    let in_address = in_address(&request.query);
+    if !in_address.is_empty() {
+        return Err(invalid_parameters(in_address));
+    }
     let operation = api_request(&parameters, account).map_err(invalid_parameters)?;
     let (owner, canonical) = (owner_of(account), parameters.canonical());
     let key_hash = key.hash(&owner);

@@ -62,6 +62,9 @@ pub(super) fn headers() -> Value {
         ),
         "RateLimit-Policy": header("How many requests may come in which time, where they are limited.", text()),
         "Allow": with_example(required("The methods that are.", text()), "GET, HEAD"),
+        "Accept": header("The types of content that are taken, where one was sent that is not.", text()),
+        "Accept-Post": header("The same of a POST ([LDP](https://www.w3.org/TR/ldp/#header-accept-post)).", text()),
+        "Accept-Encoding": header("`identity` where the content was compressed: it is taken as it is.", text()),
         "WWW-Authenticate": with_example(required("How to authenticate.", text()), "Bearer realm=\"paid-once\""),
     })
 }
@@ -124,8 +127,8 @@ refusals! {
         "The order was not paid in time, or the shop has replaced or ended the link.";
     CONTENT_TOO_LARGE = "ContentTooLarge"(TooLarge)
         "The body has, or says that it has, more than 64 KiB; a webhook's, more than 256 KiB; a bank's answer, more than 1 MiB. Nothing was run.";
-    UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"(UnsupportedMediaType)
-        "The body is neither JSON nor a form, or it is compressed. Nothing was run.";
+    UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"(UnsupportedMediaType; ("Accept", "Accept"), ("Accept-Post", "Accept-Post"), ("Accept-Encoding", "Accept-Encoding"))
+        "The body is neither JSON nor a form, or is not what its `Content-Type` says, or it is compressed. Nothing was run.";
     INVALID_PARAMETERS = "InvalidParameters"(InvalidParameters) "A parameter is wrong. Nothing was run.";
     UNPROCESSABLE = "Unprocessable"(InvalidParameters | KeyReused; LOCATION)
         "A parameter is wrong, or the key was used for another request. Nothing was run.";
