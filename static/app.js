@@ -75,6 +75,11 @@ function leave(form, url) {
   location.replace(url);
 }
 
+/** Whether a page is the same form, to be sent again as it is: then this one stays, with the card that was typed into it. */
+const isSameForm = (form, page) =>
+  page.querySelector('[name=idempotency_key]')?.value === form.elements.idempotency_key.value &&
+  !page.querySelector('[data-wait-ms]');
+
 /** Sends the same entries each time: the key stands for them. */
 async function pay(form) {
   form.sent ??= new URLSearchParams(new FormData(form));
@@ -84,9 +89,11 @@ async function pay(form) {
   const retry = (isLost) => tell(isLost ? say.lostRetry : say.noAnswerRetry);
   tell(say.aFewSeconds);
   const done = await insist(form.action, request, TRIES, retry, async (response) => {
-    const text = await response.text();
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    const later = response.status === 429 && isSameForm(form, page) && page.querySelector('.notice p');
     if (response.redirected) leave(form, response.url);
-    else turnTo(new DOMParser().parseFromString(text, 'text/html'));
+    else if (later) show(form, false, later.textContent, say.tryAgain);
+    else turnTo(page);
     return true;
   });
   if (!done) show(form, false, say.gotLost, say.tryAgain);
@@ -113,8 +120,13 @@ async function check(form) {
   const tell = (isLost) => show(form, true, isLost ? say.lostCheck : say.noAnswerCheck);
   show(form, true, say.momentCheck);
   if (form.dataset.payOnce === 'order') {
-    // An order has one page: once it can be had, it shows how the order stands.
-    return insist(form.action, {}, Infinity, tell, () => leave(form, form.action));
+    // An order has one page: once it can be had, it shows how the order stands. What was entered stays where nothing was sent and all can be paid yet.
+    const request = { headers: { Accept: 'text/html' } };
+    const { isPayable } = await insist(form.action, request, Infinity, tell, async (response) => {
+      const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+      return { isPayable: response.ok && page.querySelector('[data-pay-once=order]') };
+    });
+    return isPayable && !('sent' in form) ? show(form, false, '') : leave(form, form.action);
   }
   const url = `${form.action}/keys/${encodeURIComponent(form.elements.idempotency_key.value)}`;
   const request = { headers: { Accept: 'application/json' } };

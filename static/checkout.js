@@ -99,9 +99,24 @@ function say(form, busy, text) {
   progress.value = text;
 }
 
+const ADDRESS = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/;
+
+/** Says so where the address for the receipt is none: the server's answer would come in place of the card that was typed. */
+function hasWrongEmail(form, text) {
+  const { email } = form.elements;
+  const isWrong = Boolean(email?.value.trim()) && !ADDRESS.test(email.value.trim());
+  if (email) email.ariaInvalid = isWrong || null;
+  if (!isWrong) return false;
+  email.setAttribute('aria-describedby', 'progress');
+  say(form, false, text);
+  email.focus();
+  return true;
+}
+
 /** Asks Stripe for a token of what was typed; without one nothing is sent. */
 async function tokenise(form) {
-  const { checking, lost } = form.querySelector('#card-element').dataset;
+  const { checking, lost, emailWrong } = form.querySelector('#card-element').dataset;
+  if (hasWrongEmail(form, emailWrong)) return;
   say(form, true, checking);
   try {
     const { client, elements } = await (cards.get(form) ?? open());

@@ -73,6 +73,52 @@ test('the card is typed at Stripe, and only its token is sent', async (t) => {
   assert.deepEqual(tokens, ['pm_card_visa_chargeDeclined', 'pm_card_visa']);
 });
 
+test('a typo in the email is told before the card is handed over, and the card stays', async (t) => {
+  const { page } = await visit(t);
+  const sent = posts(page);
+  await page.getByLabel('Card').fill('pm_card_visa');
+  const email = page.getByLabel(/Email/);
+  await email.fill('ada@example');
+  await payButton(page).click();
+  await page.getByText('Email must be one address').waitFor();
+  assert.deepEqual(await email.evaluate((input) => [input.ariaInvalid, document.activeElement === input]), [
+    'true',
+    true,
+  ]);
+  assert.equal(sent.length, 0);
+  await email.fill('ada@shop.example');
+  await payButton(page).click();
+  await paidOnce(page);
+  assert.equal(sent.length, 1);
+});
+
+// BiDi does not tell what a request carries.
+test(
+  'who is asked to wait a minute keeps the card, and sends the same again',
+  { skip: isFirefox },
+  async (t) => {
+    const { page } = await visit(t);
+    const sent = posts(page);
+    await page.getByLabel('Card').fill('pm_card_visa');
+    let isBusy = true;
+    await page.route('**/checkout/*', async (route) => {
+      if (!isBusy || route.request().method() !== 'POST') return route.fallback();
+      isBusy = false;
+      const used = new URLSearchParams(route.request().postData()).get('idempotency_key');
+      const body = `<main id="main"><div class="notice"><p>Press Pay again in a minute.</p></div>
+        <form data-pay-once="order"><input name="idempotency_key" value="${used}"></form></main>`;
+      return route.fulfill({ status: 429, contentType: 'text/html', body });
+    });
+    await payButton(page).click();
+    await page.getByText('Press Pay again in a minute.').waitFor();
+    assert.equal(await page.getByLabel('Card').inputValue(), 'pm_card_visa');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await paidOnce(page);
+    const [first, second] = sent.map((request) => request.postData());
+    assert.equal(first, second);
+  },
+);
+
 test('after three declines the card that was typed stays, and is sent when the wait is over', async (t) => {
   const { page } = await visit(t);
   for (let tried = 0; tried < 3; tried += 1) {

@@ -266,6 +266,23 @@ test('an order whose earlier try was paid after all is not sent again and again:
   assert.deepEqual(taken, [intent], 'nothing else is charged');
 });
 
+test('back to a form that was not sent: what was entered stays, and is paid with', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto('/checkout');
+  await ready(page);
+  const email = page.getByLabel(/Email/);
+  await email.fill('ada@shop.example');
+  const used = await key(page);
+  const looked = page.waitForResponse((response) => response.url() === page.url());
+  // As from the back-forward cache, which keeps a page with its form.
+  await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })));
+  await looked;
+  await page.waitForFunction(() => document.getElementById('pay').ariaDisabled !== 'true');
+  assert.deepEqual([await email.inputValue(), await key(page)], ['ada@shop.example', used]);
+  await payButton(page).click();
+  await paidOnce(page);
+});
+
 test('after three declines the next try waits, and so does the button', async (t) => {
   const { page } = await site.visit(t);
   await page.goto('/checkout');

@@ -221,6 +221,26 @@ describe('whoever has one link', () => {
       assert.equal(heading(await pay(await newOrder())), 'Thank you for your order');
     });
 
+    test('who only pays late keeps the form that was sent, under its key, and pays with it', async () => {
+      const { newOrder } = shop(site);
+      const path = await newOrder();
+      const buyer = browser(site);
+      const { entries } = await buyer.visit(path);
+      const sent = { ...entries, payment_method: GOOD, email: 'ada@shop.example' };
+      await fill((i) => post(site, path, `198.51.100.${i}`), LIMIT);
+      const later = await withoutEffect(site, () => buyer.send(path, sent, from('198.51.100.99')));
+      assert.equal(later.status, 429);
+      assert.ok(Number(later.header('retry-after')) > 0);
+      assert.match(later.text, /class="notice[^]*<p>This was sent too often[^<]*Press Pay again in a minute/);
+      assert.deepEqual(
+        [later.entries.idempotency_key, later.entries.email],
+        [sent.idempotency_key, sent.email],
+      );
+      const foreign = { ...sent, idempotency_key: freshKey() };
+      const page = await withoutEffect(site, () => buyer.send(path, foreign, from('198.51.100.99')));
+      assert.deepEqual([page.status, page.entries], [429, undefined], 'no form under a key of nobody’s');
+    });
+
     test('from one address: that address waits, and others pay, of its own network as well', async () => {
       const { newOrder } = shop(site);
       const mallory = '2001:db8:1:2::';

@@ -14,7 +14,7 @@ use crate::edge::api::{Unreachable, run};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::reply;
 use messages::message::{Execute, ExecuteResult};
-use once::fingerprint::{Fingerprint, Parameters};
+use once::fingerprint::{Field, Fingerprint, Parameters};
 use once::key::{IdempotencyKey, KeyHash};
 use once::record::Channel;
 use payments::engine::Command;
@@ -34,6 +34,8 @@ use web::problem::{Kind, Problem};
 const ON_THE_WAY: &str = "continue";
 /// Where a form leads that was changed after it was sent: its card was not used.
 const EDITED: &str = "edited";
+/// The form's field of the key: no part of its entries.
+const KEY: &str = "idempotency_key";
 
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
@@ -94,14 +96,15 @@ pub(in crate::edge) async fn pay_order(app: &App, request: &Request, link: &str)
 
 async fn take(till: &Till<'_>) -> Result<Answer, Problem> {
     let (app, request) = (till.app, till.request);
+    let body = request.parameters();
     for Bucket { binding, key } in buckets(till.object, request.header("cf-connecting-ip")) {
         if !app.has_room(binding, key).await {
-            return Ok(till.flooded());
+            return till.flooded(body.ok());
         }
     }
-    let body = request.parameters()?;
+    let body = body?;
     let key = key_source::form_key(&body)?;
-    let entries = body.without(&["idempotency_key"]);
+    let entries = body.without(&[KEY]);
     match Sent::parse(&entries, &till.cards()?) {
         Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,
         Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
@@ -113,6 +116,24 @@ async fn take(till: &Till<'_>) -> Result<Answer, Problem> {
 }
 
 impl Till<'_> {
+    /// Too many forms of this order, or from this address. Nothing is asked, so nothing is known about the order: the form that was sent is shown
+    /// once more, under its key, and where none can be shown a page that leads to the order.
+    fn flooded(&self, sent: Option<Parameters>) -> Result<Answer, Problem> {
+        let key = sent.as_ref().and_then(|sent| key_source::form_key(sent).ok()?);
+        let is_shown = |sent: &Parameters| {
+            self.request.wants_html() && sent.text("another_card") == Field::Missing && self.may_begin()
+        };
+        let (Some((key, _)), Some(sent)) = (self.opened(key.as_ref()), sent.filter(is_shown)) else {
+            return Ok(self.sent_too_often());
+        };
+        let t = self.t();
+        let notice = Notice::new("warning", t.flooded, t.too_often_text);
+        let sheet =
+            FormState { kept: Some(sent.without(&[KEY])), notice: Some(notice), ..FormState::default() };
+        let answer = self.form_with(key.as_str().to_owned(), 429, sheet)?;
+        Ok(answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string()))
+    }
+
     async fn pay(
         &self,
         key: Option<IdempotencyKey>,

@@ -256,8 +256,8 @@ impl<'a> Till<'a> {
         in_language(web::reply::worded_page(words, problem, self.request, self.site(), link), self.t())
     }
 
-    /// Too many forms of this order, or from this address. Nothing was asked, so nothing is known about the order.
-    pub(super) fn flooded(&self) -> Answer {
+    /// The page that says so where there is no form to show.
+    pub(super) fn sent_too_often(&self) -> Answer {
         let mut problem = web::reply::rate_limited();
         problem.detail = EN.flooded_text.to_owned();
         self.problem(&problem, (&path(self.link), self.t().show_order))

@@ -155,6 +155,8 @@ pub(super) static DE: Messages = Messages {
     shop_busy: "Einen Moment bitte",
     shop_busy_text: "Der Shop nimmt gerade zu viele Zahlungen an. Es wurde nichts abgebucht. Bitte drücken Sie in einer Minute noch \
                      einmal auf „Zahlen“.",
+    too_often_text: "Das wurde in kurzer Zeit zu oft gesendet und diesmal nicht ausgeführt. Bitte drücken Sie in einer Minute \
+                     noch einmal auf „Zahlen“: So oft Sie auch drücken, Sie zahlen nur einmal.",
     form_expired: "Dieses Formular ist abgelaufen",
     form_expired_text: "Es war zu lange geöffnet. Es wurde nichts abgebucht. Bitte zahlen Sie unten.",
     form_not_here: "Dieses Formular gilt hier nicht",

@@ -151,6 +151,8 @@ pub static EN: Messages = Messages {
     unreachable_text: "Press Pay again: this order is paid once, however often the form is sent.",
     shop_busy: "One moment, please",
     shop_busy_text: "The shop takes too many payments at the moment. Nothing was charged. Press Pay again in a minute.",
+    too_often_text: "This was sent too often in a short time, and it was not run this time. Press Pay again in a minute: however \
+                     often you press it, you pay once.",
     form_expired: "This form has expired",
     form_expired_text: "It was open for too long. Nothing was charged. Please pay below.",
     form_not_here: "This form cannot be used here",

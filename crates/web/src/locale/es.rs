@@ -151,6 +151,8 @@ pub(super) static ES: Messages = Messages {
     shop_busy: "Un momento, por favor",
     shop_busy_text: "La tienda recibe demasiados pagos en este momento. No se ha cobrado nada. Pulse «Pagar» de nuevo dentro de un \
                      minuto.",
+    too_often_text: "Se ha enviado demasiadas veces en poco tiempo y esta vez no se ha ejecutado. Pulse «Pagar» de nuevo dentro \
+                     de un minuto: aunque lo pulse varias veces, pagará una sola vez.",
     form_expired: "Este formulario ha caducado",
     form_expired_text: "Ha estado abierto demasiado tiempo. No se ha cobrado nada. Pague a continuación.",
     form_not_here: "Este formulario no sirve aquí",

@@ -155,6 +155,8 @@ pub(super) static FR: Messages = Messages {
     shop_busy: "Un instant, s’il vous plaît",
     shop_busy_text: "La boutique reçoit trop de paiements en ce moment. Rien n’a été débité. Appuyez de nouveau sur «\u{a0}Payer\u{a0}» dans une \
                      minute.",
+    too_often_text: "Cet envoi a été répété trop souvent en peu de temps et n’a pas été exécuté cette fois. Appuyez de nouveau \
+                     sur «\u{a0}Payer\u{a0}» dans une minute\u{a0}: quel que soit le nombre de fois, vous ne payez qu’une fois.",
     form_expired: "Ce formulaire a expiré",
     form_expired_text: "Il est resté ouvert trop longtemps. Rien n’a été débité. Veuillez payer ci-dessous.",
     form_not_here: "Ce formulaire n’est pas utilisable ici",

@@ -61,7 +61,7 @@ messages! {
         tried_too_often, tried_too_often_text, giving_back, giving_back_text, not_given_back, not_given_back_text, flooded, flooded_text, foreign_form, foreign_form_text, unreadable_form,
         unreadable_form_text, not_now, not_now_text, cannot_show, cannot_show_text,
         // Above the form.
-        unreachable, unreachable_text, shop_busy, shop_busy_text, form_expired, form_expired_text, form_not_here,
+        unreachable, unreachable_text, shop_busy, shop_busy_text, too_often_text, form_expired, form_expired_text, form_not_here,
         form_not_here_text, wait_first, tries_failed, form_changed,
         given_up, nothing_charged, pay_below, in_a_second, not_sent, not_sent_text, try_another_card,
         // Why a payment came to nothing.
