@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use web::session::pairs;
 
-use crate::body::is_like;
+use crate::pattern::is_like;
 use crate::secret::Secret;
 
 /// Sessions as frameworks and shops name them.

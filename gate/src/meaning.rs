@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use web::url::{Url, join};
 
-use crate::body::is_like;
+use crate::pattern::is_like;
 
 /// When an answer is one that says that it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Result, State, durable_object};
 
 use crate::ask::{ASK, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
-use crate::body;
+use crate::body::fingerprint;
 use crate::bucket;
 use crate::by_hand;
 use crate::cookies::{self, Sent};
@@ -194,7 +194,7 @@ async fn run(
             .map(|key| &key.fingerprint.0)
             // Made by another release, or while other fields were ignored: what it cannot be told from is not done twice. (What the shop has shown
             // again for it to be corrected has begun a new one above.)
-            .filter(|known| !body::are_comparable(known, &fingerprint))
+            .filter(|known| !fingerprint::are_comparable(known, &fingerprint))
             .unwrap_or(&fingerprint);
         let name = secret.name();
         let owner = Owner::Session(name.clone());

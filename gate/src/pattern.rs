@@ -79,6 +79,15 @@ fn matches_segment(pattern: &str, segment: &str) -> bool {
         .any(|at| rest.get(at..).is_some_and(|rest| matches_segment(after, rest)))
 }
 
+/// Whether a name is this one; a star at the beginning or the end stands for anything.
+pub fn is_like(known: &str, name: &str) -> bool {
+    match (known.strip_prefix('*'), known.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(beginning)) => name.starts_with(beginning),
+        (None, None) => known == name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,8 @@ use worker::{Env, Fetch, Response, Result};
 use crate::answer::{self, Problem};
 use crate::app::Gate;
 use crate::ask::{Form, ObjectReply};
-use crate::body::{self, Cut, Encoding, Read};
+use crate::body::fingerprint::{Ignored, Read, fingerprint};
+use crate::body::{self, Cut, Encoding};
 use crate::client::{Body, ask, at_origin, headers_to, request_to};
 use crate::config::{Edited, Found, Kind, Missing, Route};
 use crate::cookies;
@@ -131,8 +132,9 @@ async fn gated(
         key.minted_at_ms.is_some_and(|at_ms| request.now_ms >= at_ms.saturating_add(route.waits.keep_ms));
     let may_start = key.is_genuine && !is_old;
     let read = Read { body: rest, longer: body.large() };
+    let ignored = Ignored::new(kind, &route.ignore);
     let form = |secret: &Secret| Form {
-        fingerprint: body::fingerprint(secret, &address, &encoding, read, &route.ignore),
+        fingerprint: fingerprint(secret, &address, &encoding, read, ignored),
         may_start,
         large: body.large(),
         made_at_ms: key.minted_at_ms.filter(|_| is_series),

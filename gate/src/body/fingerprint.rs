@@ -1,0 +1,353 @@
+//! The fingerprint of what a request says: two requests under one key are the same if theirs are.
+
+use std::collections::BTreeSet;
+
+use data_encoding::HEXLOWER;
+use once::id::digest;
+use serde_json::{Map, Value};
+
+use super::{Encoding, pairs, parts};
+use crate::config::Kind;
+use crate::pattern::is_like;
+use crate::secret::{Digest, Secret};
+
+/// What names that only guard a form have: a new value at each page, or at each click.
+const GUARDS: &[&str] = &[
+    "csrfmiddlewaretoken",
+    "authenticity_token",
+    "_token",
+    "form_key",
+    "form_token",
+    "form_build_id",
+    "security_token",
+    "*[_token]",
+    "__RequestVerificationToken",
+    "__EVENTVALIDATION",
+    "__VIEWSTATE*",
+    "_wpnonce",
+    "*-nonce",
+    "g-recaptcha-response",
+    "h-captcha-response",
+    "cf-turnstile-response",
+    "utf8",
+];
+
+/// Which fields are no part of what a body says: those that are configured, and of a form what only guards it. What a button says is
+/// part of it: a form can have two.
+#[derive(Clone, Copy, Debug)]
+pub struct Ignored<'a> {
+    kind: Kind,
+    more: &'a [String],
+}
+
+impl<'a> Ignored<'a> {
+    /// What is ignored in such a request.
+    pub const fn new(kind: Kind, more: &'a [String]) -> Self {
+        Self { kind, more }
+    }
+
+    fn names(self) -> impl Iterator<Item = &'a str> {
+        self.kind.of(GUARDS, &[]).iter().copied().chain(self.more.iter().map(String::as_str))
+    }
+
+    fn has(self, name: &str) -> bool {
+        (self.kind == Kind::Form && name.to_ascii_lowercase().contains("csrf"))
+            || self.names().any(|known| is_like(known, name))
+    }
+
+    /// What counts of a field, if anything does. A button that is a picture says where it was pressed, and no two presses are on one point:
+    /// which one it was counts, and not where.
+    fn counting<'b>(self, name: &str, value: &'b [u8]) -> Option<&'b [u8]> {
+        let is_of_picture = self.kind == Kind::Form && (name.ends_with(".x") || name.ends_with(".y"));
+        let is_point = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        (!self.has(name)).then_some(if is_of_picture && is_point { b"" } else { value })
+    }
+}
+
+/// How much of a body that is too large to be held is part of its fingerprint, in bytes; the rest counts by its length.
+pub const LOOKED_AT: usize = 512 << 10;
+
+/// A body, as far as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Read<'a> {
+    /// What is read of it, without our keys.
+    pub body: &'a [u8],
+    /// There is more: with how many bytes in all, where that is known.
+    pub longer: Option<Option<u64>>,
+}
+
+/// How a fingerprint is made, but for the lists of names: another number where the code makes another one of the same body.
+const FINGERPRINT: &[u8] = b"gate 2";
+
+/// What comes before a fingerprint: how it was made, with these names ignored. Two that were made differently cannot be compared.
+fn made_with(ignored: Ignored<'_>) -> String {
+    let names: BTreeSet<&str> = ignored.names().collect();
+    let parts: Vec<&[u8]> = [FINGERPRINT].into_iter().chain(names.into_iter().map(str::as_bytes)).collect();
+    let [a, b, c, d, ..] = digest(&parts);
+    format!("gate1.{}:", HEXLOWER.encode(&[a, b, c, d]))
+}
+
+/// Whether two fingerprints were made in the same way, by the same release and settings: else it cannot be told whether two bodies are the same.
+pub fn are_comparable(one: &str, other: &str) -> bool {
+    fn made_with(fingerprint: &str) -> Option<&str> {
+        Some(fingerprint.split_once(':')?.0)
+    }
+    made_with(one) == made_with(other)
+}
+
+/// The fingerprint: under the secret, as bodies hold passwords. Of decoded pairs and parts in their order, without fields that only guard a
+/// form; of JSON without regard to white space and the order of members; of all else the bytes. Of a body that is too large to be held the beginning
+/// and the length.
+pub fn fingerprint(
+    secret: &Secret,
+    address: &str,
+    encoding: &Encoding,
+    read: Read<'_>,
+    ignored: Ignored<'_>,
+) -> String {
+    let mut digest = secret.digest("fingerprint");
+    digest.add(address.as_bytes());
+    let body = match read.longer {
+        None => read.body,
+        Some(length) => {
+            digest.add(&length.unwrap_or(0).to_be_bytes());
+            read.body.get(..LOOKED_AT).unwrap_or(read.body)
+        }
+    };
+    match encoding {
+        Encoding::Pairs => {
+            for (_, name, value) in pairs(body) {
+                if let Some(value) = ignored.counting(&String::from_utf8_lossy(&name), &value) {
+                    digest.add(&name);
+                    digest.add(value);
+                }
+            }
+        }
+        Encoding::Parts(boundary) => {
+            let parts = parts(boundary, body);
+            if !parts.is_whole && read.longer.is_none() {
+                digest.add(body);
+            } else {
+                for part in &parts.found {
+                    let Some(content) = ignored.counting(&part.name, part.content) else { continue };
+                    digest.add(part.name.as_bytes());
+                    digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
+                    if std::str::from_utf8(part.headers).is_err() {
+                        digest.add(part.headers);
+                    }
+                    digest.add(part.content_type.as_bytes());
+                    digest.add(content);
+                }
+                if !parts.is_whole {
+                    let begun = parts.rest_at.saturating_add(boundary.len()).saturating_add(2);
+                    digest.add(body.get(begun..).unwrap_or_default());
+                }
+            }
+        }
+        Encoding::Json => match serde_json::from_slice(body) {
+            Ok(value) => add_json(&mut digest, &without(value, ignored)),
+            Err(_) => digest.add(body),
+        },
+        Encoding::Bytes => digest.add(body),
+    }
+    made_with(ignored) + &digest.hex()
+}
+
+fn without(value: Value, ignored: Ignored<'_>) -> Value {
+    match value {
+        Value::Object(members) => {
+            Value::Object(members.into_iter().filter(|(name, _)| !ignored.has(name)).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+fn add_json(digest: &mut Digest, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            digest.add(b"{");
+            let mut sorted: Vec<_> = members.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            for (name, value) in sorted {
+                digest.add(name.as_bytes());
+                add_json(digest, value);
+            }
+            digest.add(b"}");
+        }
+        Value::Array(values) => {
+            digest.add(b"[");
+            values.iter().for_each(|value| add_json(digest, value));
+            digest.add(b"]");
+        }
+        plain => digest.add(plain.to_string().as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{B, multipart};
+    use super::super::{Cut, cut};
+    use super::*;
+
+    fn print(encoding: &Encoding, body: &[u8]) -> String {
+        let read = Read { body, longer: None };
+        print_of(Kind::Form, encoding, read, &["extra".to_owned()])
+    }
+
+    fn print_of(kind: Kind, encoding: &Encoding, read: Read<'_>, more: &[String]) -> String {
+        let secret = Secret::new("visitor", "key");
+        fingerprint(&secret, "POST /checkout", encoding, read, Ignored::new(kind, more))
+    }
+
+    #[test]
+    fn only_what_was_made_alike_is_compared() {
+        let made_with = |ignored: &[&str]| {
+            let ignored: Vec<String> = ignored.iter().map(|name| (*name).to_owned()).collect();
+            let read = Read { body: b"name=Ann", longer: None };
+            print_of(Kind::Form, &Encoding::Pairs, read, &ignored)
+        };
+        assert!(!are_comparable(&made_with(&[]), &print(&Encoding::Pairs, b"name=Bob")));
+        assert!(are_comparable(&made_with(&["a", "b"]), &made_with(&["b", "a", "utf8"])));
+        assert!(!are_comparable(&made_with(&["a"]), &made_with(&["a", "b"])));
+        // Of a release that did not say how.
+        assert!(!are_comparable("gate1:00ff", &made_with(&[])));
+        assert!(are_comparable("gate1:00ff", "gate1:ff00"));
+    }
+
+    #[test]
+    fn what_only_guards_a_form_is_no_part_of_what_it_says() {
+        // Of Django, Rails, Symfony, CakePHP, Play, Drupal, ASP.NET, CodeIgniter, Yii, Magento and PrestaShop.
+        for name in [
+            "csrfmiddlewaretoken",
+            "authenticity_token",
+            "form[_token]",
+            "sylius_checkout[_token]",
+            "_csrfToken",
+            "csrfToken",
+            "csrf-token",
+            "form_build_id",
+            "form_token",
+            "__EVENTVALIDATION",
+            "__VIEWSTATEGENERATOR",
+            "csrf_test_name",
+            "_csrf-frontend",
+            "form_key",
+            "security_token",
+            "_CSRF",
+            "extra",
+        ] {
+            let body = |value| format!("name=Ann&{name}={value}").into_bytes();
+            assert_eq!(print(&Encoding::Pairs, &body("1")), print(&Encoding::Pairs, &body("2")), "{name}");
+        }
+        for name in ["token", "coupon", "form_token_of_gift", "key", "commit"] {
+            let body = |value| format!("name=Ann&{name}={value}").into_bytes();
+            assert_ne!(print(&Encoding::Pairs, &body("1")), print(&Encoding::Pairs, &body("2")), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_a_longer_body_the_beginning_and_the_length_count() {
+        let file = "x".repeat(LOOKED_AT);
+        let body = |boundary: &str, key: &str, end: &str| {
+            let head = "name=\"file\"; filename=\"a\"\r\nContent-Type: text/plain";
+            let parts = multipart(&[("name=\"paid_once_key\"", key), ("name=\"a\"", "1"), (head, &file)]);
+            let begun = String::from_utf8(parts).unwrap().replace(B, boundary);
+            (begun.trim_end_matches("--\r\n").to_owned() + end).into_bytes()
+        };
+        let print = |boundary: &str, key: &str, end: &str, length: u64| {
+            let encoding = Encoding::Parts(boundary.to_owned());
+            let Cut { rest, keys } = cut(&encoding, body(boundary, key, end), true);
+            assert_eq!(keys, [key]);
+            let read = Read { body: &rest, longer: Some(Some(length)) };
+            print_of(Kind::Form, &encoding, read, &[])
+        };
+        let other = B.replace('x', "y");
+        assert_eq!(print(B, "K1", "", 9), print(&other, "K2", "more of it", 9));
+        assert_ne!(print(B, "K1", "", 9), print(B, "K1", "", 10));
+    }
+
+    #[test]
+    fn a_file_may_be_named_in_the_characters_of_its_page() {
+        let named = |name: &[u8]| {
+            let [before, after] =
+                [&b"\r\nContent-Disposition: form-data; name=\"f\"; filename=\""[..], b"\"\r\n\r\nx\r\n"];
+            let key = multipart(&[("name=\"paid_once_key\"", "K")]);
+            let key = key.strip_suffix(format!("--{B}--\r\n").as_bytes()).unwrap();
+            [key, format!("--{B}").as_bytes(), before, name, after, format!("--{B}--\r\n").as_bytes()]
+                .concat()
+        };
+        let encoding = Encoding::Parts(B.to_owned());
+        let [one, other] = [[0xf4, 0xee], [0xf4, 0xef]].map(|name| cut(&encoding, named(&name), false));
+        assert_eq!(one.keys, ["K"]);
+        assert_ne!(print(&encoding, &one.rest), print(&encoding, &other.rest));
+    }
+
+    /// Pictures of maps apart: a field is one of a button's only where it is named as browsers name it.
+    #[test]
+    fn a_button_that_is_a_picture_is_the_same_wherever_it_is_pressed() {
+        let pressed = |body: &[u8]| print(&Encoding::Pairs, body);
+        let first = pressed(b"name=Ann&pay.x=41&pay.y=12");
+        assert_eq!(first, pressed(b"name=Ann&pay.x=42&pay.y=9"));
+        assert_ne!(first, pressed(b"name=Ann&later.x=41&later.y=12"), "another button");
+        assert_ne!(first, pressed(b"name=Ann"), "by the keyboard, or by another button");
+        assert_ne!(pressed(b"x=1&y=2"), pressed(b"x=1&y=3"));
+        assert_ne!(pressed(b"size.x=S"), pressed(b"size.x=M"));
+        let parts = |x| multipart(&[("name=\"pay.x\"", x), ("name=\"pay.y\"", "12")]);
+        let encoding = Encoding::Parts(B.to_owned());
+        assert_eq!(print(&encoding, &parts("41")), print(&encoding, &parts("42")));
+    }
+
+    #[test]
+    fn what_an_api_is_sent_counts_whatever_it_is_called() {
+        let sent = |name: &str, value: &str| {
+            let body = format!("{{\"{name}\":\"{value}\"}}");
+            print_of(
+                Kind::Api,
+                &Encoding::Json,
+                Read { body: body.as_bytes(), longer: None },
+                &["trace".to_owned()],
+            )
+        };
+        for name in ["commit", "form_key", "utf8", "a-nonce", "csrf", "pay.x"] {
+            assert_ne!(sent(name, "1"), sent(name, "2"), "{name}");
+        }
+        assert_eq!(sent("trace", "1"), sent("trace", "2"));
+    }
+
+    #[test]
+    fn what_guards_a_form_is_no_part_of_what_it_says() {
+        let a = print(
+            &Encoding::Pairs,
+            b"csrfmiddlewaretoken=1&name=%41nn&woocommerce-process-checkout-nonce=1&extra=1",
+        );
+        assert_eq!(
+            a,
+            print(&Encoding::Pairs, b"csrfmiddlewaretoken=2&name=Ann&woocommerce-process-checkout-nonce=2")
+        );
+        assert_ne!(a, print(&Encoding::Pairs, b"csrfmiddlewaretoken=1&name=Bob"));
+        assert_ne!(print(&Encoding::Pairs, b"a=1&b=2"), print(&Encoding::Pairs, b"a=1b&=2"));
+    }
+
+    #[test]
+    fn a_new_boundary_is_the_same_form() {
+        let body = String::from_utf8(multipart(&[("name=\"a\"", "1")])).unwrap();
+        let other = body.replace(B, "other");
+        assert_eq!(
+            print(&Encoding::Parts(B.to_owned()), body.as_bytes()),
+            print(&Encoding::Parts("other".to_owned()), other.as_bytes())
+        );
+        let changed = body.replace("\r\n\r\n1", "\r\n\r\n2");
+        assert_ne!(
+            print(&Encoding::Parts(B.to_owned()), body.as_bytes()),
+            print(&Encoding::Parts(B.to_owned()), changed.as_bytes())
+        );
+    }
+
+    #[test]
+    fn white_space_and_order_of_json_do_not_matter() {
+        let a = print(&Encoding::Json, br#"{"a": [1, {"x": 1, "y": 2}], "b": "2", "_token": 1}"#);
+        assert_eq!(a, print(&Encoding::Json, br#"{"b":"2","a":[1,{"y":2,"x":1}],"_token":2}"#));
+        assert_ne!(a, print(&Encoding::Json, br#"{"b":2,"a":[1,{"y":2,"x":1}]}"#));
+        assert_ne!(print(&Encoding::Json, b"{"), print(&Encoding::Json, b"{}"));
+    }
+}
