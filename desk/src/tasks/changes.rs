@@ -231,7 +231,8 @@ mod tests {
             withdrawn: true,
             refundable: false,
             at_ms: None,
-            undefended: false,
+            began_as_inquiry: false,
+            undefended_at_ms: None,
         };
         let ours = |id: &str, status: &str, minor| LocalRecord {
             dispute: Some(id.to_owned()),

@@ -2,6 +2,7 @@
 
 use super::*;
 use messages::inspection::Inspection;
+use payments::payment::dispute::Dispute;
 use payments::payment::records::AuditRecord;
 
 /// What is told of a dispute: the day, the kind of event, which dispute, and how much it is about.
@@ -196,6 +197,41 @@ fn an_end_of_a_defense_period_that_comes_too_early_lets_nothing_lost_be_given_ba
     }
 }
 
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// What nobody has answered of an inquiry can still be defended once it is a chargeback, and that can be lost, too.
+#[test]
+fn the_end_of_an_inquiry_loses_no_chargeback_in_any_order() {
+    let told: [Notice; 3] = [
+        (10, "REQUEST_FOR_INFORMATION", "D1", 3000),
+        (11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000),
+        (12, "CHARGEBACK", "D1", 3000),
+    ];
+    for order in ORDERS {
+        let mut bench = Harness::charged();
+        for number in order {
+            bench.hear_of_dispute(told[number]);
+        }
+        assert_eq!(bench.refundable(), ("disputed", 0), "{order:?}: it is open");
+        assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
+        bench.hear_of_dispute((13, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
+        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{order:?}: it is lost");
+    }
+}
+
+/// As a release before has taken it from Stripe.
+#[test]
+fn a_chargeback_that_was_called_refundable_is_not() {
+    for (status, left) in [("open", 0), ("lost", AMOUNT - 3000)] {
+        let mut bench = Harness::charged();
+        let written = serde_json::json!({ "id": "du_1", "amount_minor": 3000, "status": status, "withdrawn": true, "refundable": true });
+        let dispute: Dispute = serde_json::from_value(written).unwrap();
+        let payment = bench.object_state.resource.payment.as_mut().unwrap();
+        (payment.dispute, payment.disputes) = (Some(dispute.clone()), vec![dispute]);
+        assert_eq!(bench.refundable(), ("disputed", left), "{status}");
+    }
+}
+
 /// It ends the warning and the chargeback alike, in whichever order the three are heard.
 #[test]
 fn an_undefended_dispute_is_lost_once_its_money_is_taken_in_any_order() {
@@ -204,7 +240,7 @@ fn an_undefended_dispute_is_lost_once_its_money_is_taken_in_any_order() {
         (11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000),
         (12, "CHARGEBACK", "D1", 3000),
     ];
-    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+    for order in ORDERS {
         let mut bench = Harness::charged();
         for number in order {
             bench.hear_of_dispute(told[number]);

@@ -230,7 +230,8 @@ fn what_a_bank_has_taken_back_for_good_is_given_back() {
         withdrawn: status != DisputeStatus::Won,
         refundable: false,
         at_ms: None,
-        undefended: false,
+        began_as_inquiry: false,
+        undefended_at_ms: None,
     };
     let mut bench = late_at(Provider::Stripe, Stage::Refused);
     for (status, expected) in [

@@ -20,9 +20,12 @@ pub struct Dispute {
     /// When that was, by the provider's clock, in ms since the epoch.
     #[serde(default)]
     pub at_ms: Option<u64>,
-    /// Whether the time to defend it is over, and nobody has: the next chargeback is lost.
+    /// Whether it began as an inquiry, whose time to answer is not that to defend a chargeback.
     #[serde(default)]
-    pub undefended: bool,
+    pub began_as_inquiry: bool,
+    /// When its time to defend was over, and nobody had, in ms since the epoch by the provider's clock: what is taken of it is lost.
+    #[serde(default)]
+    pub undefended_at_ms: Option<u64>,
 }
 
 impl Dispute {
@@ -41,6 +44,13 @@ impl Dispute {
             refundable: counting().all(|dispute| dispute.refundable),
             ..first.clone()
         })
+    }
+
+    /// Whether the bank may keep of it what it has taken, or take it yet: not of one that is won, nor where it only asks. (Releases before called one
+    /// refundable of which something was withdrawn.)
+    pub fn is_claim(&self) -> bool {
+        let only_asks = self.refundable && !self.withdrawn;
+        self.status != DisputeStatus::Won && !only_asks
     }
 
     /// As the API shows it.

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! What was decided can still turn: Adyen's capture can fail days later (`capture_failed`) and be made again by Adyen itself,
-//! a reservation lapses (`expired`), and a bank takes money back ([`Dispute`]).
+//! a reservation lapses (`expired`) or can't be captured after all (`declined`, at Stripe), and a bank takes money back ([`Dispute`]).
 //!
 //! A move that is under way is written down before its call is sent ([`Payment::pending`]; a refund as a row of its own):
 //! what it would take is reserved, so that the sums hold however many ask at once and however late the provider answers.
@@ -351,10 +351,8 @@ impl Payment {
         matches!(&self.dispute, Some(Dispute { status: DisputeStatus::Open, .. }))
     }
 
-    /// The disputes of whose money a part may have to be given to the bank: not one that is won, and no inquiry.
     fn claims(&self) -> impl Iterator<Item = &Dispute> {
-        let claims = |dispute: &&Dispute| dispute.status != DisputeStatus::Won && !dispute.refundable;
-        self.each_dispute().iter().filter(claims)
+        self.each_dispute().iter().filter(|dispute| dispute.is_claim())
     }
 
     /// Whether a bank is deciding who gets the money, so that a refund would give it back twice.

@@ -88,7 +88,9 @@ pub(crate) fn told(
         (DisputeStatus::Lost, None) => undefended(known, told, amount_minor),
         _ => news(known, told, (amount_minor, status, withdrawn, is_inquiry)),
     };
-    let Some(dispute) = dispute else { return Ok(Ingested::Applied) };
+    let Some(dispute) = dispute.filter(|dispute| Some(dispute) != known) else {
+        return Ok(Ingested::Applied);
+    };
     if known.is_none() && disputes.len() >= DISPUTES_MAX {
         let detail = format!("{} of {} is one dispute too many, and not counted", dispute.id, amount_minor);
         return Ok(Ingested::Contradiction { detail });
@@ -96,21 +98,28 @@ pub(crate) fn told(
     let told_as = format!(", told as {} {}: all of it counts", told.amount_minor, told.currency);
     let told_as = if is_in_its_currency { String::new() } else { told_as };
     let detail = format!("{}{told_as}", detail(&dispute, None));
+    let says_nothing = known.is_some_and(|known| {
+        let began_as_inquiry = dispute.began_as_inquiry;
+        Dispute { began_as_inquiry, ..known.clone() } == dispute
+    });
     disputes.retain(|other| other.id != dispute.id);
     disputes.push(dispute);
     sorted::by_key(&mut disputes, |dispute| (Reverse(dispute.at_ms), dispute.id.clone()));
     payment.dispute = Dispute::of_all(&disputes);
     payment.disputes.clone_from(&disputes);
+    if says_nothing {
+        return Ok(Ingested::Applied);
+    }
     record(state, None, &disputes, ctx);
     Ok(Ingested::Alert { detail })
 }
 
 /// Whether it is older than what is known of the dispute: of one of which only the end of its time to defend is known, all else is.
 fn is_before(told: &OperationNotice, known: &Dispute) -> bool {
-    known.at_ms.map_or(known.undefended, |known_ms| told.at_ms < Some(known_ms))
+    known.at_ms.map_or(known.undefended_at_ms.is_some(), |known_ms| told.at_ms < Some(known_ms))
 }
 
-/// The dispute after this news, if that is newer than what is known of it.
+/// The dispute after this news, if that is newer than what is known of it, or says that it began as an inquiry.
 fn news(
     known: Option<&Dispute>,
     told: &OperationNotice,
@@ -119,45 +128,63 @@ fn news(
     let (id, at_ms) = (told.id.clone(), told.at_ms);
     let was_withdrawn = known.is_some_and(|known| known.withdrawn);
     let refundable = is_inquiry && withdrawn == Some(false);
-    // A further stage has a time to defend of its own.
-    let undefended = withdrawn.is_some() && known.is_some_and(|known| known.undefended);
+    let began_as_inquiry = is_inquiry || known.is_some_and(|known| known.began_as_inquiry);
+    // A further stage has a time to defend of its own, and what is decided has none.
+    let undefended_at_ms = known
+        .filter(|_| withdrawn.is_some() && status == DisputeStatus::Open)
+        .and_then(|known| known.undefended_at_ms);
     let withdrawn = withdrawn.unwrap_or(was_withdrawn);
     // A warning says less than what has happened since.
     let warns = status == DisputeStatus::Open && !withdrawn;
-    let is_old = known.is_some_and(|known| {
-        at_ms.zip(known.at_ms).map_or(warns && !known.undefended, |(at_ms, known_ms)| at_ms < known_ms)
-    });
-    let dispute = Dispute { id, amount_minor, status, withdrawn, refundable, at_ms, undefended };
-    (!is_old).then(|| decided(dispute, at_ms))
-}
-
-/// The dispute once the time to defend it is over, if that says anything new: it can be told before what has begun it.
-fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u32) -> Option<Dispute> {
-    let Some(known) = known else {
-        let (id, status) = (told.id.clone(), DisputeStatus::Open);
-        return Some(Dispute {
-            id,
-            amount_minor,
-            status,
-            withdrawn: false,
-            refundable: false,
-            at_ms: None,
-            undefended: true,
-        });
+    let is_old = |known: &&Dispute| {
+        let is_old = |(at_ms, known_ms)| at_ms < known_ms;
+        at_ms.zip(known.at_ms).map_or(warns && known.undefended_at_ms.is_none(), is_old)
     };
-    let is_news = known.status == DisputeStatus::Open && !known.undefended;
-    is_news.then(|| decided(Dispute { undefended: true, ..known.clone() }, told.at_ms))
+    if let Some(known) = known.filter(is_old) {
+        let is_news = is_inquiry && !known.began_as_inquiry;
+        return is_news.then(|| decided(Dispute { began_as_inquiry, ..known.clone() }));
+    }
+    let dispute = Dispute {
+        id,
+        amount_minor,
+        status,
+        withdrawn,
+        refundable,
+        at_ms,
+        began_as_inquiry,
+        undefended_at_ms,
+    };
+    Some(decided(dispute))
 }
 
-/// What nobody has defended in time is lost once it is taken, and not before. An inquiry is over with it: what the bank takes after that can be
+/// The dispute once the time to defend it is over: that can be told before what has begun it.
+fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u32) -> Option<Dispute> {
+    let begun = || Dispute {
+        id: told.id.clone(),
+        amount_minor,
+        status: DisputeStatus::Open,
+        withdrawn: false,
+        refundable: false,
+        at_ms: None,
+        began_as_inquiry: false,
+        undefended_at_ms: None,
+    };
+    let known = known.cloned().unwrap_or_else(begun);
+    let is_open = known.status == DisputeStatus::Open && known.undefended_at_ms.is_none();
+    is_open.then(|| decided(Dispute { undefended_at_ms: told.at_ms.or(Some(0)), ..known }))
+}
+
+/// What nobody has defended in time is lost once it is taken, and not before. An inquiry is over with it, and what the bank takes after that can be
 /// defended again.
-fn decided(dispute: Dispute, at_ms: Option<u64>) -> Dispute {
-    if !dispute.undefended || dispute.status != DisputeStatus::Open {
-        return Dispute { undefended: false, ..dispute };
-    }
+fn decided(dispute: Dispute) -> Dispute {
+    let Some(ended_ms) = dispute.undefended_at_ms else { return dispute };
     if dispute.refundable {
-        let at_ms = dispute.at_ms.max(at_ms);
-        return Dispute { status: DisputeStatus::Won, undefended: false, at_ms, ..dispute };
+        let at_ms = dispute.at_ms.max(Some(ended_ms));
+        return Dispute { status: DisputeStatus::Won, at_ms, undefended_at_ms: None, ..dispute };
+    }
+    // It has ended an inquiry from which this has come.
+    if dispute.began_as_inquiry && dispute.at_ms.is_some_and(|at_ms| ended_ms < at_ms) {
+        return Dispute { status: DisputeStatus::Open, undefended_at_ms: None, ..dispute };
     }
     let status = if dispute.withdrawn { DisputeStatus::Lost } else { DisputeStatus::Open };
     Dispute { status, ..dispute }

@@ -24,7 +24,7 @@ const TABLE: [(&str, &[&str]); 9] = [
             "failed",
         ],
     ),
-    ("requires_capture", &["succeeded", "capture_failed", "canceled", "expired"]),
+    ("requires_capture", &["succeeded", "capture_failed", "canceled", "expired", "failed"]),
     ("succeeded", &["capture_failed"]),
     ("capture_failed", &["succeeded"]),
     ("canceled", &[]),

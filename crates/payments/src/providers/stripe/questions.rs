@@ -112,7 +112,8 @@ fn dispute(object: DisputeObject) -> Option<Dispute> {
         withdrawn,
         refundable: object.is_charge_refundable && is_inquiry && !withdrawn,
         at_ms: None,
-        undefended: false,
+        began_as_inquiry: false,
+        undefended_at_ms: None,
     })
 }
 
