@@ -249,16 +249,16 @@ pub(super) fn read_moved(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
         && is_capture;
     match read_intent(call, intent) {
         Meaning::Is(result) => LookUp::Found(reply(answer, result)),
-        // A capture is under way, whosever it is.
-        Meaning::Unconfirmed(unconfirmed) if is_capture && now == Some(RemoteState::Processing) => {
-            LookUp::Unconfirmed(unconfirmed)
-        }
         // Stripe has said that it executed this call: it was not "moved otherwise". But what it was still capturing can have failed.
         Meaning::Unconfirmed(unconfirmed) if call.evidence.is_executed && !is_gone => {
             LookUp::Unconfirmed(unconfirmed)
         }
         Meaning::LeftOpen(_) | Meaning::Unconfirmed(_) => match now {
             None => inconclusive(answer, false, "a payment in a state that is not known"),
+            // A capture is under way, and nothing says whose it is.
+            Some(RemoteState::Processing) if is_capture => {
+                inconclusive(answer, false, "a payment that is being captured")
+            }
             Some(RemoteState::Authorized | RemoteState::RequiresAction { .. } | RemoteState::Processing) => {
                 LookUp::Absent
             }
