@@ -55,7 +55,7 @@ fn wrong(field: &str, message: impl Into<String>) -> Problem {
 
 fn body<T: for<'a> Deserialize<'a>>(request: &Request) -> Result<T, Problem> {
     let Parameters::Json(members) = request.parameters()? else {
-        return Err(Problem::because(Kind::UnsupportedMediaType, "Send it as application/json."));
+        return Err(Problem::json_alone("Send it as application/json."));
     };
     serde_json::from_value(Value::Object(members))
         .map_err(|error| wrong("body", format!("is not valid: {error}")))

@@ -194,6 +194,12 @@ fn a_form_from_another_site_is_told_apart() {
         (vec![("origin", "https://evil.example")], false),
         (vec![("origin", "http://example.com")], false),
         (vec![("origin", "null")], false),
+        (vec![("origin", "null"), ("sec-fetch-site", "same-origin")], true),
+        // A frame in a sandbox, or a form that another site has led here.
+        (vec![("origin", "null"), ("sec-fetch-site", "cross-site")], false),
+        (vec![("origin", "null"), ("sec-fetch-site", "same-site")], false),
+        (vec![("origin", "null"), ("sec-fetch-site", "none")], false),
+        (vec![("origin", "https://evil.example"), ("sec-fetch-site", "same-origin")], false),
         (vec![("sec-fetch-site", "same-origin")], true),
         (vec![("sec-fetch-site", "cross-site")], false),
         (vec![("sec-fetch-site", "same-site")], false),

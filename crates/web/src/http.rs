@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::json;
 use crate::locale::Messages;
 use crate::locale::negotiate::negotiate;
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Takes};
 use crate::trace::RequestTrace;
 use crate::url::percent_decode_bytes;
 pub use crate::url::{Url, percent_decode, with_query};
@@ -123,7 +123,7 @@ impl Request {
         if !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") {
             let detail = "The body is compressed (Content-Encoding). Send it as it is. Nothing was run.";
             let problem = Problem::because(Kind::UnsupportedMediaType, detail);
-            return Err(Problem { is_encoded: true, ..problem });
+            return Err(Problem { takes: Takes::NotCompressed, ..problem });
         }
         parse_parameters(self.header("content-type").unwrap_or_default(), &self.body)
     }

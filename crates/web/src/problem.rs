@@ -231,6 +231,28 @@ pub enum BadLink {
     ShopGone,
 }
 
+/// What content an address takes, as 415 tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// See [`crate::http::parse_parameters`].
+    JsonOrForm,
+    /// JSON alone.
+    Json,
+    /// What is not compressed: its coding is what was refused.
+    NotCompressed,
+}
+
+impl Takes {
+    /// The types, or the coding.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JsonOrForm => "application/json, application/x-www-form-urlencoded",
+            Self::Json => "application/json",
+            Self::NotCompressed => "identity",
+        }
+    }
+}
+
 /// A problem, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -248,8 +270,8 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
     /// The methods that are allowed, for 405.
     pub allow: Option<String>,
-    /// Whether it is the coding of the content that is not taken, and not its type.
-    pub is_encoded: bool,
+    /// What is taken, for 415.
+    pub takes: Takes,
     /// The state that forbids it.
     pub state: Option<String>,
     /// How much there is, in minor units.
@@ -288,7 +310,7 @@ impl Problem {
             // Whoever waits for an operator need not ask each second.
             retry_after_s: (kind == Kind::Misconfigured).then_some(60),
             allow: None,
-            is_encoded: false,
+            takes: Takes::JsonOrForm,
             state: None,
             available: None,
             names_setting: false,
@@ -333,6 +355,11 @@ impl Problem {
             limit_ms.div_ceil(1000)
         );
         Self { retry_after_s: Some(1), ..Self::because(Kind::RequestTimeout, detail) }
+    }
+
+    /// A form where JSON alone is taken.
+    pub fn json_alone(detail: &str) -> Self {
+        Self { takes: Takes::Json, ..Self::because(Kind::UnsupportedMediaType, detail) }
     }
 
     /// The HTTP status.

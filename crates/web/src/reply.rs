@@ -10,7 +10,7 @@ use crate::credentials;
 use crate::http::{Answer, Request};
 use crate::locale::{Locale, Messages};
 use crate::pages::{ProblemPage, Site};
-use crate::problem::{Kind, Problem};
+use crate::problem::{Kind, Problem, Takes};
 
 /// The header that says what a page may load.
 pub const CSP: &str = "content-security-policy";
@@ -29,8 +29,6 @@ pub fn moved(location: &str) -> Answer {
     Answer::empty(308, "moved").with("location", location)
 }
 
-/// The types of content that are taken. See `http::parse_parameters`.
-const TAKEN: &str = "application/json, application/x-www-form-urlencoded";
 const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// A problem as the API answers it.
@@ -48,11 +46,12 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
     }
     // RFC 9110, 15.5.16: what would be taken, so that a client can tell whether it is the coding or the type.
     if problem.kind == Kind::UnsupportedMediaType {
-        answer = match (problem.is_encoded, request.method.as_str()) {
-            (true, _) => answer.with("accept-encoding", "identity"),
-            (false, "POST") => answer.with("accept-post", TAKEN),
-            (false, _) => answer.with("accept", TAKEN),
+        let name = match (problem.takes, request.method.as_str()) {
+            (Takes::NotCompressed, _) => "accept-encoding",
+            (_, "POST") => "accept-post",
+            (_, _) => "accept",
         };
+        answer = answer.with(name, problem.takes.as_str());
     }
     if problem.kind == Kind::Unauthorized {
         answer = answer.with("www-authenticate", problem.challenge.unwrap_or(credentials::BEARER));

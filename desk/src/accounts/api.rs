@@ -81,7 +81,7 @@ fn wrong(field: &str, message: impl Into<String>) -> Problem {
 /// The body, as JSON. What is wrong is said by the reader: a setting is no secret.
 fn body<T: for<'a> Deserialize<'a>>(request: &Request) -> Result<T, Problem> {
     let Parameters::Json(members) = request.parameters()? else {
-        return Err(Problem::because(Kind::UnsupportedMediaType, "Send the account as application/json."));
+        return Err(Problem::json_alone("Send the account as application/json."));
     };
     serde_json::from_value(Value::Object(members))
         .map_err(|error| wrong("body", format!("is not valid: {error}")))
@@ -286,7 +286,7 @@ pub(crate) async fn put_credential(
     let kind = CredentialKind::parse(kind).filter(|kind| kind.is_entered());
     let kind = kind.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let Parameters::Json(members) = request.parameters()? else {
-        return Err(Problem::because(Kind::UnsupportedMediaType, "Send the key as application/json."));
+        return Err(Problem::json_alone("Send the key as application/json."));
     };
     // Its own error would quote what it has found.
     let wanted: WantedKey = serde_json::from_value(Value::Object(members))
