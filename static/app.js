@@ -92,7 +92,7 @@ async function pay(form) {
     const page = new DOMParser().parseFromString(await response.text(), 'text/html');
     const later = response.status === 429 && isSameForm(form, page) && page.querySelector('.notice p');
     if (response.redirected) leave(form, response.url);
-    else if (later) show(form, false, later.textContent, say.tryAgain);
+    else if (later) show(form, false, later.textContent);
     else turnTo(page);
     return true;
   });

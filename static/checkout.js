@@ -99,12 +99,14 @@ function say(form, busy, text) {
   progress.value = text;
 }
 
-const ADDRESS = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/;
+/** As the server reads it. */
+const ADDRESS = /^[!#-'*+.\-/0-9=?A-Z[\]^-~]+@[!#-'*+\-/0-9=?A-Z[\]^-~]+(\.[!#-'*+\-/0-9=?A-Z[\]^-~]+)+$/;
 
 /** Says so where the address for the receipt is none: the server's answer would come in place of the card that was typed. */
 function hasWrongEmail(form, text) {
   const { email } = form.elements;
   const isWrong = Boolean(email?.value.trim()) && !ADDRESS.test(email.value.trim());
+  email?.removeAttribute('aria-describedby');
   if (email) email.ariaInvalid = isWrong || null;
   if (!isWrong) return false;
   email.setAttribute('aria-describedby', 'progress');
