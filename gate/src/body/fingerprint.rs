@@ -55,12 +55,25 @@ impl<'a> Ignored<'a> {
             || self.names().any(|known| is_like(known, name))
     }
 
-    /// What counts of a field, if anything does. A button that is a picture says where it was pressed, and no two presses are on one point:
-    /// which one it was counts, and not where.
-    fn counting<'b>(self, name: &str, value: &'b [u8]) -> Option<&'b [u8]> {
-        let is_of_picture = self.kind == Kind::Form && (name.ends_with(".x") || name.ends_with(".y"));
-        let is_point = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        (!self.has(name)).then_some(if is_of_picture && is_point { b"" } else { value })
+    /// Whether these two fields are a button of a form that is a picture: they say where it was pressed, and no two presses are on one point. Which one it
+    /// was counts, and not where.
+    fn are_of_picture(self, [(x, across), (y, down)]: [(&str, &[u8]); 2]) -> bool {
+        let is_number = |value: &[u8]| !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let is_one = x.strip_suffix(".x").is_some_and(|button| y.strip_suffix(".y") == Some(button));
+        self.kind == Kind::Form && is_one && is_number(across) && is_number(down)
+    }
+
+    /// Of fields in their order: which of them say where a picture was pressed.
+    fn points(self, fields: &[(&str, &[u8])]) -> Vec<bool> {
+        let mut points = vec![false; fields.len()];
+        for (number, pair) in fields.windows(2).enumerate() {
+            if let [x, y] = pair
+                && self.are_of_picture([*x, *y])
+            {
+                points.iter_mut().skip(number).take(2).for_each(|is_point| *is_point = true);
+            }
+        }
+        points
     }
 }
 
@@ -116,10 +129,14 @@ pub fn fingerprint(
     };
     match encoding {
         Encoding::Pairs => {
-            for (_, name, value) in pairs(body) {
-                if let Some(value) = ignored.counting(&String::from_utf8_lossy(&name), &value) {
-                    digest.add(&name);
-                    digest.add(value);
+            let pairs: Vec<_> = pairs(body).collect();
+            let names: Vec<_> = pairs.iter().map(|(_, name, _)| String::from_utf8_lossy(name)).collect();
+            let fields: Vec<(&str, &[u8])> =
+                names.iter().zip(&pairs).map(|(name, (_, _, value))| (&**name, value.as_slice())).collect();
+            for ((_, name, value), is_point) in pairs.iter().zip(ignored.points(&fields)) {
+                if !ignored.has(&String::from_utf8_lossy(name)) {
+                    digest.add(name);
+                    digest.add(if is_point { b"" } else { value });
                 }
             }
         }
@@ -128,15 +145,19 @@ pub fn fingerprint(
             if !parts.is_whole && read.longer.is_none() {
                 digest.add(body);
             } else {
-                for part in &parts.found {
-                    let Some(content) = ignored.counting(&part.name, part.content) else { continue };
+                let fields: Vec<(&str, &[u8])> =
+                    parts.found.iter().map(|part| (part.name.as_str(), part.content)).collect();
+                for (part, is_point) in parts.found.iter().zip(ignored.points(&fields)) {
+                    if ignored.has(&part.name) {
+                        continue;
+                    }
                     digest.add(part.name.as_bytes());
                     digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
                     if std::str::from_utf8(part.headers).is_err() {
                         digest.add(part.headers);
                     }
                     digest.add(part.content_type.as_bytes());
-                    digest.add(content);
+                    digest.add(if is_point { b"" } else { part.content });
                 }
                 if !parts.is_whole {
                     let begun = parts.rest_at.saturating_add(boundary.len()).saturating_add(2);
@@ -291,7 +312,9 @@ mod tests {
         assert_ne!(first, pressed(b"name=Ann&later.x=41&later.y=12"), "another button");
         assert_ne!(first, pressed(b"name=Ann"), "by the keyboard, or by another button");
         assert_ne!(pressed(b"x=1&y=2"), pressed(b"x=1&y=3"));
-        assert_ne!(pressed(b"size.x=S"), pressed(b"size.x=M"));
+        assert_ne!(pressed(b"size.x=S&size.y=1"), pressed(b"size.x=M&size.y=1"));
+        assert_ne!(pressed(b"crop.x=1&zoom=2"), pressed(b"crop.x=2&zoom=2"), "no button without both");
+        assert_ne!(pressed(b"a.x=1&b.y=2"), pressed(b"a.x=2&b.y=2"), "nor of two names");
         let parts = |x| multipart(&[("name=\"pay.x\"", x), ("name=\"pay.y\"", "12")]);
         let encoding = Encoding::Parts(B.to_owned());
         assert_eq!(print(&encoding, &parts("41")), print(&encoding, &parts("42")));
