@@ -1,11 +1,11 @@
-//! What the providers tell, shuffled and doubled: however it comes in, the object ends where the provider's books stand, and
-//! nothing goes back on the way.
+//! What the providers tell, shuffled and doubled: the object ends where the provider's books stand, and nothing goes back on the way.
 
 mod asked;
 mod believed;
 mod disputes;
 mod in_doubt;
 mod modifications;
+mod named;
 mod refunds;
 mod tries;
 mod untold;

@@ -17,7 +17,7 @@ use crate::payment::operation::{Point, RefundRequest, Refusal};
 use crate::payment::refund::{Refund, RefundState};
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{Payment, PaymentState};
-use crate::transitions::{polling, receipt};
+use crate::transitions::{polling, receipt, refunds};
 use once::call::RetryPolicy;
 use once::context::Bug;
 use once::flow::Admission;
@@ -96,7 +96,8 @@ pub(crate) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
     let refund = mine(phase)?;
     refund.provider_refund = provider_refund;
     refund.state = state;
-    let refund = refund.clone();
+    refunds::is_named(phase.object_state, phase.key_id, phase.ctx);
+    let refund = mine(phase)?.clone();
     polling::schedule(phase.object_state, phase.ctx);
     answer(&refund, phase)
 }

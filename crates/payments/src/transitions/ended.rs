@@ -278,16 +278,23 @@ fn refused(
 
 /// Whether its call has its answer, and the run that takes it in has yet to come: then the news must come again.
 pub(crate) fn is_not_taken_in(state: &ObjectState, told: &OperationNotice) -> bool {
-    let Some(call) = state.calls.iter().find(|call| told.provider_key.as_ref() == Some(&call.provider_key))
-    else {
-        return false;
-    };
-    let is_received = matches!(
-        &call.state,
-        CallState::Settled(Settlement::Answered(reply)) if matches!(reply.result, ProviderResult::Received { .. })
-    );
+    let is_its = |call: &ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
     let pending = state.resource.payment.as_ref().and_then(|payment| payment.pending);
-    is_received && pending.is_some_and(|pending| pending.key_id() == call.key_id && !pending.is_received())
+    state.calls.iter().any(|call| {
+        let is_it = modification(call).is_some_and(|id| is_its(call) || *id == told.id);
+        is_it && pending.is_some_and(|pending| pending.key_id() == call.key_id && !pending.is_received())
+    })
+}
+
+/// Adyen's id of a move that it has received.
+fn modification(call: &ProviderCall) -> Option<&String> {
+    match &call.state {
+        CallState::Settled(Settlement::Answered(reply)) => match &reply.result {
+            ProviderResult::Received { modification } => Some(modification),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
@@ -297,7 +304,11 @@ fn own_call(state: &ObjectState, told: &OperationNotice, kind: CallKind) -> Opti
         call.kind == kind && call.name != give_back::CALL && !left_open::is_closing(call)
     };
     let newest = state.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
-    (told.provider_key.as_ref() == Some(&newest.provider_key)).then_some(newest.key_id)
+    // It is named by our reference of the move, and by Adyen's id of it where the reference is the payment's: "Your reference to uniquely identify the
+    // payment", <https://docs.adyen.com/api-explorer/Webhooks/1/post/CAPTURE>.
+    let is_it = told.provider_key.as_ref() == Some(&newest.provider_key)
+        || modification(newest).is_some_and(|id| *id == told.id);
+    is_it.then_some(newest.key_id)
 }
 
 /// Ends the move that runs under this key, and gives it.

@@ -170,6 +170,16 @@ fn by_call(
     let Some(call) = call.and_then(|at| object_state.calls.get_mut(at)) else {
         return known(object_state, told, ctx);
     };
+    // Adyen has named what the call has made: another one under its reference is no answer to it.
+    let is_made = |id: &String| *id != told.payment && call.evidence.by_hand.is_none();
+    if call.kind == CallKind::Authorize
+        && answers.contains(&CallKind::Authorize)
+        && call.in_doubt()
+        && call.evidence.provider_id.as_ref().is_some_and(is_made)
+    {
+        let detail = format!("another payment under our reference, {}, was authorised", told.payment);
+        return Ok(if told.success { Ingested::Alert { detail } } else { Ingested::Applied });
+    }
     match &call.state {
         // The refusal has been heard; what is there now may be another call's.
         CallState::Settled(Settlement::Answered(reply)) if !told.success && !reply.result.is_done() => {
@@ -321,6 +331,9 @@ pub(crate) fn authorisation(
         }
         _ => false,
     });
+    if let Some(foreign) = late_money::foreign(object_state, told, "was authorised") {
+        return Ok(foreign);
+    }
     let Some(payment) = &mut object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
     if told.is_of_another_try(payment) {
         return Ok(Ingested::Applied);
@@ -403,6 +416,9 @@ fn captured_unheard(
 }
 
 fn capture(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
+    if let Some(foreign) = late_money::foreign(object_state, told, "was captured") {
+        return Ok(foreign);
+    }
     of_this_try(object_state, told, |object_state| ended::capture(object_state, told, ctx))
 }
 

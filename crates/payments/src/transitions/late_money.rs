@@ -161,6 +161,28 @@ fn over(object_state: &ObjectState, told: &OperationNotice) -> Option<u32> {
     (!is_newest || (payment.is_over() && payment.pending.is_none())).then_some(attempt)
 }
 
+/// Money of a payment under a reference of ours that none of our calls has made: a person has authorised it anew in the Customer Area, or Auto Rescue
+/// has. Nothing here can say what it is for, so a person must.
+/// <https://docs.adyen.com/online-payments/auto-rescue/cards>
+pub(crate) fn foreign(object_state: &ObjectState, told: &OperationNotice, what: &str) -> Option<Ingested> {
+    let resource = &object_state.resource;
+    let is_its = |id: Option<&String>| id == Some(&told.payment);
+    let is_known = is_its(resource.payment.as_ref()?.provider_payment.as_ref())
+        || resource.tries.iter().any(|row| is_its(row.provider_payment.as_ref()))
+        || object_state.calls.iter().any(|call| is_its(call.evidence.provider_id.as_ref()));
+    // One without a name yet may be that.
+    let has_name = |row: &Try| row.provider_payment.is_some();
+    let is_named =
+        resource.tries.iter().all(has_name) && resource.payment.as_ref()?.provider_payment.is_some();
+    let detail = || {
+        format!(
+            "another payment under our reference, {}, {what}: {} {} that nothing here has asked for",
+            told.payment, told.amount_minor, told.currency
+        )
+    };
+    (told.success && !is_known && is_named).then(|| Ingested::Alert { detail: detail() })
+}
+
 /// There is money on a try that is over: a person must see it, and it is given back.
 pub(crate) fn found(
     object_state: &mut ObjectState,

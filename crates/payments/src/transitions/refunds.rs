@@ -5,13 +5,15 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
+use crate::engine::{CallState, Context, ObjectState, Settlement};
 use crate::payment::provider_event::{Ingested, OperationNotice, Undone};
 use crate::payment::refund::{Refund, RefundState, UndoneRefund, refunded_minor};
+use crate::payment::result::ProviderResult;
 use crate::payment::{Payment, RefundElsewhere};
 use crate::transitions::answers;
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::refund_moved;
+use crate::transitions::ended::is_only_believed_captured;
 use once::context::Bug;
 
 /// How long after a capture or a refund has failed, in ms, nobody waits any more for Adyen to make it again: it retries for about 10 days,
@@ -30,6 +32,7 @@ pub(crate) fn told(
         return Ok(Ingested::RetryLater);
     }
     let Some(payment) = &object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let is_believed = is_only_believed_captured(payment);
     let left_minor = left_beside(payment, &object_state.resource.refunds, &told.id);
     let is_counted_elsewhere = payment.refunds_elsewhere.iter().any(|known| known.id == told.id);
     let is_it = |refund: &&mut Refund| refund.provider_refund.as_ref() == Some(&told.id);
@@ -74,6 +77,13 @@ pub(crate) fn told(
                 Some(format!("a refund of {amount_minor} failed afterwards ({code}), and may be repeated"));
             refund.state = RefundState::Pending;
             refund.undone = Some(UndoneRefund { code, until_ms, was_done });
+        }
+        (false, _) if is_believed => {
+            alert = Some(format!(
+                "a refund of {amount_minor} was refused ({}), and nobody has told of a capture: it may only be held",
+                told.reason
+            ));
+            refund.fail(told.reason.clone(), "The provider refused it: nothing may have been taken yet.");
         }
         (false, _) => refund.fail(told.reason.clone(), NOT_TAKEN),
     }
@@ -149,11 +159,32 @@ fn elsewhere(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Conte
 
 /// Its call has its answer, and the run that takes it in, with the refund's name at the provider, has yet to come.
 fn is_not_named_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
-    let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    object_state.calls.iter().find(is_it).is_some_and(|call| {
+    object_state.calls.iter().any(|call| {
+        let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return false };
+        let is_named = matches!(&reply.result, ProviderResult::Refunded { refund, .. } if *refund == told.id);
+        let is_it = is_named || told.provider_key.as_ref() == Some(&call.provider_key);
         let is_requested =
             |refund: &Refund| refund.key_id == call.key_id && refund.state == RefundState::Requested;
-        let is_answered = matches!(call.state, CallState::Settled(Settlement::Answered(_)));
-        is_answered && object_state.resource.refunds.iter().any(is_requested)
+        is_it && object_state.resource.refunds.iter().any(is_requested)
     })
+}
+
+/// A refund of ours has its name now: what was told of it before, under the payment's reference, is no other one's.
+pub(crate) fn is_named(object_state: &mut ObjectState, key_id: u32, ctx: &Context) {
+    let Some(payment) = &mut object_state.resource.payment else { return };
+    let Some(refund) = object_state.resource.refunds.iter_mut().find(|refund| refund.key_id == key_id) else {
+        return;
+    };
+    let known = &mut payment.refunds_elsewhere;
+    let Some(at) = known.iter().position(|known| Some(&known.id) == refund.provider_refund.as_ref()) else {
+        return;
+    };
+    let told = known.remove(at);
+    refund.told_at_ms = told.at_ms;
+    match told.has_failed {
+        true => refund.fail("provider_rejected".to_owned(), NOT_TAKEN),
+        false => refund.state = RefundState::Succeeded,
+    }
+    let now_minor = RefundElsewhere::sum_minor(known);
+    answers::refunded_elsewhere(object_state, now_minor, ctx);
 }

@@ -1,0 +1,151 @@
+//! What Adyen's news names: our reference of a move or that of the payment, Adyen's own id of it, or a payment that nothing here has made.
+
+use super::modifications::{capture, received};
+use super::*;
+use payments::engine::{CallState, Payments};
+use payments::payment::operation::VoidRequest;
+
+impl Harness {
+    /// News under the reference of the payment itself.
+    fn hear_by_payment(&mut self, kind: &str, id: &str, success: bool) -> Ingested {
+        let key = self.object_state.calls[0].provider_key.clone();
+        let event = self.told(kind, &key, id, success, AMOUNT);
+        self.take(&event)
+    }
+
+    /// News under it of another payment.
+    fn hear_of_another(&mut self, kind: &str, payment: &str) -> Ingested {
+        let key = self.object_state.calls[0].provider_key.clone();
+        let mut event = self.told(kind, &key, "psp_new", true, AMOUNT);
+        let (EventKind::Authorisation(told) | EventKind::Capture(told)) = &mut event.news else {
+            panic!("{kind}")
+        };
+        payment.clone_into(&mut told.payment);
+        self.take(&event)
+    }
+
+    fn take(&mut self, event: &Event) -> Ingested {
+        let taken = ingest::take(&mut self.object_state, event, &at(NOW_MS + 1)).unwrap();
+        flow_holds(&self.object_state);
+        taken
+    }
+
+    fn shown(&self) -> (&'static str, bool) {
+        let payment = self.object_state.resource.payment.as_ref().unwrap();
+        (payment.status(), payment.pending.is_some())
+    }
+}
+
+fn flow_holds(object_state: &ObjectState) {
+    use once::flow::Flow as _;
+    Payments::verify(object_state).unwrap();
+}
+
+/// A fake of Adyen's documents names the payment where production names the move.
+#[test]
+fn a_move_is_known_by_adyens_id_of_it_where_the_reference_is_the_payments() {
+    let captured = |success| {
+        let (mut bench, _) = received(capture(None));
+        assert_eq!(bench.shown(), ("requires_capture", true));
+        assert_eq!(bench.hear_by_payment("CAPTURE", "psp_move", success), Ingested::Applied);
+        bench
+    };
+    assert_eq!(captured(true).shown(), ("succeeded", false));
+    let refused = captured(false);
+    assert_eq!(refused.shown(), ("requires_capture", false));
+    assert!(refused.object_state.resource.payment.as_ref().unwrap().failed_operation.is_some());
+
+    let (mut bench, _) = received(Operation::Void(VoidRequest::default()));
+    assert_eq!(bench.hear_by_payment("CANCELLATION", "psp_move", true), Ingested::Applied);
+    assert_eq!(bench.shown(), ("canceled", false));
+    assert!(bench.object_state.resource.payment.as_ref().unwrap().is_over_unpaid());
+
+    // The control: another one's, in the Customer Area, ends no move of ours.
+    let (mut bench, _) = received(capture(None));
+    bench.hear_by_payment("CAPTURE", "psp_of_a_person", true);
+    assert_eq!(bench.shown(), ("succeeded", true));
+}
+
+/// Its answer was lost, and what it came to is told under the payment's reference: then it is counted as another one's until it has its name.
+#[test]
+fn a_refund_that_was_told_of_before_it_had_its_name_counts_once() {
+    for (success, status, given) in [(true, "succeeded", PART), (false, "failed", 0)] {
+        let mut bench = Harness::of(Provider::Adyen);
+        let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+        bench.run("pay", pay(Provider::Adyen), Some(charged));
+        bench.run("refund", refund(), None);
+        // It is sent again, and answered as the first time.
+        bench.object_state.calls.last_mut().unwrap().answer_is_stored = false;
+        let key = bench.object_state.calls[0].provider_key.clone();
+        let told = bench.told("REFUND", &key, "psp_refund", success, PART);
+        bench.take(&told);
+        let later_ms = NOW_MS + 3_600_000;
+        let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
+        for token in wake(&mut bench.object_state, &InstanceId("me".into()), &at(later_ms)) {
+            bench.drive(Run::new(token, 0, &[]), Some(answer.clone()), later_ms);
+        }
+        flow_holds(&bench.object_state);
+        let payment = bench.object_state.resource.payment.as_ref().unwrap();
+        assert_eq!((bench.refund(0).status(), payment.refunded_elsewhere_minor), (status, 0));
+        assert_eq!(payment.refunded_minor(&bench.object_state.resource.refunds), given);
+    }
+}
+
+/// A person has authorised it anew in the Customer Area, or Auto Rescue has: the reference is ours, and the payment is not.
+#[test]
+fn another_payment_under_our_reference_is_for_a_person() {
+    let mut bench = Harness::of(Provider::Adyen);
+    let declined = ProviderResult::Declined {
+        payment: Some("psp_pay".into()),
+        code: "card_declined".into(),
+        decline_code: None,
+        message: String::new(),
+    };
+    bench.run("pay", pay(Provider::Adyen), Some(declined));
+    for kind in ["AUTHORISATION", "CAPTURE"] {
+        let taken = bench.hear_of_another(kind, "psp_rescued");
+        assert!(matches!(&taken, Ingested::Alert { detail } if detail.contains("psp_rescued")), "{taken:?}");
+    }
+    assert_eq!(bench.shown(), ("declined", false));
+
+    let mut bench = Harness::of(Provider::Adyen);
+    let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+    bench.run("pay", pay(Provider::Adyen), Some(charged));
+    let taken = bench.hear_of_another("CAPTURE", "psp_again");
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(bench.hear_of_another("CAPTURE", "psp_pay"), Ingested::Applied, "the control");
+}
+
+/// Adyen has named what our call has made, and not how it ended: another payment is no answer to it.
+#[test]
+fn a_call_in_doubt_is_not_answered_by_another_payment_than_its_own() {
+    let mut bench = Harness::of(Provider::Adyen);
+    bench.run("pay", pay(Provider::Adyen), None);
+    bench.object_state.calls[0].evidence.provider_id = Some("psp_pay".into());
+    let taken = bench.hear_of_another("AUTHORISATION", "psp_other");
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(bench.object_state.calls[0].state, CallState::Unknown);
+    assert_eq!(bench.hear_of_another("AUTHORISATION", "psp_pay"), Ingested::Applied);
+    bench.wake();
+    let payment = bench.object_state.resource.payment.as_ref().unwrap();
+    assert_eq!((payment.status(), payment.provider_payment.as_deref()), ("succeeded", Some("psp_pay")));
+}
+
+/// Nobody has told of a capture: that nothing was taken yet is the likelier reason, and no bank's.
+#[test]
+fn a_refusal_of_a_refund_of_what_is_only_believed_to_be_taken_is_for_a_person() {
+    for is_captured in [false, true] {
+        let mut bench = Harness::of(Provider::Adyen);
+        let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
+        bench.run("pay", pay(Provider::Adyen), Some(charged));
+        if is_captured {
+            assert_eq!(bench.hear_of_another("CAPTURE", "psp_pay"), Ingested::Applied);
+        }
+        let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
+        let key = bench.run("refund", refund(), Some(answer));
+        let refused = bench.told("REFUND", &key, "psp_refund", false, PART);
+        let taken = bench.take(&refused);
+        assert_eq!(matches!(taken, Ingested::Alert { .. }), !is_captured, "{taken:?}");
+        assert_eq!(bench.refund(0).status(), "failed");
+    }
+}
