@@ -219,6 +219,29 @@ fn the_end_of_an_inquiry_loses_no_chargeback_in_any_order() {
     }
 }
 
+/// Nobody has answered either: whichever end is heard first, the chargeback is lost.
+#[test]
+fn an_undefended_chargeback_is_lost_however_its_inquiry_ended() {
+    let told: [Notice; 4] = [
+        (10, "REQUEST_FOR_INFORMATION", "D1", 3000),
+        (12, "CHARGEBACK", "D1", 3000),
+        (13, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000),
+        (11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000),
+    ];
+    for is_inquiry_over in [false, true] {
+        let heard: Vec<Notice> = told[..if is_inquiry_over { 4 } else { 3 }].to_vec();
+        let order = Just(heard).prop_shuffle();
+        proptest!(|(order in order)| {
+            let mut bench = Harness::charged();
+            for told in &order {
+                bench.hear_of_dispute(*told);
+            }
+            prop_assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
+            prop_assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
+        });
+    }
+}
+
 /// As a release before has taken it from Stripe.
 #[test]
 fn a_chargeback_that_was_called_refundable_is_not() {

@@ -69,7 +69,8 @@ fn a_move_is_known_by_adyens_id_of_it_where_the_reference_is_the_payments() {
 /// Its answer was lost, and what it came to is told under the payment's reference: then it is counted as another one's until it has its name.
 #[test]
 fn a_refund_that_was_told_of_before_it_had_its_name_counts_once() {
-    for (success, status, given) in [(true, "succeeded", PART), (false, "failed", 0)] {
+    // One that has failed may be one that Adyen makes again.
+    for (success, status) in [(true, "succeeded"), (false, "pending")] {
         let mut bench = Harness::of(Provider::Adyen);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
         bench.run("pay", pay(Provider::Adyen), Some(charged));
@@ -87,7 +88,7 @@ fn a_refund_that_was_told_of_before_it_had_its_name_counts_once() {
         flow_holds(&bench.object_state);
         let payment = bench.object_state.resource.payment.as_ref().unwrap();
         assert_eq!((bench.refund(0).status(), payment.refunded_elsewhere_minor), (status, 0));
-        assert_eq!(payment.refunded_minor(&bench.object_state.resource.refunds), given);
+        assert_eq!(payment.refunded_minor(&bench.object_state.resource.refunds), PART);
     }
 }
 
@@ -134,7 +135,8 @@ fn a_call_in_doubt_is_not_answered_by_another_payment_than_its_own() {
 /// Nobody has told of a capture: that nothing was taken yet is the likelier reason, and no bank's.
 #[test]
 fn a_refusal_of_a_refund_of_what_is_only_believed_to_be_taken_is_for_a_person() {
-    for is_captured in [false, true] {
+    let hasnt = "transaction_hasn_t_been_captured";
+    for (is_captured, reason) in [(false, hasnt), (true, hasnt), (false, "insufficient_balance")] {
         let mut bench = Harness::of(Provider::Adyen);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
         bench.run("pay", pay(Provider::Adyen), Some(charged));
@@ -143,9 +145,34 @@ fn a_refusal_of_a_refund_of_what_is_only_believed_to_be_taken_is_for_a_person() 
         }
         let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
         let key = bench.run("refund", refund(), Some(answer));
-        let refused = bench.told("REFUND", &key, "psp_refund", false, PART);
+        let mut refused = bench.told("REFUND", &key, "psp_refund", false, PART);
+        let EventKind::Refund(told) = &mut refused.news else { panic!() };
+        reason.clone_into(&mut told.reason);
         let taken = bench.take(&refused);
-        assert_eq!(matches!(taken, Ingested::Alert { .. }), !is_captured, "{taken:?}");
+        let is_told = !is_captured && reason == hasnt;
+        assert_eq!(matches!(taken, Ingested::Alert { .. }), is_told, "{taken:?}");
         assert_eq!(bench.refund(0).status(), "failed");
     }
+}
+
+/// The first try was refused before Adyen had a name for it: the second one has one, and this is another.
+#[test]
+fn another_payment_is_for_a_person_also_beside_a_try_without_a_name() {
+    let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
+    let order = || {
+        Operation::Payment(Box::new(PaymentRequest { order_id: Some("order-1".into()), ..*request.clone() }))
+    };
+    let mut bench = Harness::of(Provider::Adyen);
+    let (code, message) = ("adyen_14_030".to_owned(), String::new());
+    let invalid = ProviderResult::Rejected { payment: None, code, message, found: None };
+    bench.run("first", order(), Some(invalid));
+    let (code, decline_code, message) = ("card_declined".to_owned(), None, String::new());
+    let payment = Some("psp_pay".to_owned());
+    let key =
+        bench.run("second", order(), Some(ProviderResult::Declined { payment, code, decline_code, message }));
+    let mut event = bench.told("AUTHORISATION", &key, "psp_new", true, AMOUNT);
+    let EventKind::Authorisation(told) = &mut event.news else { panic!() };
+    told.payment = "psp_rescued".into();
+    let taken = bench.take(&event);
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
 }

@@ -170,8 +170,9 @@ fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u32
         undefended_at_ms: None,
     };
     let known = known.cloned().unwrap_or_else(begun);
-    let is_open = known.status == DisputeStatus::Open && known.undefended_at_ms.is_none();
-    is_open.then(|| decided(Dispute { undefended_at_ms: told.at_ms.or(Some(0)), ..known }))
+    let is_open = known.status == DisputeStatus::Open || known.undefended_at_ms.is_some();
+    let undefended_at_ms = known.undefended_at_ms.max(told.at_ms.or(Some(0)));
+    is_open.then(|| decided(Dispute { undefended_at_ms, ..known }))
 }
 
 /// What nobody has defended in time is lost once it is taken, and not before. An inquiry is over with it, and what the bank takes after that can be
@@ -179,8 +180,7 @@ fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u32
 fn decided(dispute: Dispute) -> Dispute {
     let Some(ended_ms) = dispute.undefended_at_ms else { return dispute };
     if dispute.refundable {
-        let at_ms = dispute.at_ms.max(Some(ended_ms));
-        return Dispute { status: DisputeStatus::Won, at_ms, undefended_at_ms: None, ..dispute };
+        return Dispute { status: DisputeStatus::Won, ..dispute };
     }
     // It has ended an inquiry from which this has come.
     if dispute.began_as_inquiry && dispute.at_ms.is_some_and(|at_ms| ended_ms < at_ms) {

@@ -170,10 +170,17 @@ pub(crate) fn foreign(object_state: &ObjectState, told: &OperationNotice, what: 
     let is_known = is_its(resource.payment.as_ref()?.provider_payment.as_ref())
         || resource.tries.iter().any(|row| is_its(row.provider_payment.as_ref()))
         || object_state.calls.iter().any(|call| is_its(call.evidence.provider_id.as_ref()));
-    // One without a name yet may be that.
+    let is_its_key = |key: &String| told.provider_key.as_ref() == Some(key);
+    // One without a name yet may be that, and one whose name an operator has given.
     let has_name = |row: &Try| row.provider_payment.is_some();
-    let is_named =
-        resource.tries.iter().all(has_name) && resource.payment.as_ref()?.provider_payment.is_some();
+    let is_named = match resource.tries.iter().find(|row| is_its_key(&row.provider_key)) {
+        Some(row) => has_name(row),
+        None => resource.tries.iter().all(has_name) && resource.payment.as_ref()?.provider_payment.is_some(),
+    };
+    let is_by_hand = |call: &ProviderCall| is_its_key(&call.provider_key) && call.evidence.by_hand.is_some();
+    if object_state.calls.iter().any(is_by_hand) {
+        return None;
+    }
     let detail = || {
         format!(
             "another payment under our reference, {}, {what}: {} {} that nothing here has asked for",

@@ -78,7 +78,7 @@ pub(crate) fn told(
             refund.state = RefundState::Pending;
             refund.undone = Some(UndoneRefund { code, until_ms, was_done });
         }
-        (false, _) if is_believed => {
+        (false, None) if is_believed && !was_done && told.reason.contains("captur") => {
             alert = Some(format!(
                 "a refund of {amount_minor} was refused ({}), and nobody has told of a capture: it may only be held",
                 told.reason
@@ -180,10 +180,15 @@ pub(crate) fn is_named(object_state: &mut ObjectState, key_id: u32, ctx: &Contex
         return;
     };
     let told = known.remove(at);
-    refund.told_at_ms = told.at_ms;
-    match told.has_failed {
-        true => refund.fail("provider_rejected".to_owned(), NOT_TAKEN),
-        false => refund.state = RefundState::Succeeded,
+    if refund.told_at_ms <= told.at_ms {
+        refund.told_at_ms = told.at_ms;
+        // Whether one that has failed was refused, or may be made again, is not kept of another's: it stays reserved for as long as it may be.
+        let until_ms = ctx.now_ms.saturating_add(REPEATS_END_MS);
+        let undone = UndoneRefund { code: "provider_rejected".to_owned(), until_ms, was_done: false };
+        (refund.state, refund.undone) = match told.has_failed {
+            true => (RefundState::Pending, Some(undone)),
+            false => (RefundState::Succeeded, None),
+        };
     }
     let now_minor = RefundElsewhere::sum_minor(known);
     answers::refunded_elsewhere(object_state, now_minor, ctx);
