@@ -69,13 +69,16 @@ pub struct Wake {
 impl Wake {
     /// When the alarm must be set to, in ms since the epoch, if it is set to that now. `None`: it stays.
     ///
-    /// An alarm can be lost, and one that is later than any pause was set by a clock that went wrong.
+    /// An alarm can be lost, also one that is still said to be set: it is past, and does not ring. One that is later than any pause was set by a clock that
+    /// went wrong.
     pub fn alarm_to_set(&self, now_ms: u64, set_to_ms: Option<u64>) -> Option<u64> {
         let at_ms = now_ms.saturating_add(self.after_ms);
-        let is_kept = set_to_ms.is_some_and(|set_to_ms| {
-            let latest_ms = if self.is_now { at_ms } else { now_ms.saturating_add(PAUSE_MAX_MS) };
-            set_to_ms <= latest_ms
-        });
+        let kept_ms = match self.is_now {
+            true => now_ms..=at_ms,
+            // While a run takes longer than its pause, it is past.
+            false => now_ms.saturating_sub(PAUSE_MAX_MS)..=now_ms.saturating_add(PAUSE_MAX_MS),
+        };
+        let is_kept = set_to_ms.is_some_and(|set_to_ms| kept_ms.contains(&set_to_ms));
         (!is_kept).then_some(at_ms)
     }
 }
@@ -137,9 +140,12 @@ mod tests {
             assert_eq!(told.alarm_to_set(1_000, Some(set_to_ms)), None, "{set_to_ms}");
         }
         assert_eq!(told.alarm_to_set(1_000, Some(1_001 + PAUSE_MAX_MS)), Some(1_600));
+        let hung = told.alarm_to_set(1_001 + PAUSE_MAX_MS, Some(1_000));
+        assert_eq!(hung, Some(1_601 + PAUSE_MAX_MS), "it was due long ago");
         let hurried = wake(0, true);
         assert_eq!(hurried.alarm_to_set(1_000, Some(1_001)), Some(1_000));
-        assert_eq!(hurried.alarm_to_set(1_000, Some(900)), None, "it is due already");
+        assert_eq!(hurried.alarm_to_set(1_000, Some(1_000)), None, "it is due");
+        assert_eq!(hurried.alarm_to_set(1_000, Some(900)), Some(1_000), "it may hang");
     }
 
     #[test]

@@ -125,8 +125,10 @@ impl Parts {
         self.set_alarm(at_ms).await
     }
 
+    /// At once is in a millisecond: an alarm that is set to now in an alarm may not ring. <https://github.com/cloudflare/workerd/issues/6866>
     async fn set_alarm(&self, at_ms: u64) -> Result<()> {
-        self.state.storage().set_alarm(Duration::from_millis(at_ms.saturating_sub(now_ms()))).await
+        let after_ms = at_ms.saturating_sub(now_ms()).max(1);
+        self.state.storage().set_alarm(Duration::from_millis(after_ms)).await
     }
 
     /// The object is as if it had never been.
