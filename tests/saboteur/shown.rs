@@ -297,11 +297,12 @@ pub(super) fn without_dispute<T>(
     body: impl FnOnce(&mut ObjectState) -> T,
 ) -> T {
     let is_refund = matches!(command.operation, Operation::Refund(_));
-    let dispute =
-        state.resource.payment.as_mut().filter(|_| is_refund).and_then(|payment| payment.dispute.take());
+    let payment = state.resource.payment.as_mut().filter(|_| is_refund);
+    let known = payment.map(|payment| (payment.dispute.take(), std::mem::take(&mut payment.disputes)));
     let result = body(state);
-    if let Some(payment) = state.resource.payment.as_mut().filter(|payment| payment.dispute.is_none()) {
-        payment.dispute = dispute;
+    let payment = state.resource.payment.as_mut().filter(|payment| payment.dispute.is_none());
+    if let Some((payment, known)) = payment.zip(known) {
+        (payment.dispute, payment.disputes) = known;
     }
     result
 }

@@ -145,7 +145,7 @@ describe('a copy at the edge', async () => {
     for (const [headers, status] of [
       [{ 'idempotency-key': freshKey() }, 201],
       [{ 'idempotency-key': `${key}, ${key}x` }, 400],
-      [{ 'content-type': 'application/x-www-form-urlencoded' }, 422],
+      [{ 'content-type': 'application/x-www-form-urlencoded' }, 415],
       [{ 'content-type': 'text/plain' }, 415],
       [{ 'content-encoding': 'gzip' }, 415],
       [{ authorization: 'Bearer nobody@example.com' }, 401],

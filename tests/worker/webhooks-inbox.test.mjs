@@ -300,10 +300,11 @@ test('one that an operator has dropped is taken again when it is sent again, and
   await accepted({ ...poison, eventDate: earlier });
   assert.ok(await purged(), 'what it had replaced is no news');
   // It can be placed now.
-  await accepted({ ...poison, merchantReference: id });
+  const placed = { ...poison, merchantReference: id, originalReference: await pspOf(id) };
+  await accepted(placed);
   await worked(site);
   assert.deepEqual(await state(poison.pspReference), [['done', 'taken_in']]);
-  await accepted({ ...poison, merchantReference: id });
+  await accepted(placed);
   assert.deepEqual(
     await state(poison.pspReference),
     [['done', 'taken_in']],
