@@ -63,17 +63,18 @@ impl<'a> Ignored<'a> {
         self.kind == Kind::Form && is_one && is_number(across) && is_number(down)
     }
 
-    /// Of fields in their order: which of them say where a picture was pressed.
-    fn points(self, fields: &[(&str, &[u8])]) -> Vec<bool> {
-        let mut points = vec![false; fields.len()];
+    /// What counts of the value of each of these fields, in their order; `None` of one that is left out.
+    fn counting<'b>(self, fields: &[(&str, &'b [u8])]) -> Vec<Option<&'b [u8]>> {
+        let counts = |(name, value): &(&str, &'b [u8])| (!self.has(name)).then_some(*value);
+        let mut counting: Vec<_> = fields.iter().map(counts).collect();
         for (number, pair) in fields.windows(2).enumerate() {
             if let [x, y] = pair
                 && self.are_of_picture([*x, *y])
             {
-                points.iter_mut().skip(number).take(2).for_each(|is_point| *is_point = true);
+                counting.iter_mut().skip(number).take(2).flatten().for_each(|value| *value = b"");
             }
         }
-        points
+        counting
     }
 }
 
@@ -133,10 +134,10 @@ pub fn fingerprint(
             let names: Vec<_> = pairs.iter().map(|(_, name, _)| String::from_utf8_lossy(name)).collect();
             let fields: Vec<(&str, &[u8])> =
                 names.iter().zip(&pairs).map(|(name, (_, _, value))| (&**name, value.as_slice())).collect();
-            for ((_, name, value), is_point) in pairs.iter().zip(ignored.points(&fields)) {
-                if !ignored.has(&String::from_utf8_lossy(name)) {
+            for ((_, name, _), value) in pairs.iter().zip(ignored.counting(&fields)) {
+                if let Some(value) = value {
                     digest.add(name);
-                    digest.add(if is_point { b"" } else { value });
+                    digest.add(value);
                 }
             }
         }
@@ -147,17 +148,15 @@ pub fn fingerprint(
             } else {
                 let fields: Vec<(&str, &[u8])> =
                     parts.found.iter().map(|part| (part.name.as_str(), part.content)).collect();
-                for (part, is_point) in parts.found.iter().zip(ignored.points(&fields)) {
-                    if ignored.has(&part.name) {
-                        continue;
-                    }
+                for (part, content) in parts.found.iter().zip(ignored.counting(&fields)) {
+                    let Some(content) = content else { continue };
                     digest.add(part.name.as_bytes());
                     digest.add(part.filename.as_deref().unwrap_or_default().as_bytes());
                     if std::str::from_utf8(part.headers).is_err() {
                         digest.add(part.headers);
                     }
                     digest.add(part.content_type.as_bytes());
-                    digest.add(if is_point { b"" } else { part.content });
+                    digest.add(content);
                 }
                 if !parts.is_whole {
                     let begun = parts.rest_at.saturating_add(boundary.len()).saturating_add(2);
