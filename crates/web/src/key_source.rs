@@ -7,7 +7,7 @@ use once::key::{IdempotencyKey, KeyError};
 use serde_json::Value;
 
 /// The body's field that names the key.
-const FIELD: &str = "idempotency_key";
+pub const FIELD: &str = "idempotency_key";
 
 /// The longest wait that a client can ask for, in ms.
 pub const WAIT_MAX_MS: u64 = 30_000;

@@ -34,8 +34,6 @@ use web::problem::{Kind, Problem};
 const ON_THE_WAY: &str = "continue";
 /// Where a form leads that was changed after it was sent: its card was not used.
 const EDITED: &str = "edited";
-/// The form's field of the key: no part of its entries.
-const KEY: &str = "idempotency_key";
 
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
@@ -104,7 +102,7 @@ async fn take(till: &Till<'_>) -> Result<Answer, Problem> {
     }
     let body = body?;
     let key = key_source::form_key(&body)?;
-    let entries = body.without(&[KEY]);
+    let entries = body.without(&[key_source::FIELD]);
     match Sent::parse(&entries, &till.cards()?) {
         Ok(Sent::Pay { payment_method, email }) => till.pay(key, payment_method, email, &entries).await,
         Ok(Sent::AnotherCard { attempt }) => till.give_up(key, attempt, &entries).await,
@@ -128,8 +126,12 @@ impl Till<'_> {
         };
         let t = self.t();
         let notice = Notice::new("warning", t.flooded, t.too_often_text);
-        let sheet =
-            FormState { kept: Some(sent.without(&[KEY])), notice: Some(notice), ..FormState::default() };
+        let kept = Some(sent.without(&[key_source::FIELD]));
+        self.in_a_minute(key, FormState { kept, notice: Some(notice), ..FormState::default() })
+    }
+
+    /// The form once more, under the key that it was sent under, to be sent when the rate has room again.
+    fn in_a_minute(&self, key: &IdempotencyKey, sheet: FormState) -> Result<Answer, Problem> {
         let answer = self.form_with(key.as_str().to_owned(), 429, sheet)?;
         Ok(answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string()))
     }
@@ -158,11 +160,7 @@ impl Till<'_> {
                 let key = key.as_str().to_owned();
                 self.form_with(key, 503, sheet(t.unreachable, t.unreachable_text))?.with("retry-after", "1")
             }
-            Ok(ExecuteResult::RateLimited) => {
-                let key = key.as_str().to_owned();
-                let answer = self.form_with(key, 429, sheet(t.shop_busy, t.shop_busy_text))?;
-                answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string())
-            }
+            Ok(ExecuteResult::RateLimited) => self.in_a_minute(key, sheet(t.shop_busy, t.shop_busy_text))?,
             Ok(ExecuteResult::NotStarted) => {
                 self.again(409, sheet(t.form_expired, t.form_expired_text)).await?
             }
