@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use once::fingerprint::{Field, FieldError, Parameters};
-use web::http::FIELD_SHOWN_MAX;
+use web::entries::field_error as error;
 
 /// What has no other meaning where it is left out than where it is empty.
 const MAY_BE_EMPTY: [&str; 3] = ["description", "return_url", "receipt_email"];
@@ -161,10 +161,6 @@ impl Fields {
         let asked = asked.filter(|_| self.errors.len() == self.not_allowed).map(Box::new);
         NotAllowed { errors: self.errors, asked }
     }
-}
-
-fn error(field: &str, message: impl Into<String>) -> FieldError {
-    FieldError { field: field.chars().take(FIELD_SHOWN_MAX).collect(), message: message.into() }
 }
 
 /// JSON objects inside the parameters, written as forms write them: `metadata[name]`.

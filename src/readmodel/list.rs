@@ -6,7 +6,7 @@ use std::ops::Range;
 use once::fingerprint::FieldError;
 use payments::payment::id::PaymentId;
 use payments::payment::statuses::STATUSES;
-use web::http::FIELD_SHOWN_MAX;
+use web::entries::field_error;
 
 /// How many a page has, where the client does not say.
 pub const LIMIT_DEFAULT: u32 = 10;
@@ -49,7 +49,7 @@ impl ListQuery {
                 list.take(name, value)
             };
             if let Err(message) = read {
-                errors.push(FieldError { field: name.chars().take(FIELD_SHOWN_MAX).collect(), message });
+                errors.push(field_error(name, message));
             }
         }
         if errors.is_empty() { Ok(list) } else { Err(errors) }

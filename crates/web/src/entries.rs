@@ -23,11 +23,13 @@ pub fn in_address(query: &str) -> Vec<FieldError> {
     let names =
         query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or(pair));
     let decoded = |name: &str| percent_decode(name).unwrap_or_else(|| name.to_owned());
-    let wrong = |name| FieldError {
-        field: decoded(name).chars().take(FIELD_SHOWN_MAX).collect(),
-        message: "stands in the address: send it in the body".to_owned(),
-    };
+    let wrong = |name| field_error(&decoded(name), "stands in the address: send it in the body");
     names.take(IN_ADDRESS_MAX).map(wrong).collect()
+}
+
+/// What is wrong with a field whose name the client has chosen: so much of the name is shown as anybody needs.
+pub fn field_error(field: &str, message: impl Into<String>) -> FieldError {
+    FieldError { field: field.chars().take(FIELD_SHOWN_MAX).collect(), message: message.into() }
 }
 
 /// An address for receipts.
@@ -80,20 +82,20 @@ pub fn email_entry(site: &Site, kept: Option<&Parameters>, errors: &[FieldError]
 }
 
 /// A misspelt parameter must not silently do nothing.
+pub fn unknown(parameters: &Parameters, known: impl Fn(&str) -> bool) -> Vec<FieldError> {
+    let unknown = parameters.names().into_iter().filter(|name| !known(name));
+    unknown
+        .map(|name| field_error(name, "is not a parameter of this request: remove it or correct its name"))
+        .collect()
+}
+
+/// What was read, where there is nothing else in it.
 pub fn without_unknown<T>(
     parameters: &Parameters,
     known: impl Fn(&str) -> bool,
     result: Result<T, Vec<FieldError>>,
 ) -> Result<T, Vec<FieldError>> {
-    let unknown: Vec<FieldError> = parameters
-        .names()
-        .into_iter()
-        .filter(|name| !known(name))
-        .map(|name| FieldError {
-            field: name.chars().take(FIELD_SHOWN_MAX).collect(),
-            message: "is not a parameter of this request: remove it or correct its name".to_owned(),
-        })
-        .collect();
+    let unknown = unknown(parameters, known);
     match result {
         Ok(value) if unknown.is_empty() => Ok(value),
         result => Err(result.err().into_iter().flatten().chain(unknown).collect()),

@@ -15,8 +15,7 @@ use payments::payment::locale::Locale;
 use payments::payment::money::Currency;
 use payments::payment::order_link::REVISION_MAX;
 use payments::timestamp;
-use web::entries::receipt_email;
-use web::http::FIELD_SHOWN_MAX;
+use web::entries::{receipt_email, unknown};
 use web::image_url::ImageUrl;
 use web::locale::{EN, Messages};
 use web::test_cards::checkout_cards;
@@ -240,17 +239,6 @@ fn whole(sent: &Parameters, field: &str, what: &str) -> Result<u32, FieldError> 
     let text = text(sent, field, what)?;
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| wrong(field, format!("must be {what}")))
-}
-
-/// A misspelt parameter must not silently do nothing.
-fn unknown(parameters: &Parameters, known: impl Fn(&str) -> bool) -> Vec<FieldError> {
-    let unknown = parameters.names().into_iter().filter(|name| !known(name));
-    unknown
-        .map(|name| FieldError {
-            field: name.chars().take(FIELD_SHOWN_MAX).collect(),
-            message: "is not a parameter of this request: remove it or correct its name".to_owned(),
-        })
-        .collect()
 }
 
 /// The answer to who asked for a link.
