@@ -17,6 +17,15 @@ impl Harness {
         bench
     }
 
+    /// One that has heard this of its disputes.
+    fn having_heard(told: impl IntoIterator<Item = Notice>) -> Self {
+        let mut bench = Self::charged();
+        for told in told {
+            bench.hear_of_dispute(told);
+        }
+        bench
+    }
+
     fn hear_of_dispute(&mut self, told: Notice) -> Ingested {
         self.hear_of_dispute_of(told, "psp_pay", "x")
     }
@@ -208,10 +217,7 @@ fn the_end_of_an_inquiry_loses_no_chargeback_in_any_order() {
         (12, "CHARGEBACK", "D1", 3000),
     ];
     for order in ORDERS {
-        let mut bench = Harness::charged();
-        for number in order {
-            bench.hear_of_dispute(told[number]);
-        }
+        let mut bench = Harness::having_heard(order.map(|number| told[number]));
         assert_eq!(bench.refundable(), ("disputed", 0), "{order:?}: it is open");
         assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
         bench.hear_of_dispute((13, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
@@ -232,10 +238,7 @@ fn an_undefended_chargeback_is_lost_however_its_inquiry_ended() {
         let heard: Vec<Notice> = told[..if is_inquiry_over { 4 } else { 3 }].to_vec();
         let order = Just(heard).prop_shuffle();
         proptest!(|(order in order)| {
-            let mut bench = Harness::charged();
-            for told in &order {
-                bench.hear_of_dispute(*told);
-            }
+            let bench = Harness::having_heard(order);
             prop_assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
             prop_assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
         });
@@ -264,10 +267,7 @@ fn an_undefended_dispute_is_lost_once_its_money_is_taken_in_any_order() {
         (12, "CHARGEBACK", "D1", 3000),
     ];
     for order in ORDERS {
-        let mut bench = Harness::charged();
-        for number in order {
-            bench.hear_of_dispute(told[number]);
-        }
+        let mut bench = Harness::having_heard(order.map(|number| told[number]));
         assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{order:?}");
         assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
         let again = bench.hear_of_dispute(told[1]);
