@@ -10,8 +10,8 @@ use web::http::{Answer, Request};
 const REQUEST_HEADERS: &str =
     "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, Traceparent, Tracestate";
 /// What it may read beside the body.
-const ANSWER_HEADERS: &str = "Accept, Accept-Encoding, Accept-Post, Allow, ETag, Idempotent-Replayed, Location, Original-Request, RateLimit-Policy, Request-Id, Retry-After, \
-     Server-Timing, WWW-Authenticate";
+const ANSWER_HEADERS: &str = "Accept, Accept-Encoding, Accept-Post, Allow, ETag, Idempotent-Replayed, Location, Original-Request, \
+     RateLimit-Policy, Request-Id, Retry-After, Server-Timing, WWW-Authenticate";
 /// For how long a browser keeps the permission, in seconds.
 const MAX_AGE_S: u32 = 7200;
 
