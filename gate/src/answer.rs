@@ -166,8 +166,11 @@ impl Problem {
         Self { key: Some(key.to_owned()), ..self }
     }
 
-    /// What was answered under this key can be seen.
+    /// What was answered under this key can be seen, by a visitor who is known.
     pub(crate) fn with_answer(self, key: &str, request: &Request) -> Self {
+        if visitor::of(request).is_none() {
+            return self;
+        }
         let to: String = request.path_and_query().bytes().map(encoded).collect();
         Self { answer: format!("/.paid-once/answer?key={key}&to={to}"), ..self }
     }

@@ -79,8 +79,10 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     let to = parameter(request, "to").unwrap_or_default();
     let (path, query) = to.split_once('?').unwrap_or((&to, ""));
     let found = gate.config.find(&request.host, "POST", path, query).map(|found| found.route);
-    let Some((key, route)) = key.zip(found) else { return Problem::new(Say::NothingHere).answer(request) };
-    let owner = visitor::of(request).unwrap_or_default();
+    // A link leads here from anywhere: who has no cookie is shown nothing.
+    let Some(((key, route), owner)) = key.zip(found).zip(visitor::of(request)) else {
+        return Problem::new(Say::NothingHere).answer(request);
+    };
     let secret = match route.is_series(owner) {
         true => Secret::of_address(owner, &format!("POST {path}?{query}")),
         false => Secret::new(owner, key.as_str()),

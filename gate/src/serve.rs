@@ -160,6 +160,11 @@ async fn gated(
     };
     note(request, &found, reply, &reference);
     let problem = match reply {
+        ObjectReply::Answered { replayed: true }
+            if kind == Kind::Form && !visitor::may_be_answered(request) =>
+        {
+            return refused(Problem::new(Say::AlreadyDone));
+        }
         ObjectReply::Answered { replayed } => {
             return answer::from_origin(gate, request, route, response, Some(replayed)).await;
         }

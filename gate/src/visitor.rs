@@ -23,6 +23,16 @@ pub fn is_unsure(request: &Request) -> bool {
     of(request).is_none() && !matches!(request.method.as_str(), "GET" | "HEAD") && is_cross_site()
 }
 
+/// Whether a form that was sent before may be answered as it was then. Who has no cookie shares the keys of all who have none: there a page of
+/// another site could have a form sent again by anybody's browser, which would take over the session that its answer sets (login CSRF).
+pub fn may_be_answered(request: &Request) -> bool {
+    let is_from_here = || match request.header("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => request.header("origin").is_none_or(|origin| origin == request.origin()),
+    };
+    of(request).is_some() || is_from_here()
+}
+
 /// The `Set-Cookie` header of the visitor, or of a new one. It is set anew with each key: it must live longer than what is sent with that.
 ///
 /// # Errors

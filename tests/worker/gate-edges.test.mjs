@@ -373,15 +373,45 @@ describe('visitors who keep no cookies', () => {
     );
   });
 
-  test('see no answer that was given to another one', async () => {
-    await post(await key(), someone());
-    const of = (key) => gate.visitor(host).request(`/.paid-once/answer?key=${key}&to=/checkout`);
-    assert.equal((await of(await key())).status, 404);
+  const seenBy = (visitor, key) => visitor.request(`/.paid-once/answer?key=${key}&to=/checkout`);
+
+  test('see no answer by a link, which anybody can send them', async () => {
+    const name = someone();
     const own = await key();
-    const { headers } = await post(own, someone());
-    const seen = await of(own);
-    assert.deepEqual([seen.status, seen.headers.location], [303, headers.location], 'control: their own');
+    await post(own, name);
+    assert.equal((await seenBy(gate.visitor(host), own)).status, 404);
+    const edited = await post(own, someone());
+    assert.equal(edited.status, 422);
+    assert.doesNotMatch(edited.text, /See the answer/);
+
+    const { visitor, key: known } = await atCheckout();
+    const { headers } = await visitor.post('/checkout', { paid_once_key: known, name });
+    const seen = await seenBy(visitor, known);
+    assert.deepEqual([seen.status, seen.headers.location], [303, headers.location], 'control: a known one');
     assert.equal(seen.headers['cache-control'], 'private, no-store');
+  });
+
+  test('are not given the session of whoever has another site send their form', async () => {
+    const name = someone();
+    const copied = await key();
+    const first = await post(copied, name);
+    assert.ok(first.set.some((cookie) => cookie.startsWith('last=')));
+    const sentBy = (headers) =>
+      gate.visitor(host).post('/checkout', { paid_once_key: copied, name }, { headers });
+    for (const headers of [
+      { origin: 'http://evil.test', 'sec-fetch-site': 'cross-site' },
+      { origin: 'http://evil.series.test', 'sec-fetch-site': 'same-site' },
+      { origin: 'null', 'sec-fetch-site': 'none' },
+      { origin: 'http://evil.test' },
+      { origin: 'null' },
+    ]) {
+      const again = await sentBy(headers);
+      assert.deepEqual([again.status, again.set, again.headers.location], [409, [], undefined]);
+      assert.match(again.text, /This was sent already/);
+    }
+    const own = await sentBy({ 'sec-fetch-site': 'same-origin' });
+    assert.deepEqual([own.status, own.headers.location], [303, first.headers.location], 'control: this site');
+    assert.equal(ordersOf(name).length, 1);
   });
 });
 
