@@ -23,15 +23,22 @@ pub struct JsonError {
 
 /// Reads an object. How deep it may be nested is bounded by serde_json, at 128.
 pub fn parse_object(text: &[u8]) -> Result<Map<String, Value>, JsonError> {
-    let mut place = Place::default();
-    match json_text::from_slice_seed(text, Node(&mut place)) {
-        Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(JsonError { path: String::new(), message: "must be a JSON object".to_owned() }),
-        Err(error) => Err(JsonError {
-            path: place.path(),
-            message: place.refusal.map_or_else(|| format!("is not valid JSON: {error}"), str::to_owned),
-        }),
+    match parse(text)? {
+        Value::Object(members) => Ok(members),
+        _ => Err(JsonError { path: String::new(), message: "must be a JSON object".to_owned() }),
     }
+}
+
+/// Reads a value.
+///
+/// # Errors
+/// Of what is no JSON, or what two readers could take for different values.
+pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    let mut place = Place::default();
+    json_text::from_slice_seed(text, Node(&mut place)).map_err(|error| JsonError {
+        path: place.path(),
+        message: place.refusal.map_or_else(|| format!("is not valid JSON: {error}"), str::to_owned),
+    })
 }
 
 /// Where the reader stands. After an error: where it met it.

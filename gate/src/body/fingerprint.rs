@@ -91,7 +91,7 @@ pub struct Read<'a> {
 }
 
 /// How a fingerprint is made, but for the lists of names: another number where the code makes another one of the same body.
-const FINGERPRINT: &[u8] = b"gate 2";
+const FINGERPRINT: &[u8] = b"gate 3";
 
 /// What comes before a fingerprint: how it was made, with these names ignored. Two that were made differently cannot be compared.
 fn made_with(ignored: Ignored<'_>) -> String {
@@ -110,7 +110,8 @@ pub fn are_comparable(one: &str, other: &str) -> bool {
 }
 
 /// The fingerprint: under the secret, as bodies hold passwords. Of decoded pairs and parts in their order, without fields that only guard a
-/// form; of JSON without regard to white space and the order of members; of all else the bytes. Of a body that is too large to be held the beginning
+/// form; of JSON without regard to white space and the order of members, where all readers take it for the same (a name that stands twice, or a
+/// number that is rounded, they do not); of all else the bytes. Of a body that is too large to be held the beginning
 /// and the length.
 pub fn fingerprint(
     secret: &Secret,
@@ -164,7 +165,7 @@ pub fn fingerprint(
                 }
             }
         }
-        Encoding::Json => match serde_json::from_slice(body) {
+        Encoding::Json => match web::json::parse(body) {
             Ok(value) => add_json(&mut digest, &without(value, ignored)),
             Err(_) => digest.add(body),
         },
@@ -371,5 +372,16 @@ mod tests {
         assert_eq!(a, print(&Encoding::Json, br#"{"b":"2","a":[1,{"y":2,"x":1}],"_token":2}"#));
         assert_ne!(a, print(&Encoding::Json, br#"{"b":2,"a":[1,{"y":2,"x":1}]}"#));
         assert_ne!(print(&Encoding::Json, b"{"), print(&Encoding::Json, b"{}"));
+    }
+
+    #[test]
+    fn json_that_readers_take_for_different_things_is_compared_as_it_stands() {
+        let print = |body: &str| print(&Encoding::Json, body.as_bytes());
+        // Two that are one double: 2 × 10^19 + 1 and + 2, 2^53 and 2^53 + 1.
+        assert_ne!(print(r#"{"wei":20000000000000000001}"#), print(r#"{"wei":20000000000000000002}"#));
+        assert_ne!(print(r#"{"id":[9007199254740992.0]}"#), print(r#"{"id":[9007199254740993.0]}"#));
+        // The first of two members counts for one reader, the last for another.
+        assert_ne!(print(r#"{"amount":100,"amount":900}"#), print(r#"{"amount":5,"amount":900}"#));
+        assert_ne!(print(r#"{"a":{"b":1,"b":2}}"#), print(r#"{"a":{"b":2}}"#));
     }
 }
