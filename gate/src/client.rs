@@ -12,6 +12,7 @@ use crate::app::Gate;
 use crate::ask::{ASK, Form, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
 use crate::config::Route;
 use crate::headers::to_origin;
+use crate::passed_on;
 use crate::secret::Secret;
 use crate::stream::joined;
 
@@ -92,6 +93,9 @@ pub(crate) async fn ask(
     let ask = ObjectRequest::new(secret, route, request.id.0.clone()).to_pass_on(form);
     let headers = headers_to(request, route)?;
     headers.set(ASK, &to_header(&ask)?)?;
+    if let Some(mark) = passed_on::mark(gate, request, route) {
+        headers.set(passed_on::MARK, &mark)?;
+    }
     let url = at_origin(request, route);
     let question = Question { secret, method: &request.method, url: &url, headers, body: Some(body) };
     ask_object(gate, &question).await

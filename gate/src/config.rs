@@ -263,6 +263,11 @@ impl Config {
         self.routes.iter().filter(move |route| route.host.as_deref().is_none_or(|own| own == host))
     }
 
+    /// Whether a route says that it stands in front of this host.
+    pub fn names(&self, host: &str) -> bool {
+        self.routes.iter().any(|route| route.host.as_deref() == Some(host))
+    }
+
     /// The route of a request, and what its address is there.
     pub fn find<'a>(&'a self, host: &'a str, method: &str, path: &str, query: &str) -> Option<Found<'a>> {
         self.of_host(host).find_map(|route| {

@@ -35,6 +35,7 @@ mod client;
 mod host;
 mod members;
 mod own;
+mod passed_on;
 mod serve;
 mod stream;
 mod told;

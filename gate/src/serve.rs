@@ -20,6 +20,7 @@ use crate::domain::Place;
 use crate::form_key::FormKey;
 use crate::message::Say;
 use crate::own;
+use crate::passed_on;
 use crate::secret::Secret;
 use crate::stream::beginning;
 use crate::visitor;
@@ -34,6 +35,11 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
             return Problem::new(Say::Misconfigured).answer(&request);
         }
     };
+    if passed_on::is_marked(&request, &gate.config.signing_keys) {
+        let incoming = incoming.inner();
+        let (headers, body) = (passed_on::headers(&request)?, incoming.body().map(Into::into));
+        return Fetch::Request(request_to(&incoming.url(), &request.method, &headers, body)?).send().await;
+    }
     if let Some(own) = request.path.strip_prefix("/.paid-once/") {
         return own::answer(&gate, &request, own).await;
     }

@@ -48,6 +48,8 @@ pub enum Purpose {
     ReturnAddress = 4,
     /// A form of somebody else's page, behind the gate
     GateForm = 5,
+    /// A request that the gate itself has passed on
+    GatePassedOn = 6,
     /// An operator's session
     DeskSession = 16,
     /// A button of the operator's desk
@@ -64,6 +66,7 @@ impl Purpose {
             Self::OrderForm => b"key of order forms",
             Self::ReturnAddress => b"key of return addresses",
             Self::GateForm => b"key of the gate's forms",
+            Self::GatePassedOn => b"key of what the gate has passed on",
             Self::DeskSession => b"key of desk sessions",
             Self::DeskAction => b"key of desk buttons",
             Self::ApiToken => b"key of API tokens",
@@ -74,9 +77,12 @@ impl Purpose {
     const fn old_domain(self) -> &'static [u8] {
         match self {
             // No older version has signed any for the gate, or made a token.
-            Self::Ride | Self::DeskSession | Self::DeskAction | Self::GateForm | Self::ApiToken => {
-                b"paid-once form token\0"
-            }
+            Self::Ride
+            | Self::DeskSession
+            | Self::DeskAction
+            | Self::GateForm
+            | Self::GatePassedOn
+            | Self::ApiToken => b"paid-once form token\0",
             Self::OrderLink => b"paid-once order link\0",
             Self::OrderForm => b"paid-once checkout form\0",
             Self::ReturnAddress => b"paid-once return address\0",
