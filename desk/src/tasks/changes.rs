@@ -177,8 +177,10 @@ fn charged(payment: &str, object: &Value) -> Option<RemoteRecord> {
     let number = |name: &str| object.get(name).and_then(Value::as_u64);
     (text("object") == Some("charge") && text("status") == Some("succeeded")).then_some(())?;
     let is_captured = object.get("captured").and_then(Value::as_bool)?;
-    // What was reserved and is given up is refunded, too.
-    (is_captured || number("amount_refunded")? == 0).then_some(())?;
+    // Captured in parts it is not `captured` until the last one, and each may be refunded before. What was reserved and is given up is refunded,
+    // too, and nothing of it was taken. <https://docs.stripe.com/payments/multicapture>
+    let has_taken = is_captured || number("amount_captured")? > 0;
+    (has_taken || number("amount_refunded")? == 0).then_some(())?;
     Some(RemoteRecord {
         id: payment.to_owned(),
         status: if is_captured { LedgerStatus::Captured } else { LedgerStatus::Authorized },
@@ -280,5 +282,18 @@ mod tests {
         assert_eq!(charge("succeeded", false, 0).unwrap().status, LedgerStatus::Authorized);
         assert_eq!(charge("succeeded", false, 500), None);
         assert_eq!(charge("failed", false, 0), None);
+    }
+
+    #[test]
+    fn a_charge_that_is_captured_in_parts_says_what_was_taken_and_refunded_before_the_last_one() {
+        let object = serde_json::json!({
+            "object": "charge", "id": "ch_1", "payment_intent": "pi_1", "status": "succeeded", "captured": false, "amount": 1000,
+            "amount_captured": 700, "amount_refunded": 200, "currency": "usd", "created": 7, "metadata": {},
+        });
+        let then = change(object).unwrap().then.unwrap();
+        assert_eq!(
+            (then.status, then.taken_minor, then.refunded_minor),
+            (LedgerStatus::Authorized, 700, 200)
+        );
     }
 }

@@ -251,11 +251,15 @@ struct Row {
 
 impl Row {
     fn movement(self) -> Movement {
+        // Type and category are two divisions: of what is an `adjustment` the category says what was adjusted.
+        // <https://docs.stripe.com/reports/reporting-categories>
         let is_of_a_dispute = matches!(self.reporting_category.as_str(), "dispute" | "dispute_reversal");
+        let is_failed_refund = self.reporting_category == "refund_failure";
         let wrap: Option<fn(Sum) -> Source> = match self.kind.as_str() {
             "charge" | "payment" => Some(Source::Charge),
             "refund" | "payment_refund" => Some(Source::Refund),
             "refund_failure" | "payment_failure_refund" => Some(Source::RefundFailure),
+            "adjustment" if is_failed_refund => Some(Source::RefundFailure),
             "adjustment" | "payment_reversal" if is_of_a_dispute => Some(Source::Dispute),
             _ => None,
         };
@@ -395,6 +399,11 @@ mod tests {
             assert_eq!(found, expected, "{kind} {status} {amount}");
         }
         assert_eq!(matched(&refund("refund"), Some(ours()), &Refunds::default()), look);
+        let source = json!({ "id": "re_1", "object": "refund", "payment_intent": "pi_1", "amount": 300, "currency": "eur" });
+        let failed = row("adjustment", "refund_failure", &source);
+        assert_eq!(matched(&failed, Some(ours()), &refunds("succeeded", 300)), look);
+        assert_eq!(matched(&failed, Some(ours()), &refunds("failed", 300)), Matched::Recorded);
+        assert_eq!(row("adjustment", "other_adjustment", &source).source, Source::Other, "control");
     }
 
     #[test]
