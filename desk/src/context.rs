@@ -60,7 +60,7 @@ impl<'a> Desk<'a> {
             style: DESK_STYLE.address,
             script: DESK_SCRIPT.address,
             operator: self.operator.name.clone(),
-            has_session: self.operator.has_session,
+            has_session: self.operator.has_session(),
             here,
             dead: waiting.counts.dead,
             breaks: waiting.counts.breaks,

@@ -129,7 +129,7 @@ fn desk(config: &Config) -> Option<Owner> {
 }
 
 /// The session in the cookie, as far as the cookie alone can tell.
-fn session(app: &App, request: &Request) -> Option<FormToken> {
+fn from_cookie(app: &App, request: &Request) -> Option<FormToken> {
     let cookies = request.header("cookie").unwrap_or_default();
     let text = DeskSession::from_cookies(cookies, request.secure())?;
     let token = FormToken::open(text, Purpose::DeskSession, &desk(&app.config)?, &app.config.signing_keys);
@@ -141,15 +141,17 @@ fn id(session: &FormToken) -> String {
     HEXLOWER.encode(&digest(&[b"operator session", session.object.as_bytes()]))
 }
 
-/// Whether somebody is logged in.
-pub(super) async fn has_session(app: &App, request: &Request) -> Result<bool, Problem> {
+/// The session of whoever is logged in, as it stands in D1.
+pub(super) async fn session(app: &App, request: &Request) -> Result<Option<String>, Problem> {
     #[derive(Deserialize)]
-    struct Row {}
-    let Some(session) = session(app, request) else { return Ok(false) };
+    struct Row {
+        session: String,
+    }
+    let Some(session) = from_cookie(app, request) else { return Ok(None) };
     let sql = "SELECT session FROM operator_sessions WHERE session = ?1 AND expires_at_ms > ?2";
     let found =
         async { Db::of(&app.env)?.first::<Row>(sql, vec![id(&session).into(), request.now_ms.into()]).await };
-    Ok(found.await.map_err(unreadable)?.is_some())
+    Ok(found.await.map_err(unreadable)?.map(|row| row.session))
 }
 
 /// `POST /admin/login`: `None` if the secret is wrong.
@@ -191,7 +193,7 @@ async fn begin(app: &App, request: &Request, session: &FormToken) -> worker::Res
 
 /// `POST /admin/logout`
 pub(super) async fn log_out(app: &App, request: &Request) -> Result<Answer, Problem> {
-    if let Some(session) = session(app, request) {
+    if let Some(session) = from_cookie(app, request) {
         let sql = "DELETE FROM operator_sessions WHERE session = ?1";
         let ended = async { Db::of(&app.env)?.run(sql, vec![id(&session).into()]).await };
         ended.await.map_err(unreadable)?;

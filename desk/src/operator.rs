@@ -12,7 +12,7 @@ use worker::wasm_bindgen_futures::JsFuture;
 
 use super::access::{Key, Keys, Plan, Refused, Token};
 use super::app::App;
-use super::login::{SESSION_MS, has_session, may_bear};
+use super::login::{SESSION_MS, may_bear, session};
 use crate::config::AccessConfig;
 use once::id::Owner;
 use runtime::http_client::{self, OutboundRequest};
@@ -57,8 +57,15 @@ extern "C" {
 pub(super) struct Operator {
     /// As the audit log names them.
     pub(super) name: String,
-    /// They came with a cookie of ours, which they can give up.
-    pub(super) has_session: bool,
+    /// The session of the cookie of ours with which they came, as D1 has it.
+    session: Option<String>,
+}
+
+impl Operator {
+    /// Whether they came with a cookie of ours, which they can give up.
+    pub(super) const fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
 }
 
 /// Lets an operator in, or says what is missing. What changes something must not come from another site's page: a browser
@@ -82,12 +89,14 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
         let is_right = config.is_admin(token);
         may_bear(app, request, is_right).await?;
         if is_right {
-            return Ok(Operator { name: BY_SECRET.to_owned(), has_session: false });
+            return Ok(Operator { name: BY_SECRET.to_owned(), session: None });
         }
         log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
     }
-    if request.header("authorization").is_none() && has_session(app, request).await? {
-        return Ok(Operator { name: BY_SECRET.to_owned(), has_session: true });
+    if request.header("authorization").is_none()
+        && let session @ Some(_) = session(app, request).await?
+    {
+        return Ok(Operator { name: BY_SECRET.to_owned(), session });
     }
     Err(Problem::because(
         Kind::Unauthorized,
@@ -118,7 +127,7 @@ async fn by_access(env: &Env, access: &AccessConfig, request: &Request) -> Resul
         )
     })?;
     match verified(env, access, text, request.now_ms).await {
-        Ok(Ok(name)) => Ok(Operator { name, has_session: false }),
+        Ok(Ok(name)) => Ok(Operator { name, session: None }),
         Ok(Err(refused)) => {
             log("warn", &[("event", "operator_refused".into()), ("reason", refused.as_str().into())]);
             Err(Problem::because(
@@ -192,7 +201,8 @@ async fn is_signed(token: &Token<'_>, key: &Key) -> bool {
     check.await.is_ok_and(|verified: JsValue| verified.is_truthy())
 }
 
-/// The one-time key of a button: bound to the operator and to where it is sent.
+/// The one-time key of a button: bound to the operator, to their session, and to where it is sent. All who have the secret have one name: what one
+/// of them has left open in a browser is nothing that the next one can press.
 pub(super) fn form_key(app: &App, operator: &Operator, action: &str, now_ms: u64) -> Result<String, Problem> {
     let id = random::uuid().map_err(runtime::serve::unavailable)?;
     let token = FormToken::of_desk(id, now_ms.saturating_add(SESSION_MS));
@@ -206,5 +216,6 @@ pub(super) fn is_form_key(app: &App, operator: &Operator, action: &str, key: &st
 }
 
 fn button(operator: &Operator, action: &str) -> Owner {
-    Owner::Account(format!("\0desk {} {action}", operator.name))
+    let session = operator.session.as_deref().unwrap_or_default();
+    Owner::Account(format!("\0desk {} {session} {action}", operator.name))
 }

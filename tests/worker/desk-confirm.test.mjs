@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
 import { account, freshKey } from './support/account.mjs';
+import { browser } from './support/browser.mjs';
 import { shareSite } from './support/harness.mjs';
 import { formOf, operator } from './support/operator.mjs';
 import { PAYMENT, paid } from './support/payments.mjs';
@@ -14,6 +15,27 @@ const user = account(site);
 after(() => site.close());
 
 const { asked, look, press, logOf } = operator(site, ADMIN_TOKEN);
+
+test('a button ends with the session in which its page was made', async () => {
+  const { id } = await paid(user);
+  const path = `/admin/payments/${id}/refund`;
+  const ada = browser(site);
+  const login = async () =>
+    assert.equal((await ada.send('/admin/login', { token: ADMIN_TOKEN })).status, 303);
+  await login();
+  const open = async () => formOf(await ada.visit(`${path}?amount=10`), path).entries;
+  const left = await open();
+  assert.equal((await ada.send('/admin/logout', {})).status, 303);
+  assert.equal((await ada.send(path, left)).status, 401);
+  await login();
+  const refused = await ada.send(path, left);
+  assert.equal(refused.status, 403);
+  assert.match(refused.text, /load the page again/);
+  const refunds = async () => (await user.ask(`/payments/${id}/refunds`)).json().data.length;
+  assert.equal(await refunds(), 0);
+  assert.equal((await ada.send(path, await open())).status, 303, 'the control');
+  assert.equal(await refunds(), 1);
+});
 
 describe('a refund whose payment has changed since its page was loaded', () => {
   const CHANGED = 'refused: It has changed since the page was loaded: look again. Nothing was run.';
