@@ -3,7 +3,7 @@
 use crate::analytics::config::AnalyticsConfig;
 use once::context::Times;
 use runtime::log::Level;
-use runtime::settings;
+use runtime::settings::{self, Incomplete};
 use web::signing::{SECRET_MIN_LEN, SigningKeys, is_same_secret};
 
 /// How many lines a part of a settlement file has at most, where it is not set.
@@ -54,19 +54,28 @@ pub struct Config {
     pub settlement_part_lines: u64,
     /// `LOG_LEVEL`: `info` (the default), `warn` or `error`; what is less grave is not written.
     pub log_level: Level,
+    /// What counts as not set, because something is missing that it needs: a sentence each, for the log.
+    pub incomplete: Vec<String>,
 }
+
+/// What can be done without, with what each needs beside it.
+const OPTIONAL: [(&str, &[&str]); 2] =
+    [("ANALYTICS_ACCOUNT_ID", &["ANALYTICS_API_TOKEN"]), ("ANALYTICS_API_TOKEN", &["ANALYTICS_ACCOUNT_ID"])];
 
 impl Config {
     /// The settings of the Worker. The log keeps to its own from here on.
     pub fn of(env: &worker::Env) -> Result<Self, String> {
         let config = Self::read(|name| runtime::setting(env, name))?;
         runtime::log::set_least(config.log_level);
+        settings::log_incomplete(&config.incomplete);
         Ok(config)
     }
 
     /// Reads all settings through `read`. The error is one sentence that says what to set.
     pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
+        let set = |name: &str| read(name).filter(|value| !value.trim().is_empty());
+        let incomplete = Incomplete::among(set, &OPTIONAL);
+        let setting = |name: &str| set(name).filter(|_| !incomplete.has(name));
         let demo = setting("DEMO").as_deref() == Some("true");
         let signing_keys = settings::signing_keys(setting)?;
         let admin_token = token("ADMIN_TOKEN", setting)?;
@@ -96,6 +105,7 @@ impl Config {
             history_after_days: history_after_days(setting("HISTORY_AFTER_DAYS"))?,
             settlement_part_lines: part_lines(setting("SETTLEMENT_PART_LINES"))?,
             log_level: settings::log_level(setting)?,
+            incomplete: incomplete.into_sentences(),
         })
     }
 
@@ -178,8 +188,6 @@ mod tests {
             ("ACCESS_AUD", "hush-token"), // without the team's domain
             ("ACCESS_TEAM_DOMAIN", "https://hush-token.cloudflareaccess.com"), // without the audience
             ("METRICS_SHARDS", "33"),
-            ("ANALYTICS_API_TOKEN", "hush-token"),  // without the account
-            ("ANALYTICS_ACCOUNT_ID", "hush-token"), // without the token
             ("HISTORY_AFTER_DAYS", "0"),
             ("HISTORY_AFTER_DAYS", "a year"),
             ("LOG_LEVEL", "loud"),
@@ -193,6 +201,20 @@ mod tests {
             assert!(!error.contains("hush-token"), "{error}");
         }
         assert!(Config::read(|_| None).unwrap_err().contains("SIGNING_KEY"));
+    }
+
+    #[test]
+    fn half_of_what_can_be_done_without_counts_as_not_set() {
+        for (name, other) in
+            [("ANALYTICS_API_TOKEN", "ANALYTICS_ACCOUNT_ID"), ("ANALYTICS_ACCOUNT_ID", "ANALYTICS_API_TOKEN")]
+        {
+            let config = read(&[(name, "hush-token")]).unwrap();
+            assert!(config.analytics.is_none());
+            let [sentence] = config.incomplete.as_slice() else { panic!("{:?}", config.incomplete) };
+            assert!(sentence.starts_with(name) && sentence.contains(other), "{sentence}");
+            assert!(!sentence.contains("hush-token"), "{sentence}");
+        }
+        assert!(read(&[]).unwrap().incomplete.is_empty());
     }
 
     #[test]

@@ -38,9 +38,9 @@ pub(crate) async fn home(_app: &App, _request: &Request) -> Result<Answer, Probl
     Ok(Answer::see_other("/admin", "desk"))
 }
 
-/// `GET /healthz`: whoever gets here has found all settings.
-pub(crate) async fn health(_app: &App, _request: &Request) -> Result<Answer, Problem> {
-    Ok(reply::healthy())
+/// `GET /healthz`: whoever gets here has found all settings without which nothing works.
+pub(crate) async fn health(app: &App, _request: &Request) -> Result<Answer, Problem> {
+    Ok(reply::healthy(&app.config.incomplete))
 }
 
 /// `GET /problems/{kind}`

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod convention;
+mod optional;
 mod sealing;
 
 use std::cell::RefCell;
@@ -14,6 +15,7 @@ use base64ct::{Base64, Encoding as _};
 pub(crate) use accounts::token_hash;
 use accounts::{ANONYMOUS, DEMO_USER};
 pub use convention::Convention;
+pub use optional::{AdyenConfig, EmailConfig};
 pub use sealing::CredentialsKeys;
 pub(crate) use sealing::Sealed;
 
@@ -21,35 +23,13 @@ use crate::replay_cache::LASTS_MAX_MS;
 use messages::account::Account;
 use once::account::Credential;
 use once::context::Times;
+use optional::{OPTIONAL, OTHER_MODE, adyen, base, email, publishable_key};
 use payments::engine::{Credentials, Limits};
-use payments::payment::own_keys::account_of;
 use payments::providers::Provider;
 use runtime::log::Level;
-use runtime::settings;
+use runtime::settings::{self, Incomplete};
 use web::signing::{SigningKeys, is_same_secret};
 use web::trace::Collector;
-
-/// The way to Adyen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdyenConfig {
-    /// `ADYEN_API_BASE`: the Checkout API with its version, without a slash at the end.
-    pub base: String,
-    /// `ADYEN_API_KEY`.
-    pub key: String,
-    /// `ADYEN_MERCHANT_ACCOUNT`.
-    pub merchant_account: String,
-}
-
-/// The way to the email service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmailConfig {
-    /// `RESEND_API_BASE`; Resend's own if it is not set.
-    pub base: String,
-    /// `RESEND_API_KEY`.
-    pub key: String,
-    /// `RECEIPT_FROM`: who sends receipts, such as `Shop <receipts@shop.example>`.
-    pub from: String,
-}
 
 /// What [`/.well-known/security.txt`](https://www.rfc-editor.org/rfc/rfc9116) says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +114,8 @@ pub struct Config {
     pub times: Times,
     /// `ORDER_TRIES_MAX`, `ORDER_TRY_PAUSE_MS`, `KEYS_MAX`.
     pub limits: Limits,
+    /// What counts as not set, because something is missing that it needs: a sentence each, for the log.
+    pub incomplete: Vec<String>,
 }
 
 /// How long an isolate answers replays from its own copy, in ms: while a client that has lost an answer tries again.
@@ -211,19 +193,22 @@ impl Config {
         }
         runtime::log::set_least(config.log_level);
         runtime::trace::send_to(config.collector.clone());
+        settings::log_incomplete(&config.incomplete);
         Ok(config)
     }
 
     /// Reads all settings through `read`. The error is one sentence that says what to set.
     pub fn read(read: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let setting = |name: &str| read(name).filter(|value| !value.trim().is_empty());
+        let set = |name: &str| read(name).filter(|value| !value.trim().is_empty());
+        let incomplete = Incomplete::among(set, &OPTIONAL);
+        let setting = |name: &str| set(name).filter(|_| !incomplete.has(name));
         let flag = |name: &str| setting(name).as_deref() == Some("true");
         let demo = flag("DEMO");
         if let Some(name) = ["UNPROTECTED", "LAB"].into_iter().find(|name| flag(name) && !demo) {
             return Err(format!("{name} is for the demo only: remove it."));
         }
         if !demo {
-            refuse_demo_secrets(setting)?;
+            refuse_demo_secrets(set)?;
         }
         let signing_keys = settings::signing_keys(setting)?;
         runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
@@ -233,7 +218,9 @@ impl Config {
         if demo && is_live(&stripe_key) {
             return Err("DEMO is on with a live STRIPE_SECRET_KEY: remove one of them.".to_owned());
         }
-        let publishable_key = publishable_key(&stripe_key, setting("STRIPE_PUBLISHABLE_KEY"))?;
+        let publishable_key = publishable_key(setting("STRIPE_PUBLISHABLE_KEY"))?;
+        let is_of_other_mode =
+            publishable_key.as_ref().is_some_and(|key| is_live(key) != is_live(&stripe_key));
         let stripe_base = setting("STRIPE_API_BASE")
             .ok_or("STRIPE_API_BASE is not set: https://api.stripe.com in production.")?;
         let stripe_base = base("STRIPE_API_BASE", stripe_base, demo)?;
@@ -287,7 +274,7 @@ impl Config {
             rate_limit_per_minute: setting("RATE_LIMIT_PER_MINUTE")
                 .map(|limit| limit.parse().map_err(|_| "RATE_LIMIT_PER_MINUTE must be a whole number."))
                 .transpose()?,
-            publishable_key,
+            publishable_key: publishable_key.filter(|_| !is_of_other_mode),
             lab: flag("LAB"),
             convention: convention::read(setting, demo)?,
             security: security(setting)?,
@@ -328,6 +315,11 @@ impl Config {
                 try_pause_ms: ms("ORDER_TRY_PAUSE_MS", limits.try_pause_ms)?,
                 keys_max: count("KEYS_MAX", limits.keys_max)?,
             },
+            incomplete: incomplete
+                .into_sentences()
+                .into_iter()
+                .chain(is_of_other_mode.then(|| OTHER_MODE.to_owned()))
+                .collect(),
         })
     }
 
@@ -375,14 +367,6 @@ fn refuse_demo_secrets(setting: impl Fn(&str) -> Option<String>) -> Result<(), S
     }
 }
 
-/// The address of a provider, without a slash at the end.
-fn base(name: &str, base: String, demo: bool) -> Result<String, String> {
-    if !demo && !base.starts_with("https://") {
-        return Err(format!("{name} must begin with https://: it gets the secret key."));
-    }
-    Ok(base.trim_end_matches('/').to_owned())
-}
-
 fn security(setting: impl Fn(&str) -> Option<String>) -> Result<Option<SecurityConfig>, String> {
     let (contact, expires) = match (setting("SECURITY_CONTACT"), setting("SECURITY_EXPIRES")) {
         (None, None) => return Ok(None),
@@ -405,38 +389,6 @@ fn adyen_webhook_auth(setting: Option<String>) -> Result<Option<String>, String>
             Err("ADYEN_WEBHOOK_AUTH must be user:password, as they are set with Adyen's webhook.".to_owned())
         }
         auth => Ok(auth),
-    }
-}
-
-fn adyen(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<AdyenConfig>, String> {
-    let names = ["ADYEN_API_BASE", "ADYEN_API_KEY", "ADYEN_MERCHANT_ACCOUNT"];
-    let [base, key, merchant_account] = names.map(setting);
-    match (base, key, merchant_account) {
-        (None, None, None) => Ok(None),
-        (Some(_), Some(_), Some(merchant)) if account_of(&merchant).is_some() => {
-            Err("ADYEN_MERCHANT_ACCOUNT is no merchant account’s name.".to_owned())
-        }
-        (Some(base), Some(_), Some(_)) if demo && base.contains("-live.") => {
-            Err("DEMO is on with a live ADYEN_API_BASE: remove one of them.".to_owned())
-        }
-        (Some(base), Some(key), Some(merchant_account)) => {
-            Ok(Some(AdyenConfig { base: self::base(names[0], base, demo)?, key, merchant_account }))
-        }
-        _ => Err(format!("{} go together: set all three, or none.", names.join(", "))),
-    }
-}
-
-fn email(setting: impl Fn(&str) -> Option<String>, demo: bool) -> Result<Option<EmailConfig>, String> {
-    match (setting("RESEND_API_KEY"), setting("RECEIPT_FROM")) {
-        (None, _) => Ok(None),
-        (Some(_), None) => {
-            Err("RECEIPT_FROM is not set: who sends receipts, such as `Shop <receipts@shop.example>`."
-                .to_owned())
-        }
-        (Some(key), Some(from)) => {
-            let base = setting("RESEND_API_BASE").unwrap_or_else(|| "https://api.resend.com".to_owned());
-            Ok(Some(EmailConfig { base: self::base("RESEND_API_BASE", base, demo)?, key, from }))
-        }
     }
 }
 
@@ -466,24 +418,6 @@ fn cors_origins(setting: Option<String>) -> Result<Vec<String>, String> {
         ),
         None => Ok(origins),
     }
-}
-
-/// The key that stands in a page for everyone to see: never a secret one, and of the same mode as the secret one.
-fn publishable_key(secret: &str, key: Option<String>) -> Result<Option<String>, String> {
-    let Some(key) = key else {
-        return Ok(None);
-    };
-    let well_formed = key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if !key.starts_with("pk_") || !well_formed {
-        return Err("STRIPE_PUBLISHABLE_KEY must begin with pk_: everybody who pays can read it.".to_owned());
-    }
-    if is_live(&key) != is_live(secret) {
-        return Err(
-            "STRIPE_PUBLISHABLE_KEY and STRIPE_SECRET_KEY must both be live keys, or both test keys."
-                .to_owned(),
-        );
-    }
-    Ok(Some(key))
 }
 
 /// Whether an `Authorization` header has this user and password (`user:password`).

@@ -13,9 +13,9 @@ pub(super) async fn home(app: &App, request: &Request) -> Result<Answer, Problem
     Ok(reply::html(200, &Home { site: app.site(request) }, "page"))
 }
 
-/// `GET /healthz`: whoever gets here has found all settings.
-pub(super) async fn health(_app: &App, _request: &Request) -> Result<Answer, Problem> {
-    Ok(reply::healthy())
+/// `GET /healthz`: whoever gets here has found all settings without which nothing works.
+pub(super) async fn health(app: &App, _request: &Request) -> Result<Answer, Problem> {
+    Ok(reply::healthy(&app.config.incomplete))
 }
 
 /// `GET /problems/{kind}`

@@ -115,7 +115,6 @@ fn what_cannot_be_right_is_refused_and_no_secret_is_quoted() {
         ("DEMO", "true".to_owned()), // with a live key
         ("STRIPE_PUBLISHABLE_KEY", "sk_live_hush-token".to_owned()), // the wrong one of the two
         ("STRIPE_PUBLISHABLE_KEY", "pk_live_hush-token".to_owned()),
-        ("STRIPE_PUBLISHABLE_KEY", "pk_test_1".to_owned()), // with a live key
         ("LEASE_MS", "ninety".to_owned()),
         ("PROVIDER_TIMEOUT_MS", "90000".to_owned()),
         ("PROVIDER_WINDOW_MS", "86400000".to_owned()),
@@ -141,6 +140,45 @@ fn a_shop_is_known_by_its_name_and_answers_by_email_or_on_a_page() {
         assert_eq!((shop.name.as_str(), shop.support_href().as_deref()), ("Ada’s shop", Some(leads_to)));
     }
     assert!(read(&[]).unwrap().accounts["acme"].shop.is_none());
+}
+
+/// A secret and a variable are deployed one after the other: what can be done without stops nothing else meanwhile.
+#[test]
+fn a_part_that_is_not_set_as_a_whole_counts_as_not_set() {
+    let adyen = [
+        ("ADYEN_API_BASE", "https://checkout-test.adyen.com/v71"),
+        ("ADYEN_API_KEY", "hush-token"),
+        ("ADYEN_MERCHANT_ACCOUNT", "Shop"),
+    ];
+    for (number, left_out) in adyen.iter().enumerate() {
+        let rest: Vec<_> = adyen.iter().copied().filter(|setting| setting != left_out).collect();
+        let config = read(&rest).unwrap();
+        assert!(config.adyen.is_none() && config.credentials.adyen.is_none());
+        assert_eq!(config.incomplete.len(), 2, "{number}: {:?}", config.incomplete);
+        for (sentence, (name, _)) in config.incomplete.iter().zip(&rest) {
+            assert!(sentence.starts_with(name) && sentence.contains(left_out.0), "{sentence}");
+            assert!(!sentence.contains("hush-token"), "{sentence}");
+        }
+    }
+    let whole = read(&adyen).unwrap();
+    assert!(whole.adyen.is_some() && whole.incomplete.is_empty());
+    // What is asked of it by name is never given to the other one.
+    assert!(read(&[adyen[0], ("PROVIDER", "adyen")]).unwrap_err().contains("ADYEN_API_BASE"));
+
+    for (name, value, needs) in [
+        ("RESEND_API_KEY", "hush-token", "RECEIPT_FROM"),
+        ("OTLP_HEADERS", "a=hush-token", "OTLP_ENDPOINT"),
+        ("STRIPE_PUBLISHABLE_KEY", "pk_test_1", "STRIPE_SECRET_KEY"), // the other one is live
+    ] {
+        let config = read(&[(name, value)]).unwrap();
+        assert!(config.email.is_none() && config.collector.is_none() && config.publishable_key.is_none());
+        let [sentence] = config.incomplete.as_slice() else { panic!("{:?}", config.incomplete) };
+        assert!(sentence.starts_with(name) && sentence.contains(needs), "{sentence}");
+        assert!(!sentence.contains("hush-token"), "{sentence}");
+    }
+    for alone in [("RECEIPT_FROM", "f"), ("OTLP_ENDPOINT", "https://otlp.example")] {
+        assert!(read(&[alone]).unwrap().incomplete.is_empty(), "{alone:?} is as it may be");
+    }
 }
 
 #[test]

@@ -288,6 +288,24 @@ describe('a setting that is missing or impossible', () => {
     });
   }
 
+  test('what can be done without stops nothing else, and the log says what is missing', async () => {
+    const ADYEN_API_KEY = 'AQE_of_the_tests';
+    await site.server.update({ root, workers: production({ secrets: { ...SECRETS, ADYEN_API_KEY } }) });
+    stripe = charged;
+    assert.equal((await acme.pay(PAYMENT, freshKey())).status, 201);
+    const there = await acme.pay({ ...PAYMENT, provider: 'adyen' }, freshKey());
+    assert.equal(there.status, 422, there.text);
+    assert.match(there.text, /is not set up here: use stripe/);
+    const health = await acme.ask('/healthz');
+    assert.deepEqual([health.status, health.json()], [200, { status: 'incomplete' }]);
+    const logs = JSON.stringify(site.logs());
+    assert.match(
+      logs,
+      /ADYEN_API_KEY is set without ADYEN_API_BASE and ADYEN_MERCHANT_ACCOUNT: it counts as not set/,
+    );
+    assert.ok(!logs.includes(ADYEN_API_KEY));
+  });
+
   test('in public nobody is told which: the log has it', async () => {
     await site.server.update({ root, workers: production({ secrets: without('SIGNING_KEY') }) });
     for (const accept of ['application/json', 'text/html']) {

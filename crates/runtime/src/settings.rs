@@ -1,8 +1,10 @@
 //! Settings that more than one Worker has: each is read alike, and what is wrong with it is said in the same words.
 
+use std::cell::Cell;
+
 use web::signing::{SECRET_MIN_LEN, SigningKeys};
 
-use crate::log::Level;
+use crate::log::{Level, log};
 
 /// How long a body may take to come, in ms, where it is not set: 64 KiB come in it over any line that still works.
 const BODY_TIMEOUT_MS: u64 = 10_000;
@@ -10,6 +12,52 @@ const BODY_TIMEOUT_MS: u64 = 10_000;
 /// A secret without which the Worker does nothing.
 pub fn secret(setting: impl Fn(&str) -> Option<String>, name: &str) -> Result<String, String> {
     setting(name).ok_or_else(|| format!("The secret {name} is not set: `npx wrangler secret put {name}`."))
+}
+
+/// Settings of what a Worker can do without that are there without those they need. They count as not set until these are, so that nothing else
+/// stops meanwhile: a secret and a variable are deployed one after the other.
+#[derive(Debug, Default)]
+pub struct Incomplete(Vec<(&'static str, Vec<&'static str>)>);
+
+impl Incomplete {
+    /// Looks at these settings, each with what it needs.
+    pub fn among(
+        setting: impl Fn(&str) -> Option<String>,
+        needs: &[(&'static str, &[&'static str])],
+    ) -> Self {
+        let is_missing = |name: &&&'static str| setting(name).is_none();
+        let of = |(name, needed): &(&'static str, &[&'static str])| {
+            let missing: Vec<_> = needed.iter().filter(is_missing).copied().collect();
+            (setting(name).is_some() && !missing.is_empty()).then_some((*name, missing))
+        };
+        Self(needs.iter().filter_map(of).collect())
+    }
+
+    /// Whether this setting counts as not set.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
+    }
+
+    /// What to set, a sentence each.
+    pub fn into_sentences(self) -> Vec<String> {
+        let sentence = |(name, missing): (&str, Vec<&str>)| {
+            format!("{name} is set without {}: it counts as not set until then.", missing.join(" and "))
+        };
+        self.0.into_iter().map(sentence).collect()
+    }
+}
+
+/// Writes down what is not set as a whole, once in each isolate.
+pub fn log_incomplete(sentences: &[String]) {
+    thread_local! {
+        static IS_LOGGED: Cell<bool> = const { Cell::new(false) };
+    }
+    if sentences.is_empty() || IS_LOGGED.replace(true) {
+        return;
+    }
+    for sentence in sentences {
+        log("error", &[("event", "setting_incomplete".into()), ("error", sentence.as_str().into())]);
+    }
 }
 
 /// `SIGNING_KEY`.

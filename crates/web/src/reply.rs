@@ -91,9 +91,13 @@ pub fn worded_page(
     answer
 }
 
-/// The answer to whoever asks whether the Worker is set up: it has found all settings.
-pub fn healthy() -> Answer {
-    Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy")
+/// The answer to whoever asks whether the Worker is set up: it has found all settings without which nothing works. With these of what can be done
+/// without something is missing; what, the log says.
+pub fn healthy(incomplete: &[String]) -> Answer {
+    match incomplete {
+        [] => Answer::new(200, "application/json", r#"{"status":"ok"}"#, "healthy"),
+        _ => Answer::new(200, "application/json", r#"{"status":"incomplete"}"#, "incomplete"),
+    }
 }
 
 /// A page.

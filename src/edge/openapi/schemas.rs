@@ -190,7 +190,9 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .may_have("another_card", integer().with("minimum", 1).about(
                 "Instead of the card: the number of the try that waits for the bank, to give it up.",
             )).closed()),
-        ("Health", object().has("status", constant("ok")).example(json!({ "status": "ok" }))),
+        ("Health", object().has("status", one_of_words(["ok", "incomplete"]).about(
+            "`incomplete`: something that can be done without, such as the second provider, is not set as a whole, and counts as not set; the log says what.",
+        )).example(json!({ "status": "ok" }))),
         ("Stats", Schema::default().with("type", "object").about(
             "The same counts as `/metrics`, with names of their own, and how far behind the provider's lists are read.",
         )),
