@@ -368,8 +368,14 @@ proptest! {
 fn without_an_address_to_come_back_to_the_banks_page_is_a_no() {
     let there = authorization(2000, true, &[]);
     assert_eq!(fields(&authorize(&there)).get("error_on_requires_action"), None);
-    let nobody = Authorization { return_url: None, ..there };
+    assert_eq!(fields(&authorize(&there)).get("off_session"), None);
+    let nobody = Authorization { return_url: None, customer: None, ..there };
     assert_eq!(fields(&authorize(&nobody))["error_on_requires_action"], "true");
+    assert_eq!(fields(&authorize(&nobody)).get("off_session"), None);
+    // What a customer has agreed to before is charged without them, and banks are told so.
+    let saved = Authorization { customer: Some("cus_1"), ..nobody };
+    assert_eq!(fields(&authorize(&saved))["off_session"], "true");
+    assert_eq!(fields(&authorize(&saved)).get("error_on_requires_action"), None);
 }
 
 #[test]

@@ -91,7 +91,7 @@ describe('in production', () => {
       payment_method: 'pm_of_acme',
       'payment_method_types[0]': 'card',
       confirm: 'true',
-      error_on_requires_action: 'true',
+      off_session: 'true',
       customer: 'cus_acme',
       'metadata[resource]': answer.payment,
       'metadata[idempotency_key]': `${answer.payment}_auth`,

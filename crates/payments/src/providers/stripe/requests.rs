@@ -4,8 +4,9 @@ use crate::payment::Refund;
 use crate::providers::codec::Authorization;
 use once::call::FrozenRequest;
 
-/// One call that creates and confirms a payment. With an address to come back to, a card that needs the bank's page says so;
-/// without one it is declined.
+/// One call that creates and confirms a payment. With an address to come back to, a card that needs the bank's page says so. Without one nobody is
+/// there, and such a card is declined. A saved card of a customer is charged without them then, by what they have agreed to before: banks ask for
+/// nothing more only where they are told so (`off_session`, <https://docs.stripe.com/api/payment_intents/create>).
 pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
     let amount = authorization.amount_minor.to_string();
     let capture_method = if authorization.capture { "automatic" } else { "manual" };
@@ -17,9 +18,10 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
         ("payment_method_types[0]", "card"),
         ("confirm", "true"),
     ];
-    fields.push(match authorization.return_url {
-        Some(url) => ("return_url", url),
-        None => ("error_on_requires_action", "true"),
+    fields.push(match (authorization.return_url, authorization.customer) {
+        (Some(url), _) => ("return_url", url),
+        (None, Some(_)) => ("off_session", "true"),
+        (None, None) => ("error_on_requires_action", "true"),
     });
     fields.extend(authorization.customer.map(|customer| ("customer", customer)));
     fields.extend(authorization.description.map(|description| ("description", description)));
