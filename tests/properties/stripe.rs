@@ -283,6 +283,7 @@ fn the_answers_of_stripe_mean_what_its_documentation_says() {
         (402, error("card_error", Some("card_declined")), Meaning::Declined),
         (400, error("invalid_request_error", Some("amount_too_small")), Meaning::Rejected),
         (404, error("invalid_request_error", Some("resource_missing")), Meaning::Rejected),
+        (400, error("invalid_request_error", Some("card_decline_rate_limit_exceeded")), Meaning::Declined),
         (400, error("idempotency_error", None), Meaning::Sticky),
         (400, json!("not an error"), Meaning::Unknown),
         (401, error("invalid_request_error", None), Meaning::NotExecuted),

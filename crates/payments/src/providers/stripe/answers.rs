@@ -11,6 +11,9 @@ use crate::providers::codec::{HttpAnswer, indeterminate, is_plain, not_executed,
 use once::call::{FrozenRequest, RefusalScope, Unconfirmed};
 use serde::Deserialize;
 
+/// The code of a card that was declined too often: <https://docs.stripe.com/error-codes#card-decline-rate-limit-exceeded>.
+const DECLINED_TOO_OFTEN: &str = "card_decline_rate_limit_exceeded";
+
 /// What a body asks for, as far as an answer is compared with it.
 #[derive(Default, Deserialize)]
 pub(super) struct Asked {
@@ -136,6 +139,10 @@ fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
     }
     match error.kind.as_str() {
         "idempotency_error" => unknown(answer, true, "the key was used with other parameters"),
+        // The card was declined too often, which Stripe says as if the request were wrong.
+        "invalid_request_error" if is_new && error.code.as_deref() == Some(DECLINED_TOO_OFTEN) => {
+            Outcome::Definitive(reply(answer, declined(error)))
+        }
         "card_error" if is_new || intent.is_none() => Outcome::Definitive(reply(answer, declined(error))),
         "card_error" | "invalid_request_error" => {
             let result = ProviderResult::Rejected {
