@@ -54,6 +54,27 @@ fn what_was_only_believed_to_be_captured_ends_as_adyen_says_and_a_person_sees_it
     }
 }
 
+/// Nobody knows whether it was the capture that follows by itself, or one more by a person: the state stays, and somebody looks.
+#[test]
+fn a_capture_that_failed_of_what_is_only_believed_to_be_captured_is_shown_to_a_person() {
+    let mut bench = Harness::believed(None);
+    let key = bench.object_state.calls[0].provider_key.clone();
+    let failed = bench.dated("CAPTURE", &key, false, 2);
+    let mut take = || ingest::take(&mut bench.object_state, &failed, &at(NOW_MS + 1)).unwrap();
+    let taken = take();
+    assert!(
+        matches!(&taken, Ingested::Alert { detail } if detail.contains("the capture failed")),
+        "{taken:?}"
+    );
+    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().status(), "succeeded");
+
+    let mut bench = Harness::believed(None);
+    assert_eq!(bench.by_nobody_here("CAPTURE", 1), (Ingested::Applied, "succeeded"));
+    let again = bench.dated("CAPTURE", &key, false, 2);
+    let taken = ingest::take(&mut bench.object_state, &again, &at(NOW_MS + 1)).unwrap();
+    assert_eq!(taken, Ingested::Applied, "control: one that is known to have succeeded");
+}
+
 #[test]
 fn what_adyen_has_told_to_be_captured_stays_so() {
     for (kind, _) in ENDINGS {

@@ -263,6 +263,11 @@ fn refused(
                 settled(state, true, ctx)?;
                 Ingested::Alert { detail }
             }
+            // Nobody here has asked for it: the provider's own, of which the payment is only believed to be captured, or one more by hand at the provider. A
+            // person has to look which.
+            None if kind == CallKind::Capture && is_only_believed_captured(payment) => Ingested::Alert {
+                detail: format!("the capture failed ({}), the payment is {status}", told.reason),
+            },
             None => Ingested::Applied,
         });
     };
