@@ -57,7 +57,7 @@ pub fn payment_request(
     {
         fields.not_allowed("currency", message);
     } else if let (Some(amount), Some(currency)) = (amount, currency)
-        && let Err(message) = amount.check(currency)
+        && let Err(message) = amount.check_rounding(currency)
     {
         fields.not_allowed("amount", message);
     } else if let (Some(amount), Some(currency)) = (amount, currency) {
@@ -228,6 +228,13 @@ impl Fields {
             (Some(payment_method), wallet) => {
                 let stored = wallet.filter(|_| provider == Provider::Adyen);
                 let customer = customer.or_else(|| stored.and_then(|(_, customer)| customer.cloned()));
+                if provider == Provider::Adyen && customer.is_none() {
+                    self.not_allowed(
+                        &method_field.replace("payment_method", "customer"),
+                        "is missing: at Adyen a payment method is stored for a shopper (shopperReference)",
+                    );
+                    return None;
+                }
                 Some(Route { provider, payment_method, customer, merchant_account })
             }
             (None, Some((payment_method, own))) => Some(Route {
@@ -285,6 +292,12 @@ impl Fields {
         route: Option<&Route>,
         fallback: Option<&Route>,
     ) {
+        let is_at_stripe = |route: &&Route| route.provider == Provider::Stripe;
+        if [route, fallback].into_iter().flatten().any(|route| is_at_stripe(&route))
+            && let Err(message) = amount.check_minimum(currency)
+        {
+            self.not_allowed("amount", message);
+        }
         for (route, is_fallback) in [(route, false), (fallback, true)] {
             let Some(Err(reason)) = route.map(|route| route.provider.check_amount(amount, currency)) else {
                 continue;

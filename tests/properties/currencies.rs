@@ -161,9 +161,13 @@ fn each_provider_of_a_payment_is_checked_when_it_is_asked_for() {
     let adyen =
         |amount: u32, currency: &str| json!({ "amount": amount, "currency": currency, "provider": "adyen" });
     let falls_back = |amount: u32, currency: &str| json!({ "amount": amount, "currency": currency, "fallback": { "provider": "adyen" } });
-    for good in
-        [adyen(1_000, "clp"), adyen(1_000_000, "idr"), falls_back(1_000_000, "idr"), falls_back(1_000, "clp")]
-    {
+    for good in [
+        adyen(1_000, "clp"),
+        adyen(1_000_000, "idr"),
+        falls_back(1_000_000, "idr"),
+        falls_back(1_000, "clp"),
+        adyen(200, "sek"),
+    ] {
         assert_eq!(asked(good.clone()), Ok(()), "{good}");
     }
     for (wrong, field) in [
@@ -174,6 +178,9 @@ fn each_provider_of_a_payment_is_checked_when_it_is_asked_for() {
         (falls_back(1_000, "bif"), "fallback[provider]"),
         (json!({ "amount": 1_000, "currency": "ugx" }), "currency"),
         (json!({ "amount": 50_050, "currency": "isk" }), "amount"),
+        // Less than Stripe takes.
+        (json!({ "amount": 200, "currency": "sek" }), "amount"),
+        (falls_back(200, "sek"), "amount"),
     ] {
         assert_eq!(asked(wrong.clone()), Err(vec![field.to_owned()]), "{wrong}");
     }

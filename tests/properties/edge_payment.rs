@@ -436,6 +436,31 @@ fn what_stands_in_the_address_is_named() {
     assert_eq!(in_address(&"a".repeat(500))[0].field.len(), 64);
 }
 
+/// Adyen's schema asks for the shopper of a stored payment method: without one it would refuse, under the key.
+#[test]
+fn at_adyen_a_payment_method_is_somebodys() {
+    let mut config = config();
+    Rc::make_mut(config.accounts.get_mut("acme").unwrap()).adyen = None;
+    let wrong = |body: Value| match payment_request(&members(&body), &config, account(&config), ORIGIN) {
+        Ok(request) => Ok(request.route.customer),
+        Err(NotAllowed { errors, .. }) => Err(fields(errors)),
+    };
+    let body = |more: Value| {
+        let Value::Object(more) = more else { panic!() };
+        let mut body = json!({ "amount": 2500, "currency": "usd" });
+        body.as_object_mut().unwrap().extend(more);
+        body
+    };
+    let alone = body(json!({ "provider": "adyen", "payment_method": "stored" }));
+    assert_eq!(wrong(alone), Err(vec!["customer".to_owned()]));
+    let fallback = body(json!({ "fallback": { "provider": "adyen", "payment_method": "stored" } }));
+    assert_eq!(wrong(fallback), Err(vec!["fallback[customer]".to_owned()]));
+    let whole = body(json!({ "provider": "adyen", "payment_method": "stored", "customer": "shopper" }));
+    assert_eq!(wrong(whole), Ok(Some("shopper".to_owned())));
+    let at_stripe = body(json!({ "payment_method": "pm_1" }));
+    assert_eq!(wrong(at_stripe), Ok(None), "control: at Stripe it may be nobody's");
+}
+
 #[test]
 fn an_account_charges_its_own_currencies_and_no_more_than_it_may() {
     let mut config = config();

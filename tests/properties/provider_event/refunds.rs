@@ -63,6 +63,20 @@ impl Harness {
     }
 }
 
+/// In its Customer Area Adyen gives back parts of three decimals: what they leave must be refundable here.
+#[test]
+fn a_part_at_adyen_need_not_end_as_stripe_wants_it() {
+    for (provider, is_refused) in [(Provider::Adyen, false), (Provider::Stripe, true)] {
+        let mut bench = Harness::of(provider);
+        let charged = ProviderResult::Charged { payment: "their_pay".into(), card: None };
+        bench.run("pay", pay(provider), Some(charged));
+        bench.object_state.resource.payment.as_mut().unwrap().currency = Currency::parse("kwd").unwrap();
+        let asked = command("refund", refund_of(1_003));
+        let begun = begin(&mut bench.object_state, &asked, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        assert_eq!(matches!(begun, Begin::Refused(_)), is_refused, "{provider:?}: {begun:?}");
+    }
+}
+
 #[test]
 fn a_refund_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_order() {
     let heard = [1, 2, 3].into_iter().flat_map(|heard| ORDERS.map(|order| (order, heard)));

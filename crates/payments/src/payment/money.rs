@@ -156,8 +156,13 @@ impl AmountMinor {
         self.0
     }
 
-    /// Checks what a currency asks of the amount of a payment; the error says what to send.
+    /// Checks what a currency asks of the amount of a payment at Stripe; the error says what to send.
     pub fn check(self, currency: Currency) -> Result<Self, String> {
+        self.check_minimum(currency)?.check_rounding(currency)
+    }
+
+    /// Checks the least that Stripe takes: Adyen names none.
+    pub fn check_minimum(self, currency: Currency) -> Result<Self, String> {
         let minimum = currency.minimum_minor();
         if self.0 < minimum {
             return Err(format!(
@@ -165,7 +170,7 @@ impl AmountMinor {
                 for_people(Locale::En, minimum.into(), currency)
             ));
         }
-        self.check_rounding(currency)
+        Ok(self)
     }
 
     /// The rule that holds for a part of a payment too: three decimals end in 0, and so do the two of a currency that has
