@@ -145,7 +145,7 @@ impl Press<'_> {
             confirm::amount(&self.entries.text("amount").or_empty(), currency)?.ok_or_else(|| {
                 Problem::because(Kind::InvalidParameters, "The amount is missing. Nothing was done.")
             })?;
-        Ok((amount, format::money(amount.get().into(), currency)))
+        Ok((amount, format::money(amount.get(), currency)))
     }
 
     fn note(&self) -> Result<String, Problem> {

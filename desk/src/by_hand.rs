@@ -140,7 +140,7 @@ fn named(report: &CallReport) -> String {
         other => other,
     };
     match report.amount_minor {
-        Some(minor) => format!("the {what} of {}", format::money(minor.into(), &report.currency)),
+        Some(minor) => format!("the {what} of {}", format::money(minor, &report.currency)),
         None => format!("the {what}"),
     }
 }
@@ -198,7 +198,7 @@ fn facts(report: &CallReport, now_ms: u64) -> Vec<Fact> {
     let id = |text: &str| Cell { class: "id", ..Cell::text(text) };
     let mut facts = vec![fact("Provider", Cell::text(provider(report)))];
     if let Some(minor) = report.amount_minor {
-        facts.push(fact("Amount", Cell::text(format::money(minor.into(), &report.currency))));
+        facts.push(fact("Amount", Cell::text(format::money(minor, &report.currency))));
     }
     facts.push(fact("Sends", Cell::text(call.sends.to_string())));
     for (name, at_ms) in [("First sent", call.first_sent_at_ms), ("Last sent", call.last_sent_at_ms)] {

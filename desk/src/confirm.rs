@@ -73,7 +73,7 @@ pub(crate) async fn page(
     let (_, inspection) = desk.inspect(object_of(id)).await?;
     let payment = inspection.snapshot.payment.as_ref().filter(|payment| payment.payment_id == id);
     let payment = payment.ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let money = |minor: u32| format::money(minor.into(), &payment.currency);
+    let money = |minor: u64| format::money(minor, &payment.currency);
     let available_minor = available_minor(act, &inspection, payment);
     let reason = RefundReason::parse(&desk.query("reason")).unwrap_or(RefundReason::RequestedByCustomer);
     let verb = format::sentence(act.as_str());
@@ -208,13 +208,11 @@ fn lost(row: &DeadRow) -> (String, &'static str) {
 }
 
 /// The amount that was entered, in minor units, or all that there is. The error says what is wrong with it.
-fn wanted(text: &str, currency: &str, available_minor: u32) -> Result<u32, String> {
+fn wanted(text: &str, currency: &str, available_minor: u64) -> Result<u64, String> {
     match format::parse_money(text, currency) {
         Ok(entered) => match entered.map_or(available_minor, AmountMinor::get) {
             minor if minor <= available_minor => Ok(minor),
-            _ => {
-                Err(format!("The amount can be at most {}.", format::money(available_minor.into(), currency)))
-            }
+            _ => Err(format!("The amount can be at most {}.", format::money(available_minor, currency))),
         },
         Err(wrong) => Err(format!("The amount {wrong}.")),
     }
@@ -228,7 +226,7 @@ pub(super) fn amount(text: &str, currency: &str) -> Result<Option<AmountMinor>, 
 }
 
 /// How much there is for it, in minor units.
-fn available_minor(act: OperatorAction, inspection: &Inspection, payment: &PaymentRow) -> u32 {
+fn available_minor(act: OperatorAction, inspection: &Inspection, payment: &PaymentRow) -> u64 {
     match act {
         OperatorAction::Capture => inspection.capturable_minor,
         OperatorAction::Refund => inspection.refundable_minor,

@@ -71,7 +71,7 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let subject = Target::Payment(id.to_owned());
     let payment = inspection.snapshot.payment.as_ref().filter(|payment| payment.payment_id == id);
     let payment = payment.ok_or_else(|| Problem::new(Kind::NotFound))?;
-    let money = |minor: u32| format::money(minor.into(), &payment.currency);
+    let money = |minor: u64| format::money(minor, &payment.currency);
     let mut facts = vec![
         fact("Amount", Cell::text(money(payment.amount_minor))),
         fact(

@@ -128,7 +128,7 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
             None => "",
         };
         let late = one.late.as_ref().map(|late| {
-            let money = format::money(late.amount_minor.into(), one.currency.as_str());
+            let money = format::money(late.amount_minor, one.currency.as_str());
             let what = if late.captured { "taken" } else { "held" };
             format!("{money} {what}: {}", late.stage().as_str().replace('_', " "))
         });
@@ -160,7 +160,7 @@ pub(super) fn refunds(inspection: &Inspection) -> Table {
         row(vec![
             Cell { class: "id", ..Cell::text(refund.refund_id.clone()) },
             Entity::Refund.chip(&refund.status),
-            Cell::number(format::money(refund.amount_minor.into(), &refund.currency)),
+            Cell::number(format::money(refund.amount_minor, &refund.currency)),
             Cell::text(refund.reason.replace('_', " ")),
             optional(refund.provider_refund.as_ref()),
             Cell::moment(refund.created_at_ms),

@@ -1,7 +1,7 @@
 //! Formats numbers, times and money for people.
 
 use payments::payment::locale::Locale;
-use payments::payment::money::{AMOUNT_MAX_MINOR, AmountMinor, Currency};
+use payments::payment::money::{AmountMinor, Currency, USUAL_MAX_MINOR};
 use payments::payment::money::{for_people, sign};
 use payments::payment::records::OPERATOR;
 use payments::utc;
@@ -86,9 +86,12 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         };
         return Err(format!("must be written like {form}"));
     }
-    AmountMinor::parse(&format!("{whole}{part:0<decimals$}")).map(Some).map_err(|_| {
-        format!("must be from {} to {}", money(1, currency), money(AMOUNT_MAX_MINOR.into(), currency))
-    })
+    let maximum = known.map_or(USUAL_MAX_MINOR, Currency::maximum_minor);
+    let amount = AmountMinor::parse(&format!("{whole}{part:0<decimals$}")).ok();
+    amount
+        .filter(|amount| amount.get() <= maximum)
+        .map(Some)
+        .ok_or_else(|| format!("must be from {} to {}", money(1, currency), money(maximum, currency)))
 }
 
 /// A whole number with its thousands apart.
@@ -210,7 +213,7 @@ mod tests {
         for (shown, currency) in
             [(123_450, "usd"), (10_399_401, "jpy"), (12_500, "kwd"), (5, "chf"), (700, "xof"), (50, "aud")]
         {
-            assert_eq!(minor(&money(shown.into(), currency), currency), Ok(Some(shown)), "{currency}");
+            assert_eq!(minor(&money(shown, currency), currency), Ok(Some(shown)), "{currency}");
         }
         assert_eq!(minor("", "usd"), Ok(None));
         for wrong in ["12.505", "-1", "1,50", ".5", "0", "1e3", "12.", "x"] {

@@ -21,7 +21,7 @@ pub struct Share {
 
 /// What became of it.
 pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_doubt: bool) -> Vec<String> {
-    let sum = |minor: u32| money(minor.into(), &payment.currency);
+    let sum = |minor: u64| money(minor, &payment.currency);
     let provider = name(&payment.provider);
     let order = payment.order_id.as_ref().map(|order| format!(" for order {order}")).unwrap_or_default();
     let mut said = vec![format!("{account} asked for {}{order}.", sum(payment.amount_minor))];
@@ -60,9 +60,9 @@ pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_
 
 /// What was given back, what is on its way, and what is left.
 fn refunded(payment: &PaymentRow, refunds: &[RefundRow]) -> Option<String> {
-    let sum = |minor: u32| money(minor.into(), &payment.currency);
+    let sum = |minor: u64| money(minor, &payment.currency);
     let pending = refunds.iter().filter(|refund| matches!(refund.status.as_str(), "pending" | "processing"));
-    let pending = pending.fold(0, |sum: u32, refund| sum.saturating_add(refund.amount_minor));
+    let pending = pending.fold(0, |sum: u64, refund| sum.saturating_add(refund.amount_minor));
     let pending = pending.min(payment.refunded_minor);
     let given = payment.refunded_minor.saturating_sub(pending);
     let left = payment.captured_minor.saturating_sub(payment.refunded_minor);
@@ -79,7 +79,7 @@ fn refunded(payment: &PaymentRow, refunds: &[RefundRow]) -> Option<String> {
 
 /// Where its money is; empty if none was ever taken or held.
 pub fn shares(payment: &PaymentRow) -> Vec<Share> {
-    let sum = |minor: u32| money(minor.into(), &payment.currency);
+    let sum = |minor: u64| money(minor, &payment.currency);
     let is_held = payment.status == "requires_capture";
     if payment.amount_minor == 0 || (payment.captured_minor == 0 && !is_held) {
         return Vec::new();
@@ -91,7 +91,7 @@ pub fn shares(payment: &PaymentRow) -> Vec<Share> {
     let parts = [("kept", "left", kept), ("refunded", "refunded", refunded), (class, what, open)];
     let mut x = 0;
     let shares = parts.into_iter().filter(|(_, _, minor)| *minor > 0).map(|(class, what, minor)| {
-        let width = u64::from(minor) * WIDTH / u64::from(payment.amount_minor.max(payment.captured_minor));
+        let width = minor * WIDTH / payment.amount_minor.max(payment.captured_minor);
         let share = Share { class, label: format!("{} {what}", sum(minor)), x, width };
         x += width;
         share
@@ -111,7 +111,7 @@ fn name(provider: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn payment(status: &str, captured_minor: u32, refunded_minor: u32) -> PaymentRow {
+    fn payment(status: &str, captured_minor: u64, refunded_minor: u64) -> PaymentRow {
         PaymentRow {
             payment_id: "pay_1".to_owned(),
             status: status.to_owned(),
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    fn refund(status: &str, amount_minor: u32) -> RefundRow {
+    fn refund(status: &str, amount_minor: u64) -> RefundRow {
         RefundRow {
             refund_id: "re_1".to_owned(),
             payment_id: "pay_1".to_owned(),

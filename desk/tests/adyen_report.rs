@@ -95,14 +95,14 @@ fn file(columns: &[&str], rows: &[Written]) -> Vec<u8> {
 }
 
 /// What is read, without the numbers of the lines.
-fn read(bytes: &[u8]) -> Vec<(String, String, u32)> {
+fn read(bytes: &[u8]) -> Vec<(String, String, u64)> {
     let head = Head::read(bytes, true).unwrap();
     let lines = head.rows(&bytes[head.bytes..], head.next_line, true).unwrap();
     assert_eq!(head.bytes + lines.bytes, bytes.len());
     lines.lines.into_iter().map(face).collect()
 }
 
-fn face((account, line): (String, Line)) -> (String, String, u32) {
+fn face((account, line): (String, Line)) -> (String, String, u64) {
     assert_eq!(account, ACCOUNT);
     match line {
         Line::Moved(row) => (row.kind, row.payment, row.amount_minor),
@@ -121,7 +121,7 @@ proptest! {
             .iter()
             .map(|row| match row.kind {
                 "Fee" | "Unheard" => (row.kind.to_owned(), String::new(), 0),
-                kind => (kind.to_owned(), row.payment.clone(), row.theirs * row.currency.2),
+                kind => (kind.to_owned(), row.payment.clone(), u64::from(row.theirs * row.currency.2)),
             })
             .collect();
         prop_assert_eq!(read(&file(&columns, &rows)), expected);

@@ -47,7 +47,7 @@ pub struct CardElement {
     /// `acct_…`, if the card is for a connected account.
     pub stripe_account: Option<String>,
     /// What will be charged, in minor units: Stripe chooses by it what to ask for.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// In lower case.
     pub currency: String,
     /// The address of the script, with its version.

@@ -57,7 +57,8 @@ pub fn payment_request(
     {
         fields.not_allowed("currency", message);
     } else if let (Some(amount), Some(currency)) = (amount, currency)
-        && let Err(message) = amount.check_rounding(currency)
+        && let Err(message) =
+            amount.check_maximum(currency).and_then(|amount| amount.check_rounding(currency))
     {
         fields.not_allowed("amount", message);
     } else if let (Some(amount), Some(currency)) = (amount, currency) {

@@ -201,7 +201,7 @@ impl Drive {
 }
 
 /// How a capture ended that had failed, in the operator's word: there is nothing to compare it with.
-fn captured(call: &ProviderCall, amount_minor: u32, said: &Said) -> Result<Settlement, String> {
+fn captured(call: &ProviderCall, amount_minor: u64, said: &Said) -> Result<Settlement, String> {
     let Said::Executed { id, is_done: true } = said else { return Ok(Settlement::NotExecuted) };
     call.provider.check_id(call, id)?;
     let (result, request_id) = (ProviderResult::Captured { amount_minor }, Some(id.clone()));

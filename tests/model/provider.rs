@@ -10,7 +10,7 @@ use payments::providers::HttpAnswer;
 use crate::world::QUARANTINE_TICKS;
 
 /// What is asked for, in US cents.
-pub const AMOUNT_MINOR: u32 = 2000;
+pub const AMOUNT_MINOR: u64 = 2000;
 
 /// For how many ticks an answer is kept under its key. Past that the same key is executed again.
 pub const KEY_KEPT_TICKS: u8 = 3;

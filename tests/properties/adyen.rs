@@ -126,11 +126,11 @@ fn a_payment() -> Payment {
 }
 
 /// A payment of so much, reserved.
-pub(crate) fn a_payment_in(currency: Currency, amount_minor: u32) -> Payment {
+pub(crate) fn a_payment_in(currency: Currency, amount_minor: u64) -> Payment {
     Payment { currency, amount: AmountMinor::new(amount_minor).unwrap(), ..a_payment() }
 }
 
-fn a_refund(amount_minor: u32, reason: RefundReason) -> Refund {
+fn a_refund(amount_minor: u64, reason: RefundReason) -> Refund {
     Refund {
         id: RefundId("re_1".into()),
         key_id: 1,

@@ -221,7 +221,7 @@ fn what_the_provider_does_not_answer_is_asked_again() {
     assert!(times[2] - times[0] < 60_000, "{times:?}");
 }
 
-fn given_back(amount_minor: u32, state: RefundState) -> Refund {
+fn given_back(amount_minor: u64, state: RefundState) -> Refund {
     Refund {
         id: RefundId("re_1".into()),
         key_id: 1,
@@ -236,7 +236,7 @@ fn given_back(amount_minor: u32, state: RefundState) -> Refund {
     }
 }
 
-fn remote(id: &str, amount_minor: u32, state: RefundState) -> RemoteRefund {
+fn remote(id: &str, amount_minor: u64, state: RefundState) -> RemoteRefund {
     RemoteRefund { id: id.into(), amount_minor, state, provider_key: None, may_be_release: false }
 }
 
@@ -271,7 +271,7 @@ fn a_refund_that_fails_after_days_is_found_without_any_webhook() {
 }
 
 /// What the object makes of these refunds at Stripe; gives what can still be refunded.
-fn left_after(object_state: &mut ObjectState, refunds: Vec<RemoteRefund>) -> u32 {
+fn left_after(object_state: &mut ObjectState, refunds: Vec<RemoteRefund>) -> u64 {
     let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
     let question = StatusQuery::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
     let next =
@@ -480,7 +480,7 @@ fn a_dispute_of_an_earlier_try_is_that_trys() {
 #[test]
 fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() {
     let mut object_state = keyed(PaymentState::Authorized);
-    let mut answer = |amount_minor: u32, held_minor: u32| {
+    let mut answer = |amount_minor: u64, held_minor: u64| {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
         let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
         let beside = Beside { held_minor, ..Beside::default() };

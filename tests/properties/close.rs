@@ -23,7 +23,7 @@ use crate::payment::pay;
 use crate::support::{NOW_MS, answer, at, command};
 
 const DAY_MS: u64 = 86_400_000;
-const AMOUNT: u32 = 5000;
+const AMOUNT: u64 = 5000;
 
 fn intent(id: &str, status: &str) -> Value {
     let received = if status == "succeeded" { AMOUNT } else { 0 };

@@ -22,13 +22,14 @@ use serde_json::{Value, json};
 use crate::support::{a_call, answer};
 
 /// A currency, an amount as clients and Stripe say it, what people call that, and Adyen's `value`.
-const SAME_MONEY: [(&str, u32, &str, i64); 19] = [
+const SAME_MONEY: [(&str, u64, &str, i64); 20] = [
     ("usd", 2_500, "$25.00", 2_500),
     ("eur", 50, "€0.50", 50),
     ("huf", 17_500, "HUF 175.00", 17_500),
     ("twd", 1_234, "NT$12.34", 1_234),
     ("clp", 1_000, "CLP 1,000", 100_000),
     ("clp", 99_999_999, "CLP 99,999,999", 9_999_999_900),
+    ("idr", 999_999_999_900, "IDR 9,999,999,999.00", 9_999_999_999),
     ("cve", 250_000, "CVE 2,500.00", 2_500),
     ("idr", 1_000_000, "IDR 10,000.00", 10_000),
     ("isk", 50_000, "ISK 500.00", 50_000),
@@ -52,14 +53,14 @@ fn currency(code: &str) -> Currency {
     Currency::parse(code).unwrap()
 }
 
-fn amount(minor: u32) -> AmountMinor {
+fn amount(minor: u64) -> AmountMinor {
     AmountMinor::new(minor).unwrap()
 }
 
 #[test]
 fn the_same_money_is_said_to_each_provider_in_its_own_units() {
     for (code, minor, people, value) in SAME_MONEY {
-        let shown = for_people(Locale::En, minor.into(), currency(code));
+        let shown = for_people(Locale::En, minor, currency(code));
         assert_eq!(shown.replace('\u{a0}', " "), people);
         assert_eq!(to_adyen(minor, currency(code)), Ok(value), "{code}");
         assert_eq!(from_adyen(value, &code.to_ascii_uppercase()), Some(minor), "{code}");
@@ -106,7 +107,7 @@ fn what_adyen_cannot_express_is_refused_and_never_rounded() {
     }
     // What Adyen tells of and no amount of ours is: half a peso, more than fits, money taken back.
     for (value, code) in
-        [(150, "CLP"), (99_999_999_999, "KRW"), (60_000_000, "IDR"), (-990, "EUR"), (1, "XXX")]
+        [(150, "CLP"), (9_999_999_999_999, "KRW"), (60_000_000_000, "IDR"), (-990, "EUR"), (1, "XXX")]
     {
         assert_eq!(from_adyen(value, code), None, "{value} {code}");
     }
@@ -159,14 +160,18 @@ fn asked(mut parameters: Value) -> Result<(), Vec<String>> {
 #[test]
 fn each_provider_of_a_payment_is_checked_when_it_is_asked_for() {
     let adyen =
-        |amount: u32, currency: &str| json!({ "amount": amount, "currency": currency, "provider": "adyen" });
-    let falls_back = |amount: u32, currency: &str| json!({ "amount": amount, "currency": currency, "fallback": { "provider": "adyen" } });
+        |amount: u64, currency: &str| json!({ "amount": amount, "currency": currency, "provider": "adyen" });
+    let falls_back = |amount: u64, currency: &str| json!({ "amount": amount, "currency": currency, "fallback": { "provider": "adyen" } });
     for good in [
         adyen(1_000, "clp"),
         adyen(1_000_000, "idr"),
         falls_back(1_000_000, "idr"),
         falls_back(1_000, "clp"),
         adyen(200, "sek"),
+        // 1.5 million rupiahs are some 90 US dollars.
+        json!({ "amount": 150_000_000, "currency": "idr" }),
+        adyen(999_999_999_900, "idr"),
+        json!({ "amount": 99_999_999, "currency": "usd" }),
     ] {
         assert_eq!(asked(good.clone()), Ok(()), "{good}");
     }
@@ -181,6 +186,10 @@ fn each_provider_of_a_payment_is_checked_when_it_is_asked_for() {
         // Less than Stripe takes.
         (json!({ "amount": 200, "currency": "sek" }), "amount"),
         (falls_back(200, "sek"), "amount"),
+        // More than is taken.
+        (json!({ "amount": 100_000_000, "currency": "usd" }), "amount"),
+        (adyen(100_000_000, "eur"), "amount"),
+        (json!({ "amount": 1_000_000_000_000_u64, "currency": "idr" }), "amount"),
     ] {
         assert_eq!(asked(wrong.clone()), Err(vec![field.to_owned()]), "{wrong}");
     }

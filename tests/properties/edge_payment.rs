@@ -10,6 +10,7 @@ use paid_once::edge::fields::NotAllowed;
 use paid_once::edge::payment_params::{capture_request, no_parameters, payment_request, refund_request};
 use paid_once::edge::shop_url::address;
 use payments::payment::RefundReason;
+use payments::payment::money::AMOUNT_MAX_MINOR;
 use payments::payment::operation::PaymentRequest;
 use payments::providers::Provider;
 use proptest::prelude::*;
@@ -92,7 +93,7 @@ fn with(name: &str, value: Value) -> Parameters {
 proptest! {
     #[test]
     fn json_and_forms_ask_for_the_same(
-        amount in 50..=99_999_999u32,
+        amount in 50..=99_999_999u64,
         currency in "usd|EUR|jpy",
         capture in prop::option::of(any::<bool>()),
         order in prop::option::of("[!-~]{1,64}"),
@@ -197,13 +198,13 @@ proptest! {
     }
 
     #[test]
-    fn a_capture_and_a_refund_read_an_amount_or_none(text in "[0-9]{1,9}|.{0,5}", as_number: bool) {
-        let number = text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    fn a_capture_and_a_refund_read_an_amount_or_none(text in "[0-9]{1,14}|.{0,5}", as_number: bool) {
+        let number = text.parse::<u64>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
         let value = match number.filter(|_| as_number) {
             Some(number) => json!(number),
             None => json!(text),
         };
-        let expected = number.filter(|minor| (1..=99_999_999).contains(minor));
+        let expected = number.filter(|minor| (1..=AMOUNT_MAX_MINOR).contains(minor));
         let body = members(&json!({ "amount": value }));
         prop_assert_eq!(capture_request(&body).ok().and_then(|capture| capture.amount).map(|a| a.get()), expected);
         prop_assert_eq!(refund_request(&body).ok().and_then(|refund| refund.amount).map(|a| a.get()), expected);
@@ -467,7 +468,7 @@ fn an_account_charges_its_own_currencies_and_no_more_than_it_may() {
     let account = Rc::make_mut(config.accounts.get_mut("acme").unwrap());
     account.currencies = serde_json::from_value(json!({ "usd": { "amount_max": 2500 }, "eur": {} })).unwrap();
     account.check().unwrap();
-    let wrong = |amount: u32, currency: &str| {
+    let wrong = |amount: u64, currency: &str| {
         let body = json!({ "amount": amount, "currency": currency });
         match payment_request(&members(&body), &config, &config.accounts["acme"], ORIGIN) {
             Ok(_) => None,

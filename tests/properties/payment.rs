@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use crate::support::{NOW_MS, at, command};
 
-const AMOUNT: u32 = 5000;
+const AMOUNT: u64 = 5000;
 
 pub fn pay(capture: bool) -> Operation {
     Operation::Payment(Box::new(PaymentRequest {
@@ -50,9 +50,9 @@ pub fn pay(capture: bool) -> Operation {
 #[derive(Clone, Debug)]
 enum Move {
     Pay(bool),
-    Capture(Option<u32>),
+    Capture(Option<u64>),
     Void,
-    Refund(Option<u32>),
+    Refund(Option<u64>),
     /// The provider answers the run of this number, well or not.
     Answer(usize, u8),
     /// The provider is asked how the payment is.
@@ -73,7 +73,7 @@ fn found() -> impl Strategy<Value = RemoteState> {
 }
 
 fn a_move() -> impl Strategy<Value = Move> {
-    let amount = prop::option::of(prop::sample::select(vec![1u32, 1000, 2500, 4999, 5000, 5001]));
+    let amount = prop::option::of(prop::sample::select(vec![1u64, 1000, 2500, 4999, 5000, 5001]));
     prop_oneof![
         1 => any::<bool>().prop_map(Move::Pay),
         2 => amount.clone().prop_map(Move::Capture),
@@ -175,7 +175,7 @@ impl Harness {
     }
 
     fn happens(&mut self, a_move: Move) {
-        let amount = |minor: Option<u32>| minor.and_then(AmountMinor::new);
+        let amount = |minor: Option<u64>| minor.and_then(AmountMinor::new);
         let reason = RefundReason::RequestedByCustomer;
         match a_move {
             Move::Pay(capture) => drop(self.ask(pay(capture))),
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn refunds_at_once_never_give_back_more_than_was_taken(amounts in prop::collection::vec(1..3000u32, 1..12)) {
+    fn refunds_at_once_never_give_back_more_than_was_taken(amounts in prop::collection::vec(1..3000u64, 1..12)) {
         let mut bench = Harness::new();
         bench.happens(Move::Pay(true));
         bench.answer(0, 4);

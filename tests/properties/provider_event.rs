@@ -30,8 +30,8 @@ use payments::transitions::{answers, ingest, polling};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const AMOUNT: u32 = 5000;
-const PART: u32 = 1000;
+const AMOUNT: u64 = 5000;
+const PART: u64 = 1000;
 
 /// How a refund ended in the provider's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Harness {
         }
     }
 
-    fn told(&self, kind: &str, provider_key: &str, id: &str, success: bool, amount_minor: u32) -> Event {
+    fn told(&self, kind: &str, provider_key: &str, id: &str, success: bool, amount_minor: u64) -> Event {
         let told = OperationNotice {
             provider_key: Some(provider_key.to_owned()),
             payment: "psp_pay".to_owned(),

@@ -33,7 +33,7 @@ fn fields(request: &FrozenRequest) -> BTreeMap<String, String> {
 }
 
 fn authorization<'a>(
-    amount_minor: u32,
+    amount_minor: u64,
     capture: bool,
     metadata: &'a [(String, String)],
 ) -> Authorization<'a> {
@@ -53,7 +53,7 @@ fn authorization<'a>(
     }
 }
 
-fn a_refund(minor: u32) -> Refund {
+fn a_refund(minor: u64) -> Refund {
     Refund {
         id: RefundId("re_1".into()),
         key_id: 1,
@@ -335,7 +335,7 @@ proptest! {
 
     #[test]
     fn equal_authorisations_are_equal_bytes_and_everything_is_in_them(
-        amount in 1..=99_999_999u32, manual: bool, metadata in prop::collection::btree_map("[a-zä =&]{1,10}", ".{0,20}", 0..5),
+        amount in 1..=99_999_999u64, manual: bool, metadata in prop::collection::btree_map("[a-zä =&]{1,10}", ".{0,20}", 0..5),
     ) {
         let metadata: Vec<_> = metadata.into_iter().collect();
         let request = authorize(&authorization(amount, !manual, &metadata));
@@ -351,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn moves_name_the_payment_the_amount_and_the_call(minor in 1..=99_999_999u32, key in "[a-z_]{1,40}") {
+    fn moves_name_the_payment_the_amount_and_the_call(minor in 1..=99_999_999u64, key in "[a-z_]{1,40}") {
         let taken = capture("pi_1", minor, &key);
         prop_assert_eq!(taken.path.as_str(), "/v1/payment_intents/pi_1/capture");
         prop_assert_eq!(&fields(&taken)["amount_to_capture"], &minor.to_string());

@@ -22,9 +22,9 @@ pub struct Inspection {
     /// Its resource and its keys, as the read model has them; the payment without what only its owner sees.
     pub snapshot: Snapshot,
     /// What may be taken of the payment's amount, in minor units; 0 if nothing, or if something is under way.
-    pub capturable_minor: u32,
+    pub capturable_minor: u64,
     /// What may be given back, in minor units.
-    pub refundable_minor: u32,
+    pub refundable_minor: u64,
     /// Whether the payment may be given up.
     pub voidable: bool,
     /// What a move of its money is confirmed against: [`Payment::figures`](payments::payment::Payment::figures).

@@ -264,7 +264,7 @@ pub struct CallReport {
     /// The call.
     pub call: CallView,
     /// How much it moves, in minor units.
-    pub amount_minor: Option<u32>,
+    pub amount_minor: Option<u64>,
     /// In which currency.
     pub currency: String,
     /// By what a person finds it on the provider's own pages.
@@ -311,7 +311,7 @@ pub struct WayOn {
     /// The payment's return address.
     pub return_url: String,
     /// What was to be paid, in minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// In which currency.
     pub currency: Currency,
 }

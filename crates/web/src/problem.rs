@@ -275,7 +275,7 @@ pub struct Problem {
     /// The state that forbids it.
     pub state: Option<String>,
     /// How much there is, in minor units.
-    pub available: Option<u32>,
+    pub available: Option<u64>,
     /// The detail names a setting: in public the log alone has it.
     pub names_setting: bool,
     /// The revision of the order's newest link.
@@ -385,7 +385,7 @@ impl Problem {
             #[serde(skip_serializing_if = "Option::is_none")]
             state: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            available: Option<u32>,
+            available: Option<u64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             revision: Option<u32>,
         }

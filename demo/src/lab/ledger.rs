@@ -45,7 +45,7 @@ pub struct Charge {
     /// The bank's id of it.
     pub id: String,
     /// In cents.
-    pub amount: u32,
+    pub amount: u64,
     /// Whether the bank said yes.
     pub paid: bool,
     /// The key under which it was asked, if there was one.

@@ -41,7 +41,7 @@ pub(crate) const LAB_STYLE: Asset = Asset {
 };
 
 /// What each payment of the lab is about, in cents.
-pub const PRICE_MINOR: u32 = 2000;
+pub const PRICE_MINOR: u64 = 2000;
 /// How often "many times" is.
 pub const MANY: u32 = 5;
 /// How often a client asks for one press: people and HTTP libraries give up some time.

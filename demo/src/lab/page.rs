@@ -305,7 +305,7 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
 fn column(side: Side, ledger: &Ledger, presses: Presses, bank_pages: Vec<String>, is_open: bool) -> Column {
     let charges: Vec<Charge> = ledger.of(side).cloned().collect();
     let paid: Vec<&Charge> = charges.iter().filter(|charge| charge.paid).collect();
-    let sum = paid.iter().fold(0u32, |sum, charge| sum.saturating_add(charge.amount));
+    let sum = paid.iter().fold(0u64, |sum, charge| sum.saturating_add(charge.amount));
     let refused = charges.len().saturating_sub(paid.len());
     let (count, at_most_one) = match (paid.len(), refused, bank_pages.len()) {
         (0, 0, 0) if is_open => ("not known yet".to_owned(), true),

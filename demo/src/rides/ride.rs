@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// What a ride costs: 2000 cents, $20.00.
-pub const FARE_MINOR: u32 = 2000;
+pub const FARE_MINOR: u64 = 2000;
 /// The currency of the fare, as the API writes it.
 pub const FARE_CURRENCY: &str = "usd";
 

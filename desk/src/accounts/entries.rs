@@ -156,7 +156,7 @@ pub(super) fn may_charge(currencies: &BTreeMap<Currency, CurrencyTerms>) -> Stri
 /// `12.50`, as [`format::parse_money`] reads it.
 fn decimal(amount: AmountMinor, currency: Currency) -> String {
     let (minor, decimals) = (amount.get(), currency.decimals());
-    match 10_u32.checked_pow(decimals) {
+    match 10_u64.checked_pow(decimals) {
         Some(unit) if unit > 1 => {
             format!("{}.{:0width$}", minor / unit, minor % unit, width = decimals as usize)
         }

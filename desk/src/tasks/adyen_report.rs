@@ -129,7 +129,7 @@ pub struct Row {
     /// The `pspReference` of what was done to the payment; else the payment's.
     pub modification: String,
     /// In our minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// In lower case.
     pub currency: String,
     /// When it was made, in ms since the epoch; `None` if the time zone is not known.
@@ -370,7 +370,7 @@ mod tests {
         lines(&text).remove(0)
     }
 
-    fn amount(currency: &str, text: &str) -> Option<u32> {
+    fn amount(currency: &str, text: &str) -> Option<u64> {
         match row("Settled", currency, "", text) {
             Line::Moved(row) => Some(row.amount_minor),
             _ => None,

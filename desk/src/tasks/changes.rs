@@ -93,7 +93,7 @@ pub fn are_shown(all: &[Dispute], ours: &LocalRecord) -> bool {
 /// Whether our payment shows of this dispute what is withdrawn, and nothing where it is won: then that came back.
 pub(super) fn is_left_of(dispute: &Dispute, ours: &LocalRecord) -> bool {
     (ours.dispute_minor, ours.dispute_withdrawn)
-        == (Some(dispute.amount_minor.into()), Some(dispute.withdrawn.into()))
+        == (Some(dispute.amount_minor), Some(dispute.withdrawn.into()))
 }
 
 impl Break {

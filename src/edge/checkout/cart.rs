@@ -20,7 +20,7 @@ pub struct Line {
     /// What it is, in the merchant's words.
     pub name: String,
     /// The price of one piece, in minor units; 0 for a gift.
-    pub unit_minor: u32,
+    pub unit_minor: u64,
     /// How many: 1 to [`QUANTITY_MAX`].
     pub quantity: u32,
     /// Where its picture is. It sells nothing: without it the line is the same.
@@ -29,8 +29,8 @@ pub struct Line {
 
 impl Line {
     /// What the line comes to, in minor units; `None` if that is more than can be counted.
-    pub const fn total_minor(&self) -> Option<u32> {
-        self.unit_minor.checked_mul(self.quantity)
+    pub fn total_minor(&self) -> Option<u64> {
+        self.unit_minor.checked_mul(self.quantity.into())
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn at_line(index: usize, error: FieldError) -> FieldError {
 }
 
 fn total(lines: &[Line], currency: Currency) -> Result<AmountMinor, String> {
-    let sum = lines.iter().try_fold(0u32, |sum, line| sum.checked_add(line.total_minor()?));
+    let sum = lines.iter().try_fold(0u64, |sum, line| sum.checked_add(line.total_minor()?));
     let in_words = |message: String| format!("come to a total that cannot be charged: it {message}");
     let amount = match sum {
         Some(0) => return Err("come to nothing: there is nothing to pay".to_owned()),

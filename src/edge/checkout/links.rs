@@ -27,7 +27,7 @@ use web::problem::{Kind, Problem};
 use web::reply::mismatch;
 
 /// What the demo sells: name, price in cents, quantity, picture.
-const DEMO_CART: [(&str, u32, u32, &str); 3] = [
+const DEMO_CART: [(&str, u64, u32, &str); 3] = [
     ("Mission patch, embroidered", 800, 2, "/assets/patch.svg"),
     ("Enamel mug “Lift-off”", 1450, 1, "/assets/mug.svg"),
     ("Star map, A2 print", 2400, 1, "/assets/star-map.svg"),

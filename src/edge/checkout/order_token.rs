@@ -44,7 +44,7 @@ struct Wire(
 #[derive(Serialize, Deserialize)]
 struct WireLine(
     String,
-    u32,
+    u64,
     u32,
     // Left off where there is none, as the language is.
     #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,

@@ -127,11 +127,11 @@ pub fn last_entries(view: &View) -> Option<Parameters> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paid {
     /// What was to be paid, in minor units: of the payment, whatever stands in the link.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// What was taken so far, in minor units; 0 while it is only reserved.
-    pub captured_minor: u32,
+    pub captured_minor: u64,
     /// What was given back or is on its way, in minor units.
-    pub refunded_minor: u32,
+    pub refunded_minor: u64,
     /// Whether a part of that is still on its way.
     pub refund_pending: bool,
     /// When the last of it was asked for, in ms since the epoch, if all of that was here.
@@ -304,7 +304,7 @@ fn back_to_the_shop(return_url: &str, order_id: &str, paid: &Paid) -> String {
 /// What was paid, to keep and to print.
 pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
     let t = visit.site.t;
-    let money = |minor: u32| t.money(minor, paid.currency);
+    let money = |minor: u64| t.money(minor, paid.currency);
     let cart = &visit.order.cart;
     // The payment is the truth: a link with other lines was not what this person paid.
     let is_this_cart = paid.revision.is_none_or(|revision| revision == visit.order.revision)

@@ -1,5 +1,7 @@
 //! What comes to the checkout: a merchant's order, and the form of whoever pays it.
 
+use std::str::FromStr;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -235,7 +237,7 @@ fn text(sent: &Parameters, field: &str, what: &str) -> Result<String, FieldError
     }
 }
 
-fn whole(sent: &Parameters, field: &str, what: &str) -> Result<u32, FieldError> {
+fn whole<T: FromStr>(sent: &Parameters, field: &str, what: &str) -> Result<T, FieldError> {
     let text = text(sent, field, what)?;
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| wrong(field, format!("must be {what}")))

@@ -72,7 +72,8 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("Time", text().about("RFC 3339, in UTC, with milliseconds.").with("format", "date-time").example(AT)),
         ("Amount", integer_of(1, AMOUNT_MAX_MINOR).about(
             "In the smallest unit of the currency, as Stripe counts it, whoever the provider is: 2500 is $25.00, and \
-             ¥2500. What the currency or the provider cannot express is refused.",
+             ¥2500. At most 99999999, or 999999999999 in currencies of small units, such as idr. What the currency or the \
+             provider cannot express is refused.",
         ).example(2500)),
         ("Sum", integer_of(0, AMOUNT_MAX_MINOR).about("In the smallest unit of the currency; may be 0.").example(0)),
         ("Currency", text().about("Three letters of ISO 4217. Answers have them in lower case. `ugx` is not offered.")

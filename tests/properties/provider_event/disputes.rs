@@ -6,7 +6,7 @@ use payments::payment::dispute::Dispute;
 use payments::payment::records::AuditRecord;
 
 /// What is told of a dispute: the day, the kind of event, which dispute, and how much it is about.
-type Notice = (u64, &'static str, &'static str, u32);
+type Notice = (u64, &'static str, &'static str, u64);
 
 impl Harness {
     /// A payment whose money was taken at Adyen.
@@ -65,14 +65,14 @@ impl Harness {
     }
 
     /// The status, and how much can be given back, as the desk offers it.
-    fn refundable(&self) -> (&'static str, u32) {
+    fn refundable(&self) -> (&'static str, u64) {
         let status = self.object_state.resource.payment.as_ref().unwrap().status();
         let offered = Inspection::of(&self.object_state, Vec::new(), Vec::new(), Vec::new(), NOW_MS);
         (status, offered.refundable_minor)
     }
 
     /// Whether so much is given back where the API is asked to.
-    fn gives_back(&self, amount: u32) -> bool {
+    fn gives_back(&self, amount: u64) -> bool {
         let mut state = self.object_state.clone();
         let reason = RefundReason::RequestedByCustomer;
         let request = RefundRequest { amount: AmountMinor::new(amount), reason, seen: None };
@@ -385,7 +385,7 @@ fn a_dispute_in_another_currency_is_of_the_whole_payment_and_says_so() {
         panic!("nobody is told")
     };
     assert_eq!(detail, "a dispute of 5000 is open, told as 1000 eur: all of it counts");
-    assert_eq!(bench.withdrawn(), [("DIS1".to_owned(), u64::from(AMOUNT))]);
+    assert_eq!(bench.withdrawn(), [("DIS1".to_owned(), AMOUNT)]);
     let mut bench = Harness::charged();
     let Ingested::Alert { detail } = bench.hear_of_dispute(notice) else { panic!("nobody is told") };
     assert_eq!(detail, "a dispute of 1000 is open");

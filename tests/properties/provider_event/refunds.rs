@@ -19,7 +19,7 @@ fn refunding(answered: bool) -> (Harness, String) {
     (bench, derived)
 }
 
-fn refund_of(amount: u32) -> Operation {
+fn refund_of(amount: u64) -> Operation {
     let reason = RefundReason::RequestedByCustomer;
     Operation::Refund(RefundRequest { amount: AmountMinor::new(amount), reason, seen: None })
 }
@@ -52,7 +52,7 @@ impl Harness {
         audit.iter().filter_map(of_refund).collect()
     }
 
-    fn left(&self) -> u32 {
+    fn left(&self) -> u64 {
         let payment = self.object_state.resource.payment.as_ref().unwrap();
         payment.refundable_minor(&self.object_state.resource.refunds)
     }

@@ -197,7 +197,7 @@ fn late_at(provider: Provider, stage: Stage) -> Harness {
     bench
 }
 
-fn listed(id: &str, amount_minor: u32, state: RefundState) -> RemoteRefund {
+fn listed(id: &str, amount_minor: u64, state: RefundState) -> RemoteRefund {
     RemoteRefund { id: id.into(), amount_minor, state, provider_key: None, may_be_release: false }
 }
 
@@ -322,7 +322,7 @@ fn in_euros(news: EventKind) -> EventKind {
 
 impl Harness {
     /// A person's refund of the first try's money in the Customer Area.
-    fn by_hand(&self, (id, amount_minor): (&str, u32), success: bool) -> Event {
+    fn by_hand(&self, (id, amount_minor): (&str, u64), success: bool) -> Event {
         let mut event = self.of_first("REFUND", "", success);
         let EventKind::Refund(told) = &mut event.news else { unreachable!() };
         (told.provider_key, told.id, told.amount_minor) = (None, id.to_owned(), amount_minor);

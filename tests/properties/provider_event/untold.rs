@@ -62,7 +62,7 @@ impl Harness {
     }
 
     /// The notification that was lost comes after all.
-    fn hears_late(&mut self, kind: &str, derived: &str, id: &str, success: bool, amount: u32) -> Ingested {
+    fn hears_late(&mut self, kind: &str, derived: &str, id: &str, success: bool, amount: u64) -> Ingested {
         let mut event = self.told(kind, derived, id, success, amount);
         if let EventKind::Refund(told) = &mut event.news {
             told.at_ms = Some(NOW_MS);

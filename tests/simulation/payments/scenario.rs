@@ -22,7 +22,7 @@ use crate::faults::{HOUR, MINUTE, SECOND};
 use crate::rng::Dice;
 
 /// The price of everything, in minor units.
-pub(crate) const PRICE: u32 = 5000;
+pub(crate) const PRICE: u64 = 5000;
 
 /// What a client wants.
 #[derive(Clone, Debug)]
@@ -31,13 +31,13 @@ pub(crate) enum Intention {
         capture: bool,
         card: &'static str,
         fallback: Option<&'static str>,
-        amount: u32,
+        amount: u64,
     },
-    Capture(Option<u32>),
+    Capture(Option<u64>),
     Void,
     /// The person at the bank's page gives this try up.
     GiveUp(u32),
-    Refund(Option<u32>, RefundReason),
+    Refund(Option<u64>, RefundReason),
     /// The customer of the place is to have this name.
     Customer(&'static str),
 }
@@ -149,7 +149,7 @@ impl Place {
     }
 }
 
-fn amount(minor: u32) -> AmountMinor {
+fn amount(minor: u64) -> AmountMinor {
     AmountMinor::new(minor).unwrap()
 }
 
@@ -441,7 +441,7 @@ impl Scenario {
 }
 
 /// With one provider; or with both, and then the first one often fails.
-fn pay(dice: &mut Dice, amount: u32) -> Intention {
+fn pay(dice: &mut Dice, amount: u64) -> Intention {
     const ADYEN: [&str; 4] = ["stored-card", "stored-card", "declined", "pending"];
     let capture = dice.permille(500);
     let (stripe, adyen) = (dice.pick(&CARDS), dice.pick(&ADYEN));

@@ -82,7 +82,7 @@ fn payment_view(payment: &Payment, refunds: &[Refund]) -> PaymentView {
         PaymentState::Expired => "expired",
         PaymentState::Failed(_) => "failed",
     };
-    let amount = |minor: u32| thousandths(u64::from(minor), payment.currency.as_str(), "clients");
+    let amount = |minor: u64| thousandths(minor, payment.currency.as_str(), "clients");
     PaymentView {
         id: payment.id.to_string(),
         state,
@@ -128,7 +128,7 @@ fn refund_view(refund: &Refund, payment: &Payment) -> RefundView {
     RefundView {
         id: refund.id.to_string(),
         state,
-        amount: thousandths(u64::from(refund.amount.get()), payment.currency.as_str(), "clients"),
+        amount: thousandths(refund.amount.get(), payment.currency.as_str(), "clients"),
         provider_refund: refund.provider_refund.clone(),
     }
 }

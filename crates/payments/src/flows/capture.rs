@@ -113,7 +113,7 @@ pub(crate) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
     settle_move(phase, settlement, "The capture", None)
 }
 
-fn call(payment: &Payment, amount_minor: u32) -> Result<End, Bug> {
+fn call(payment: &Payment, amount_minor: u64) -> Result<End, Bug> {
     let provider_key = payment.provider.provider_key(&move_key(payment, CAPTURE));
     Ok(End::Call(CallSpec {
         name: CAPTURE.to_owned(),

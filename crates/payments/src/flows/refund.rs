@@ -46,7 +46,7 @@ pub(crate) fn admit(request: &RefundRequest, phase: &mut Phase<'_>) -> Result<Ad
         let detail = match available_minor {
             0 => "Everything that was captured is refunded already, or is being refunded.".to_owned(),
             left => {
-                format!("Only {} can be refunded.", for_people(Locale::En, left.into(), payment.currency))
+                format!("Only {} can be refunded.", for_people(Locale::En, left, payment.currency))
             }
         };
         return Ok(Err(Refusal::TooMuch { available_minor, detail }));

@@ -9,7 +9,7 @@ pub struct Dispute {
     /// The provider's id of it.
     pub id: String,
     /// How much, in minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// How it stands.
     pub status: DisputeStatus,
     /// Whether the money is gone from the merchant's balance.

@@ -69,13 +69,13 @@ pub enum PaymentState {
     /// The money, or a part of what was reserved, was taken.
     Captured {
         /// How much, in minor units.
-        amount_minor: u32,
+        amount_minor: u64,
     },
     /// The provider has taken the capture back days later. It may capture again by itself, so this counts as taken: no other
     /// move or try may begin.
     CaptureFailed {
         /// What was to be taken, in minor units.
-        amount_minor: u32,
+        amount_minor: u64,
     },
     /// Nothing was taken, and the reservation is gone.
     Canceled,
@@ -94,7 +94,7 @@ pub enum InFlight {
         /// The key under which it runs.
         key_id: u32,
         /// How much, in minor units.
-        amount_minor: u32,
+        amount_minor: u64,
         /// The provider has taken it over, and tells later how it ended.
         #[serde(default)]
         received: bool,
@@ -194,7 +194,7 @@ pub enum Watched {
         /// How many refunds have succeeded.
         refunds: u32,
         /// What others have given back, in minor units.
-        elsewhere_minor: u32,
+        elsewhere_minor: u64,
     },
     /// No try is paid. What was declined is confirmed again, and money that was given back comes back.
     Tries {
@@ -287,7 +287,7 @@ pub struct Payment {
     pub watch: Option<Watch>,
     /// What was given back of it by others than us, such as a person at the provider's dashboard, in minor units.
     #[serde(default)]
-    pub refunded_elsewhere_minor: u32,
+    pub refunded_elsewhere_minor: u64,
     /// Its provider was told the amount in the provider's own minor units. A payment of before that was done has no such mark.
     #[serde(default)]
     pub in_provider_units: bool,
@@ -296,7 +296,7 @@ pub struct Payment {
     pub capture_before_ms: Option<u64>,
     /// What others left reserved that have captured a part, in minor units.
     #[serde(default)]
-    pub held_elsewhere_minor: u32,
+    pub held_elsewhere_minor: u64,
     /// Those of these refunds that the provider tells of one by one.
     #[serde(default)]
     pub refunds_elsewhere: Vec<RefundElsewhere>,
@@ -361,12 +361,12 @@ impl Payment {
     }
 
     /// What a bank has taken back for good, or may yet, in minor units: it cannot be refunded as well.
-    pub fn disputed_minor(&self) -> u32 {
+    pub fn disputed_minor(&self) -> u64 {
         self.claims().fold(0, |sum, dispute| sum.saturating_add(dispute.amount_minor))
     }
 
     /// What was taken, in minor units.
-    pub const fn captured_minor(&self) -> u32 {
+    pub const fn captured_minor(&self) -> u64 {
         match &self.state {
             PaymentState::Captured { amount_minor } => *amount_minor,
             _ => 0,
@@ -374,7 +374,7 @@ impl Payment {
     }
 
     /// What was taken or may be taken again, in minor units: a capture may fail while a refund of it is under way.
-    pub const fn may_be_taken_minor(&self) -> u32 {
+    pub const fn may_be_taken_minor(&self) -> u64 {
         match &self.state {
             PaymentState::CaptureFailed { .. } => self.amount.get(),
             _ => self.captured_minor(),
@@ -410,13 +410,13 @@ impl Payment {
     }
 
     /// What can still be given back, in minor units: refunds under way count as done, and those made elsewhere count.
-    pub fn refundable_minor(&self, refunds: &[Refund]) -> u32 {
+    pub fn refundable_minor(&self, refunds: &[Refund]) -> u64 {
         let refunded_minor = refunded_minor(refunds).saturating_add(self.refunded_elsewhere_minor);
         self.captured_minor().saturating_sub(refunded_minor)
     }
 
     /// What was given back or may be yet, by whomever, in minor units.
-    pub fn refunded_minor(&self, refunds: &[Refund]) -> u32 {
+    pub fn refunded_minor(&self, refunds: &[Refund]) -> u64 {
         self.captured_minor().saturating_sub(self.refundable_minor(refunds))
     }
 
@@ -461,7 +461,7 @@ impl Payment {
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
     /// beyond the amount is not counted. Gives whether anything changed.
     pub(crate) fn apply(&mut self, found: RemoteState) -> bool {
-        let captured = |minor: u32| PaymentState::Captured { amount_minor: minor.min(self.amount.get()) };
+        let captured = |minor: u64| PaymentState::Captured { amount_minor: minor.min(self.amount.get()) };
         let next = match (&self.state, found) {
             // What was taken stays taken, and a late word about an earlier state is old news.
             _ if self.is_final() => return false,

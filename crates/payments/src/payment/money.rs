@@ -10,8 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::locale::Locale;
 
-/// The largest amount of one payment, in minor units: eight digits.
-pub const AMOUNT_MAX_MINOR: u32 = 99_999_999;
+/// The largest amount of one payment in any currency, in minor units: twelve digits, the most that Stripe takes of a card
+/// (<https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts>).
+pub const AMOUNT_MAX_MINOR: u64 = 999_999_999_999;
+
+/// The largest amount in most currencies, in minor units: eight digits, which a slip of the keyboard does not exceed by much.
+pub const USUAL_MAX_MINOR: u64 = 99_999_999;
+
+/// Currencies of small units, in which eight digits are less than some 12,000 US dollars.
+const OF_SMALL_UNITS: &str = "amd aoa ars cdf cop crc dzd huf idr inr isk jmd khr kzt lak lbp lkr mmk mnt ngn npr pkr rsd std tzs uzs \
+     vnd yer";
 
 /// The presentment currencies, ISO 4217 in lower case.
 const CURRENCIES: &str = "aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd bwp byn bzd cad cdf chf \
@@ -83,8 +91,13 @@ impl Currency {
         Self::parse(code)
     }
 
+    /// The most that can be charged, in minor units.
+    pub fn maximum_minor(self) -> u64 {
+        if is_in(OF_SMALL_UNITS, self) { AMOUNT_MAX_MINOR } else { USUAL_MAX_MINOR }
+    }
+
     /// The least that can be charged, in minor units: about 0.50 US dollars, where the provider has fixed a sum.
-    pub fn minimum_minor(self) -> u32 {
+    pub fn minimum_minor(self) -> u64 {
         match self.as_str() {
             "gbp" => 30,
             "aed" | "myr" | "pln" | "ron" => 200,
@@ -133,11 +146,11 @@ impl TryFrom<String> for Currency {
 /// An amount of money in minor units of its currency: 1 to [`AMOUNT_MAX_MINOR`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AmountMinor(u32);
+pub struct AmountMinor(u64);
 
 impl AmountMinor {
     /// From a number; `None` if it is 0 or too large.
-    pub const fn new(minor: u32) -> Option<Self> {
+    pub const fn new(minor: u64) -> Option<Self> {
         if minor == 0 || minor > AMOUNT_MAX_MINOR { None } else { Some(Self(minor)) }
     }
 
@@ -147,18 +160,30 @@ impl AmountMinor {
         if !digits {
             return Err("must be a whole number of minor units, such as 2500 for $25.00".to_owned());
         }
-        let minor = text.parse::<u32>().unwrap_or(u32::MAX);
+        let minor = text.parse::<u64>().unwrap_or(u64::MAX);
         Self::new(minor).ok_or_else(|| format!("must be from 1 to {AMOUNT_MAX_MINOR} minor units"))
     }
 
     /// In minor units.
-    pub const fn get(self) -> u32 {
+    pub const fn get(self) -> u64 {
         self.0
     }
 
     /// Checks what a currency asks of the amount of a payment at Stripe; the error says what to send.
     pub fn check(self, currency: Currency) -> Result<Self, String> {
-        self.check_minimum(currency)?.check_rounding(currency)
+        self.check_minimum(currency)?.check_maximum(currency)?.check_rounding(currency)
+    }
+
+    /// Checks the most that is taken in a currency.
+    pub fn check_maximum(self, currency: Currency) -> Result<Self, String> {
+        let maximum = currency.maximum_minor();
+        if self.0 > maximum {
+            return Err(format!(
+                "must be at most {maximum} in {currency} ({})",
+                for_people(Locale::En, maximum, currency)
+            ));
+        }
+        Ok(self)
     }
 
     /// Checks the least that Stripe takes: Adyen names none.
@@ -167,7 +192,7 @@ impl AmountMinor {
         if self.0 < minimum {
             return Err(format!(
                 "must be at least {minimum} in {currency} ({})",
-                for_people(Locale::En, minimum.into(), currency)
+                for_people(Locale::En, minimum, currency)
             ));
         }
         Ok(self)

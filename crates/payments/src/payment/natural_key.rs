@@ -39,7 +39,7 @@ impl NaturalKey {
     }
 
     /// For one reason an amount is given back once; `None` is all that is left.
-    pub fn refund(reason: &str, amount_minor: Option<u32>) -> Self {
+    pub fn refund(reason: &str, amount_minor: Option<u64>) -> Self {
         let amount = amount_minor.map_or_else(|| "all".to_owned(), |minor| minor.to_string());
         Self(format!("refund:{reason}:{amount}"))
     }

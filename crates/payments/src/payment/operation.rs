@@ -177,7 +177,7 @@ pub enum Refusal {
     /// It is more than there is.
     TooMuch {
         /// What there is, in minor units.
-        available_minor: u32,
+        available_minor: u64,
         /// A sentence about it.
         detail: String,
     },

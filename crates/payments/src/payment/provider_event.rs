@@ -103,7 +103,7 @@ pub struct OperationNotice {
     /// The provider's id of what ended: the payment itself, or its modification.
     pub id: String,
     /// In our minor units; 0 if no amount of ours is what was told.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// In lower case.
     pub currency: String,
     /// Whether it worked.

@@ -24,7 +24,7 @@ pub struct ReceiptLine {
     /// How many.
     pub quantity: u32,
     /// The price of all of them, in minor units.
-    pub total_minor: u32,
+    pub total_minor: u64,
 }
 
 impl ReceiptContent {

@@ -131,7 +131,7 @@ pub struct RefundElsewhere {
     /// The provider's id of it.
     pub id: String,
     /// How much, in minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// It was refused, or has come back.
     pub has_failed: bool,
     /// When that was, by the provider's clock, in ms since the epoch.
@@ -155,14 +155,14 @@ impl RefundElsewhere {
     }
 
     /// What was given back by them, in minor units.
-    pub(crate) fn sum_minor(known: &[Self]) -> u32 {
+    pub(crate) fn sum_minor(known: &[Self]) -> u64 {
         let made = known.iter().filter(|refund| !refund.has_failed);
         made.fold(0, |sum, refund| sum.saturating_add(refund.amount_minor))
     }
 }
 
 /// What we have given back or may yet, in minor units: what counts against the captured amount.
-pub fn refunded_minor(refunds: &[Refund]) -> u32 {
+pub fn refunded_minor(refunds: &[Refund]) -> u64 {
     let counts = |refund: &&Refund| !matches!(refund.state, RefundState::Failed { .. });
     refunds.iter().filter(counts).fold(0, |sum, refund| sum.saturating_add(refund.amount.get()))
 }

@@ -107,7 +107,7 @@ pub enum ProviderResult {
     /// What was reserved, or a part of it, was taken.
     Captured {
         /// How much, in minor units.
-        amount_minor: u32,
+        amount_minor: u64,
     },
     /// What was reserved is given up.
     Voided,
@@ -223,7 +223,7 @@ pub enum RemoteState {
     /// Taken.
     Captured {
         /// How much, in minor units.
-        amount_minor: u32,
+        amount_minor: u64,
     },
     /// Given up.
     Voided,

@@ -99,7 +99,7 @@ pub struct RemoteRefund {
     /// The provider's id of it.
     pub id: String,
     /// In minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// How it stands.
     pub state: RefundState,
     /// The derived key of the call that made it, if it was made here.
@@ -114,7 +114,7 @@ pub struct Beside {
     /// Until when what is reserved can be captured, in ms since the epoch.
     pub capture_before_ms: Option<u64>,
     /// What is still reserved beside what was captured, in minor units.
-    pub held_minor: u32,
+    pub held_minor: u64,
     /// Whether a bank has ever disputed it.
     pub is_disputed: bool,
     /// With which card it was paid.

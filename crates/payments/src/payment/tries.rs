@@ -48,7 +48,7 @@ pub struct Try {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LateMoney {
     /// How much, in minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// It was taken; else it was only held.
     pub captured: bool,
     /// How giving it back stands here, whatever others have given back: see [`stage`](Self::stage).
@@ -67,7 +67,7 @@ pub struct LateMoney {
 
 impl LateMoney {
     /// Money of which nobody was told that it is not given back.
-    pub const fn new(amount_minor: u32, captured: bool, own: Stage) -> Self {
+    pub const fn new(amount_minor: u64, captured: bool, own: Stage) -> Self {
         Self { amount_minor, captured, own, received_at_ms: None, is_told: false, elsewhere: Vec::new() }
     }
 

@@ -9,7 +9,7 @@ use once::call::RefusalScope;
 /// What begins a payment.
 pub struct Authorization<'a> {
     /// In our minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// Of the amount.
     pub currency: Currency,
     /// Whether the money is taken at once.

@@ -59,7 +59,7 @@ impl Provider {
     pub(crate) fn capture(
         self,
         payment: &Payment,
-        amount_minor: u32,
+        amount_minor: u64,
         provider_key: &str,
     ) -> Result<FrozenRequest, Bug> {
         let id = known(payment)?;

@@ -156,7 +156,7 @@ fn take_payment(
 fn captured_elsewhere(
     object_state: &mut ObjectState,
     (provider, doubt): (Provider, Option<&str>),
-    (taken_minor, held_minor): (u32, u32),
+    (taken_minor, held_minor): (u64, u64),
     is_new: bool,
     ctx: &Context,
 ) {
@@ -257,7 +257,7 @@ fn take_refunds(
     let (captured_minor, before_minor) = (payment.captured_minor(), payment.refunded_elsewhere_minor);
     // A capture of a part that was not made here may have given the rest free as a refund.
     let mut release_minor = (!was_captured_here).then(|| payment.amount.get().saturating_sub(captured_minor));
-    let mut elsewhere_minor = 0_u32;
+    let mut elsewhere_minor = 0_u64;
     for remote in listed {
         let own_id = remote.provider_key.as_deref().and_then(|key| key.strip_prefix(&own_key));
         let is_it = |known: &&mut Refund| {
@@ -289,7 +289,7 @@ fn take_refunds(
 }
 
 /// Takes in how much others have given back by now, in minor units.
-pub(crate) fn refunded_elsewhere(object_state: &mut ObjectState, now_minor: u32, ctx: &Context) {
+pub(crate) fn refunded_elsewhere(object_state: &mut ObjectState, now_minor: u64, ctx: &Context) {
     let Some(payment) = object_state.resource.payment.as_mut() else { return };
     let before_minor = std::mem::replace(&mut payment.refunded_elsewhere_minor, now_minor);
     if now_minor == before_minor {

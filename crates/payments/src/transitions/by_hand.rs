@@ -117,7 +117,7 @@ pub fn check(
 
 /// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
 /// tries no more.
-pub fn given_up(state: &ObjectState, now_ms: u64) -> Option<(u32, u32)> {
+pub fn given_up(state: &ObjectState, now_ms: u64) -> Option<(u32, u64)> {
     let payment = state.resource.payment.as_ref()?;
     let PaymentState::CaptureFailed { amount_minor } = payment.state else { return None };
     if now_ms < payment.ended_at_ms.unwrap_or(0).saturating_add(RECAPTURES_END_MS) {
@@ -277,7 +277,7 @@ pub fn hold(state: &mut ObjectState, call_id: u32, me: &InstanceId, ctx: &Contex
 }
 
 /// How much a call moves, in minor units of which currency.
-pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u32, Currency)> {
+pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u64, Currency)> {
     let payment = state.resource.payment.as_ref()?;
     let late_minor = || {
         let attempt = give_back::attempt_of(&call.provider_key, state)?;

@@ -123,7 +123,7 @@ fn is_before(told: &OperationNotice, known: &Dispute) -> bool {
 fn news(
     known: Option<&Dispute>,
     told: &OperationNotice,
-    (amount_minor, status, withdrawn, is_inquiry): (u32, DisputeStatus, Option<bool>, bool),
+    (amount_minor, status, withdrawn, is_inquiry): (u64, DisputeStatus, Option<bool>, bool),
 ) -> Option<Dispute> {
     let (id, at_ms) = (told.id.clone(), told.at_ms);
     let was_withdrawn = known.is_some_and(|known| known.withdrawn);
@@ -158,7 +158,7 @@ fn news(
 }
 
 /// The dispute once the time to defend it is over: that can be told before what has begun it.
-fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u32) -> Option<Dispute> {
+fn undefended(known: Option<&Dispute>, told: &OperationNotice, amount_minor: u64) -> Option<Dispute> {
     let begun = || Dispute {
         id: told.id.clone(),
         amount_minor,

@@ -106,7 +106,7 @@ pub(crate) fn capture_failed(
 /// How a capture that had failed has ended, by an operator's word: the money was taken after all, or the order can be paid anew.
 pub(crate) fn given_up(
     state: &mut ObjectState,
-    amount_minor: u32,
+    amount_minor: u64,
     is_taken: bool,
     ctx: &Context,
 ) -> Result<(), Bug> {

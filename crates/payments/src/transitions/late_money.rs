@@ -194,7 +194,7 @@ pub(crate) fn foreign(object_state: &ObjectState, told: &OperationNotice, what: 
 pub(crate) fn found(
     object_state: &mut ObjectState,
     attempt: u32,
-    amount_minor: u32,
+    amount_minor: u64,
     captured: bool,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {

@@ -35,7 +35,7 @@ pub struct Receipt {
     /// The payment or refund.
     pub resource: String,
     /// How much, in minor units.
-    pub amount_minor: u32,
+    pub amount_minor: u64,
     /// In which currency.
     pub currency: Currency,
     /// The merchant's order.

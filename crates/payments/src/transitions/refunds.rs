@@ -105,13 +105,13 @@ fn note(object_state: &mut ObjectState, action: &'static str, refund: &Refund, c
     record_for_owner(object_state, action, refund.id.to_string(), data, ctx);
 }
 
-fn made_after_all(amount_minor: u32, is_too_much: bool) -> String {
+fn made_after_all(amount_minor: u64, is_too_much: bool) -> String {
     let twice = if is_too_much { ", and its amount was given back meanwhile" } else { "" };
     format!("a refund of {amount_minor} that had failed was made after all{twice}")
 }
 
 /// What is left of the payment's money beside a refund of this name at the provider, in minor units.
-fn left_beside(payment: &Payment, refunds: &[Refund], id: &str) -> u32 {
+fn left_beside(payment: &Payment, refunds: &[Refund], id: &str) -> u64 {
     let is_other = |refund: &&Refund| refund.provider_refund.as_deref() != Some(id);
     let others: Vec<Refund> = refunds.iter().filter(is_other).cloned().collect();
     let given_minor = refunded_minor(&others).saturating_add(payment.refunded_elsewhere_minor);

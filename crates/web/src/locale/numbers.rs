@@ -18,8 +18,8 @@ const MONTHS: [(Locale, &str); 4] = [
 
 impl Messages {
     /// An amount: `$1,234.50`, `1.234,50 €`.
-    pub fn money(&self, minor: u32, currency: Currency) -> String {
-        for_people(self.locale, minor.into(), currency)
+    pub fn money(&self, minor: u64, currency: Currency) -> String {
+        for_people(self.locale, minor, currency)
     }
 
     /// A time in ms since the epoch, in UTC: `21 November 2026, 09:30 UTC`.

@@ -13,13 +13,13 @@ pub(super) struct AmountBody {
 }
 
 impl AmountBody {
-    pub(super) fn new(amount_minor: u32, currency: Currency) -> Result<Self, UnsupportedMoney> {
+    pub(super) fn new(amount_minor: u64, currency: Currency) -> Result<Self, UnsupportedMoney> {
         let value = minor_units::to_adyen(amount_minor, currency)?;
         Ok(Self { value, currency: currency.as_str().to_ascii_uppercase() })
     }
 
     /// In our minor units; `None` if no amount of ours is that.
-    pub(super) fn minor(&self) -> Option<u32> {
+    pub(super) fn minor(&self) -> Option<u64> {
         minor_units::from_adyen(self.value, &self.currency)
     }
 }

@@ -5,7 +5,7 @@
 //! CLP, CVE, IDR and ISK differ from it. A currency that is not in it (AFN, ANG, BGN, BIF, CDF, LBP, LRD, LSL, MGA, STD, TJS)
 //! is not sent to Adyen: a guessed factor would take 100 times the money.
 
-use crate::payment::money::Currency;
+use crate::payment::money::{AMOUNT_MAX_MINOR, Currency};
 use crate::providers::codec::UnsupportedMoney;
 
 const ZERO_DECIMALS: &str = "cve djf gnf idr jpy kmf krw pyg rwf ugx vnd vuv xaf xof xpf";
@@ -30,15 +30,16 @@ pub fn is_ours(currency: Currency) -> bool {
 }
 
 /// Adyen's minor units for an amount in ours. What they cannot express is refused, never rounded.
-pub fn to_adyen(amount_minor: u32, currency: Currency) -> Result<i64, UnsupportedMoney> {
+pub fn to_adyen(amount_minor: u64, currency: Currency) -> Result<i64, UnsupportedMoney> {
     let theirs = decimals(currency).ok_or_else(|| {
         UnsupportedMoney::Currency(format!("must be one that adyen takes: {currency} is not"))
     })?;
     let ours = currency.decimals();
-    let amount_minor = i64::from(amount_minor);
+    let amount_minor = i64::try_from(amount_minor)
+        .map_err(|_| UnsupportedMoney::Amount("must be a smaller amount".to_owned()))?;
     let factor = 10i64.pow(theirs.abs_diff(ours));
     if theirs >= ours {
-        // Eight digits times at most a thousand.
+        // Twelve digits times at most a thousand.
         return Ok(amount_minor.saturating_mul(factor));
     }
     if amount_minor % factor != 0 {
@@ -50,7 +51,7 @@ pub fn to_adyen(amount_minor: u32, currency: Currency) -> Result<i64, Unsupporte
 }
 
 /// Our minor units for an amount of Adyen's; `None` if no amount of ours is that.
-pub fn from_adyen(value: i64, currency: &str) -> Option<u32> {
+pub fn from_adyen(value: i64, currency: &str) -> Option<u64> {
     let currency = Currency::parse(currency)?;
     let (theirs, ours) = (decimals(currency)?, currency.decimals());
     let factor = 10i64.pow(theirs.abs_diff(ours));
@@ -61,11 +62,11 @@ pub fn from_adyen(value: i64, currency: &str) -> Option<u32> {
     } else {
         return None;
     };
-    u32::try_from(minor).ok()
+    u64::try_from(minor).ok().filter(|minor| *minor <= AMOUNT_MAX_MINOR)
 }
 
 /// Our minor units for a decimal in major units, as reports have it; `None` if no amount of ours is that.
-pub fn from_major(text: &str, currency: &str) -> Option<u32> {
+pub fn from_major(text: &str, currency: &str) -> Option<u64> {
     let decimals = decimals(Currency::parse(currency)?)?;
     let (whole, fraction) = match text.split_once('.') {
         Some((_, "")) => return None,

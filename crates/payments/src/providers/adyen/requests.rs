@@ -143,7 +143,7 @@ struct ModificationBody<'a> {
 pub fn capture(
     id: &str,
     payment: &Payment,
-    amount_minor: u32,
+    amount_minor: u64,
     provider_key: &str,
 ) -> Result<FrozenRequest, UnsupportedMoney> {
     let amount = AmountBody::new(amount_minor, payment.currency)?;

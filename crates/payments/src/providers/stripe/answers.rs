@@ -5,6 +5,7 @@ use super::objects::{
     is_key,
 };
 use crate::engine::{Outcome, ProviderCall, ProviderReply};
+use crate::payment::money::AMOUNT_MAX_MINOR;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, RefundState};
 use crate::providers::codec::{HttpAnswer, indeterminate, is_plain, not_executed, unknown};
@@ -287,7 +288,7 @@ fn failure(error: Option<ErrorBody>) -> Failure {
 pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
     Some(match intent.status.as_str() {
         // Without an amount of ours nobody knows how much.
-        "succeeded" => RemoteState::Captured { amount_minor: exactly(intent.amount_received)? },
+        "succeeded" => RemoteState::Captured { amount_minor: sayable(intent.amount_received)? },
         // One of several captures; the rest is for whoever made it.
         "requires_capture" if minor(intent.amount_received) > 0 => {
             RemoteState::Captured { amount_minor: minor(intent.amount_received) }
@@ -315,12 +316,13 @@ pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
     })
 }
 
-pub(super) fn minor(amount: Option<u64>) -> u32 {
-    exactly(amount).unwrap_or(0)
+pub(super) fn minor(amount: Option<u64>) -> u64 {
+    sayable(amount).unwrap_or(0)
 }
 
-fn exactly(amount: Option<u64>) -> Option<u32> {
-    u32::try_from(amount?).ok()
+/// An amount, if it can be one of ours.
+fn sayable(amount: Option<u64>) -> Option<u64> {
+    amount.filter(|amount| *amount <= AMOUNT_MAX_MINOR)
 }
 
 pub(super) fn read_refund(call: &ProviderCall, refund: RefundObject) -> Meaning {

@@ -93,7 +93,7 @@ pub fn read_dispute(object: &Value) -> Option<Dispute> {
 /// Of one that is lost a part can have come back ("partially won"): its amount is then what did not.
 /// <https://support.stripe.com/questions/dispute-for-full-charge-amount-after-a-partial-refund-was-issued>
 fn dispute(object: DisputeObject) -> Option<Dispute> {
-    let amount_minor = u32::try_from(object.amount).ok()?;
+    let amount_minor = object.amount;
     let withdrawn_minor = withdrawn_minor(amount_minor, &object.balance_transactions)?;
     let status = match object.status.as_str() {
         // Resolved by giving the money back: <https://docs.stripe.com/disputes/prevention>
@@ -119,14 +119,14 @@ fn dispute(object: DisputeObject) -> Option<Dispute> {
 
 /// How much of a dispute's amount was withdrawn and did not come back. Movements are in the currency of settlement: the share of what left counts, which
 /// is exact where nothing was exchanged. <https://docs.stripe.com/currencies/disputes-refunds>
-fn withdrawn_minor(amount_minor: u32, movements: &[BalanceMovement]) -> Option<u32> {
+fn withdrawn_minor(amount_minor: u64, movements: &[BalanceMovement]) -> Option<u64> {
     let sum = |is_withdrawal: bool| {
         let those = movements.iter().filter(|moved| (moved.amount < 0) == is_withdrawal);
         those.fold(0_u128, |sum, moved| sum.saturating_add(moved.amount.unsigned_abs().into()))
     };
     let withdrawn = sum(true);
     let left = withdrawn.saturating_sub(sum(false)).saturating_mul(amount_minor.into());
-    u32::try_from(left.saturating_add(withdrawn / 2).checked_div(withdrawn).unwrap_or(0)).ok()
+    u64::try_from(left.saturating_add(withdrawn / 2).checked_div(withdrawn).unwrap_or(0)).ok()
 }
 
 /// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.
@@ -141,7 +141,7 @@ fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {
     let card = refund.destination_details.and_then(|details| details.card);
     Some(RemoteRefund {
         state,
-        amount_minor: u32::try_from(refund.amount?).ok()?,
+        amount_minor: refund.amount?,
         provider_key: refund.metadata.idempotency_key,
         // Stripe calls it so when the bank had only reserved the money, or had not booked it yet.
         may_be_release: card.and_then(|card| card.kind).as_deref() == Some("reversal"),

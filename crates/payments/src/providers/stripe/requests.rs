@@ -38,7 +38,7 @@ pub fn authorize(authorization: &Authorization<'_>) -> FrozenRequest {
 }
 
 /// Captures a PaymentIntent, in whole or in part: the rest is given up.
-pub fn capture(intent: &str, amount_minor: u32, provider_key: &str) -> FrozenRequest {
+pub fn capture(intent: &str, amount_minor: u64, provider_key: &str) -> FrozenRequest {
     let amount = amount_minor.to_string();
     FrozenRequest::new(
         format!("/v1/payment_intents/{intent}/capture"),
