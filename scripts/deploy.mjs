@@ -1,11 +1,12 @@
 // `npm run deploy`: looks whether each Worker has an address and whether all migrations are applied, builds the Workers, makes the queues that are missing,
-// and deploys the Workers, each after those that it is bound to. It shows wrangler's warnings, and what went where.
+// and deploys the Workers, each after those that it is bound to. It shows wrangler's warnings, and what went where. Last it asks the payments
+// Worker at /healthz, where it knows its address, and ends with 1 if that is not well.
 // What stands behind `--` goes to wrangler, such as --dry-run, which shows the bindings. Names of Workers there deploy these alone: `npm run deploy -- desk`.
 // The gate, which stands by itself, is deployed by its name only.
 import { readFileSync } from 'node:fs';
 
 import { build } from './build.mjs';
-import { environmentOf, told, unreachable } from './lib/deployment.mjs';
+import { askHealth, environmentOf, healthAddress, told, unreachable } from './lib/deployment.mjs';
 import { needMigrations } from './lib/migrations.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { makeQueues, queuesOf } from './lib/queues.mjs';
@@ -37,7 +38,8 @@ await script(async () => {
   if (!isDryRun && wanted.some(hasReadModel)) await needMigrations(env ? ['--env', env] : []);
   await build({ names: wanted.map(({ name }) => name) });
   if (!isDryRun) await makeQueues([...new Set(wanted.flatMap(({ config }) => queuesOf(config.queues)))]);
-  for (const { name, path } of wanted) {
+  let health = null;
+  for (const { name, path, config } of wanted) {
     const outdir = inRoot('.wrangler', 'deployed', name);
     const lines = await runStep(
       `deploying ${name}`,
@@ -54,6 +56,13 @@ await script(async () => {
       { cwd: inRoot() },
     );
     told(lines).forEach((line) => say(line && `    ${line}`));
+    if (name === 'paid-once' && !isDryRun)
+      health = healthAddress({ config, lines: told(lines), options: forWrangler });
+  }
+  if (health !== null) {
+    const { said, isIll } = await askHealth(health);
+    say(`\n${said}`);
+    if (isIll) process.exitCode = 1;
   }
   if (lost.length > 0) say(`\n${lost.join('\n\n')}\n\nWithout --dry-run nothing is deployed so.`);
 });

@@ -22,6 +22,59 @@ export function unreachable({ config, path, text }, all, options = []) {
   ].join('\n');
 }
 
+/**
+ * Where a Worker that was deployed says how it is, if its address is known: by the options, by its configuration, or, of workers.dev, by what
+ * wrangler has said. Null where no address leads to /healthz, such as that of a route of every host.
+ */
+export function healthAddress({ config, lines = [], options = [] }) {
+  const named = options.flatMap((option, at) => {
+    if (!ADDRESS.test(option)) return [];
+    const [, value = options[at + 1] ?? ''] = option.split('=');
+    return /^--route/.test(option) ? [value] : [`${value}/*`];
+  });
+  const routes = [config.route, ...(config.routes ?? [])].filter(Boolean);
+  const patterns = routes.map((route) =>
+    typeof route === 'string' ? route : route.custom_domain ? `${route.pattern}/*` : route.pattern,
+  );
+  const said = lines.flatMap((line) => line.match(/https:\/\/[\w.-]+\.workers\.dev\b/g) ?? []);
+  const hosts = [...named, ...patterns].map((pattern) => hostOf(pattern)).filter(Boolean);
+  const base = hosts.length > 0 ? `https://${hosts[0]}` : said[0];
+  return base ? `${base}/healthz` : null;
+}
+
+/** The host of a route, if it is one host whose /healthz the route has. */
+function hostOf(pattern) {
+  const [, host, path = ''] = /^(?:https?:\/\/)?([^/]*)(\/.*)?$/.exec(pattern) ?? [];
+  const isOne = /^[\w-]+(\.[\w-]+)+$/.test(host ?? '');
+  return isOne && ['/*', '/healthz', '/healthz*', '/health*', '/h*'].includes(path) ? host : null;
+}
+
+/**
+ * Asks a Worker that was just deployed how it is: some times, because a new address takes a moment. Resolves with what to say, and whether it
+ * has answered that it is not well.
+ */
+export async function askHealth(address, { tries = 6, pauseMs = 3_000, ask = fetch } = {}) {
+  let said = '';
+  let isIll = false;
+  for (let at = 0; at < tries; at += 1) {
+    if (at > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    try {
+      const answer = await ask(address, { redirect: 'manual', signal: AbortSignal.timeout(10_000) });
+      const body = (await answer.text()).trim().replaceAll(/\s+/g, ' ').slice(0, 300);
+      if (answer.status === 200) return { said: `${address} answers 200.`, isIll: false };
+      said = `${address} answers ${answer.status}, not 200: ${body}`;
+      isIll = true;
+    } catch (error) {
+      said = `${address} could not be asked: ${error.cause?.message ?? error.message}`;
+      isIll = false;
+    }
+  }
+  const then = isIll
+    ? 'The Worker is deployed, and may refuse each payment. Its log names what is missing: docs/operations.md.'
+    : 'A new address may take some minutes: look whether it answers 200.';
+  return { said: `${said}\n${then}`, isIll };
+}
+
 /** The environment that wrangler is told, in its options or by its variable: empty for the top level, undefined if it is told none. */
 export function environmentOf(options, { CLOUDFLARE_ENV } = process.env) {
   const named = options.flatMap((option, at) => {

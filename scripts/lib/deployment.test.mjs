@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { unstable_readConfig as readConfig } from 'wrangler';
 
-import { environmentOf, told, unreachable } from './deployment.mjs';
+import { askHealth, environmentOf, healthAddress, told, unreachable } from './deployment.mjs';
 import { inRoot } from './paths.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'deployment-'));
@@ -117,4 +117,49 @@ test('of what wrangler says, warnings, bindings and targets are shown', () => {
     'No targets deployed for paid-once (0.52 sec)',
     'Current Version ID: 0a1b',
   ]);
+});
+
+test('it is known where a Worker says how it is, if one host has that address', () => {
+  const at = (config, options, lines) => healthAddress({ config, options, lines });
+  const custom = { pattern: 'pay.example', custom_domain: true };
+  assert.equal(at({ routes: [custom] }), 'https://pay.example/healthz');
+  assert.equal(at({ route: 'https://pay.example/*' }), 'https://pay.example/healthz');
+  const zone = { pattern: 'pay.example/*', zone_name: 'example' };
+  assert.equal(at({ routes: ['*.pay.example/*', zone] }), 'https://pay.example/healthz');
+  for (const pattern of ['*.pay.example/*', '*/*', 'pay.example/payments*', 'pay.example/'])
+    assert.equal(at({ routes: [pattern] }), null, pattern);
+  assert.equal(at({ routes: [custom] }, ['--domain=new.example']), 'https://new.example/healthz');
+  assert.equal(at({}, ['--route', 'new.example/*']), 'https://new.example/healthz');
+  const said = ['Deployed paid-once triggers (0.5 sec)', '  https://paid-once.ada.workers.dev'];
+  assert.equal(at({}, [], said), 'https://paid-once.ada.workers.dev/healthz');
+  assert.equal(at({ routes: [] }, [], ['No targets deployed for paid-once']), null);
+});
+
+/** Answers with these, one after the other. */
+function asked(...answers) {
+  return async () => {
+    const next = answers.shift();
+    if (next instanceof Error) throw next;
+    return new Response(next === 200 ? '{"status":"ok"}' : '{\n"detail": "A setting is missing."}', {
+      status: next,
+    });
+  };
+}
+
+test('a Worker that was deployed is asked until it is well, and what it says else is shown', async () => {
+  const health = (...answers) =>
+    askHealth('https://pay.example/healthz', {
+      ask: asked(...answers),
+      tries: answers.length,
+      pauseMs: 0,
+    });
+  const well = { said: 'https://pay.example/healthz answers 200.', isIll: false };
+  assert.deepEqual(await health(200), well);
+  assert.deepEqual(await health(new Error('not there yet'), 404, 200), well);
+  const ill = await health(503, 503);
+  assert.ok(ill.isIll);
+  assert.match(ill.said, /answers 503, not 200: \{ "detail": "A setting is missing\."\}/);
+  const unknown = await health(new TypeError('fetch failed', { cause: new Error('no such host') }));
+  assert.ok(!unknown.isIll);
+  assert.match(unknown.said, /could not be asked: no such host/);
 });
