@@ -139,9 +139,35 @@ describe('the sweep', async () => {
        VALUES ('no object', 1, 1, 'h', 'o', 'open', 'started', 1, 0, 0, 0, ?1, ?1, ?1)`,
       late,
     );
-    assert.deepEqual((await model.tick()).sweep, { late: 2, woken: 1, failed: 1 });
+    const error = "an object could not be woken: no object: not an object's id";
+    assert.deepEqual((await model.tick()).sweep, { late: 2, woken: 1, failed: 1, error });
     await until('it is finished', async () => (await site.objects.key(payment)).status === 'finished');
     await model.run("DELETE FROM keys WHERE object = 'no object'");
+  });
+
+  test('leaves a key whose object cannot be woken late, until the object itself tells how it stands', async () => {
+    const { payment } = await abandoned(site, user, model);
+    await model.run(
+      `INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
+         wake_at_ms, created_at_ms, updated_at_ms)
+       VALUES (printf('%064x', 7), 1, 1, 'h', 'o', 'open', 'started', 1, 0, 0, 0, ?1, ?1, ?1)`,
+      Date.now() - 180_000,
+    );
+    await dueAt(payment, Date.now() - 180_000);
+    const gauge = async () => {
+      const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+      const text = await (await site.fetch('/metrics', { headers })).text();
+      return Number(/^paid_once_keys_late_or_flagged (\d+)$/m.exec(text)?.[1]);
+    };
+    assert.equal(await gauge(), 2);
+    const { sweep } = await model.tick();
+    assert.deepEqual([sweep.late, sweep.failed], [2, 1]);
+    assert.match(sweep.error, /^an object could not be woken: 0{63}7: /);
+    await until('the one that answers is late no more', async () => (await gauge()) === 1);
+    const again = (await model.tick()).sweep;
+    assert.deepEqual([again.late, again.failed], [1, 1]);
+    assert.equal(await gauge(), 1);
+    await model.run("DELETE FROM keys WHERE object = printf('%064x', 7)");
   });
 
   test('that sends many statements leaves the tasks behind it to the next run, which begins with them', async () => {

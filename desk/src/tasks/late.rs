@@ -17,6 +17,11 @@ pub const OPEN: &str =
     "SELECT object FROM keys INDEXED BY keys_open WHERE status = 'open' AND wake_at_ms < ?1
      GROUP BY object ORDER BY min(wake_at_ms) LIMIT ?2";
 
+/// The open keys of the object `?1` that were due before `?2` are queued behind all others that were, so that the object that waits longest is woken
+/// first. They stay late, and are counted so, until the object tells how it stands.
+pub const KEYS_WOKEN: &str =
+    "UPDATE keys SET wake_at_ms = ?2 - 1 WHERE object = ?1 AND status = 'open' AND wake_at_ms < ?2";
+
 /// Objects that should have asked their provider for changes before `?1`, at most `?2`: an authorization may have expired, a refund
 /// failed, or somebody moved money in the dashboard.
 pub const WATCHED: &str = "SELECT object FROM payments WHERE wake_at_ms < ?1 ORDER BY wake_at_ms LIMIT ?2";

@@ -104,6 +104,10 @@ impl Played {
             Ok(None) => return,
             Ok(Some(result)) => {
                 self.done += 1;
+                // It has gone on, and says what went wrong beside that.
+                if let Some(error) = result.get("error").and_then(Value::as_str) {
+                    self.error.get_or_insert(format!("{task}: {error}"));
+                }
                 result
             }
             Err(error) => {
@@ -162,6 +166,11 @@ mod tests {
         assert_eq!(result["error"], "sweep: it is down");
         assert_eq!(result["sweep"]["error"], "it is down");
         assert_eq!(result["forget"]["jobs"], 2);
+        let beside =
+            played(&[("sweep", Ok(json!({ "late": 2, "failed": 1, "error": "an object is gone" })))]);
+        assert!(!beside.found_nothing());
+        let (result, ended) = beside.ends(false).unwrap();
+        assert_eq!((ended, &result["error"]), (Ended::Done, &json!("sweep: an object is gone")));
         let all = played(&[("sweep", down()), ("settle", down())]);
         assert_eq!(all.ends(false).unwrap_err().to_string(), "sweep: it is down");
     }

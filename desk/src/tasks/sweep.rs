@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use worker::{Date, Env, Result};
 
 use crate::tasks::late::{
-    CAPTURE_ENDED, GRACE_MS, IS_BUSY, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, SILENT, SPOKEN, WAIT_MAX_MS,
-    WAIT_MIN_MS, WAITING, WATCHED,
+    CAPTURE_ENDED, GRACE_MS, IS_BUSY, KEYS_WOKEN, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, SILENT, SPOKEN,
+    WAIT_MAX_MS, WAIT_MIN_MS, WAITING, WATCHED,
 };
 use messages::message::ObjectRequest;
 use once::id::ObjectId;
@@ -47,6 +47,7 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
         late: sum(|swept| swept.late),
         failed: sum(|swept| swept.failed),
         silent: sum(|swept| swept.silent),
+        error: swept.iter().find_map(|(_, swept)| swept.error.clone()),
     };
     let mut result = swept.told();
     if let Some(missing) = model.missing() {
@@ -95,13 +96,27 @@ struct Swept {
     late: usize,
     failed: usize,
     silent: usize,
+    /// Of the first object that could not be woken, and why.
+    error: Option<String>,
 }
 
 impl Swept {
     fn told(&self) -> Map<String, Value> {
         let numbers = [("late", self.late), ("woken", self.late - self.failed), ("failed", self.failed)];
         let silent = (self.silent > 0).then_some(("silent", self.silent));
-        numbers.into_iter().chain(silent).map(|(name, number)| (name.to_owned(), number.into())).collect()
+        let numbers =
+            numbers.into_iter().chain(silent).map(|(name, number)| (name.to_owned(), number.into()));
+        // A run in which an object could not be woken has failed: nobody else tells of a key whose object does not answer.
+        let error =
+            self.error.as_ref().map(|error| ("error".to_owned(), told_failed(self.failed, error).into()));
+        numbers.chain(error).collect()
+    }
+}
+
+fn told_failed(failed: usize, error: &str) -> String {
+    match failed {
+        1 => format!("an object could not be woken: {error}"),
+        more => format!("{more} objects could not be woken, such as {error}"),
     }
 }
 
@@ -115,10 +130,13 @@ async fn sweep_place(env: &Env, db: &Db, most: u32, now_ms: u64) -> Result<Swept
     let waiting: Vec<Late> = db.rows(WAITING, bounds).await?;
     let late: BTreeSet<String> =
         open.into_iter().chain(watched).chain(waiting).map(|late| late.object).collect();
-    let woken = join_all(late.iter().map(|object| wake(env, db, object, now_ms))).await;
-    let failed = woken.iter().filter(|woken| woken.is_err()).count();
-    if let Some(Err(error)) = woken.iter().find(|woken| woken.is_err()) {
-        log("error", &[("event", "sweep_failed".into()), ("error", error.to_string().into())]);
+    let woken = join_all(late.iter().map(|object| async move {
+        wake(env, db, object, now_ms).await.map_err(|error| format!("{object}: {error}"))
+    }))
+    .await;
+    let errors: Vec<String> = woken.into_iter().filter_map(Result::err).collect();
+    if let Some(error) = errors.first() {
+        log("error", &[("event", "sweep_failed".into()), ("error", error.as_str().into())]);
     }
     let tried_until_ms = now_ms.saturating_sub(RECAPTURES_END_MS);
     let silent_since_ms = now_ms.saturating_sub(SILENT_MS);
@@ -130,7 +148,7 @@ async fn sweep_place(env: &Env, db: &Db, most: u32, now_ms: u64) -> Result<Swept
         Statement::new(SILENT, vec![now_ms.into(), silent_since_ms.into(), refunds_before_ms.into()]),
     ];
     let silent = db.batch_changes(flags).await?.last().copied().unwrap_or(0);
-    Ok(Swept { late: late.len(), failed, silent })
+    Ok(Swept { late: late.len(), failed: errors.len(), silent, error: errors.into_iter().next() })
 }
 
 async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {
@@ -139,13 +157,28 @@ async fn wake(env: &Env, db: &Db, object: &str, now_ms: u64) -> Result<()> {
     };
     // Requeue last if waking had no effect: the longest waiting object is woken first.
     let payment = PaymentId::in_object(id).to_string();
-    let keys = "UPDATE keys SET wake_at_ms = ?2 WHERE object = ?1 AND status = 'open'";
     let payments = "UPDATE payments SET woken_at_ms = ?2,
         wake_at_ms = CASE WHEN wake_at_ms < ?2 THEN ?2 + ?3 ELSE wake_at_ms END WHERE payment_id = ?1";
     db.batch(vec![
-        Statement::new(keys, vec![object.into(), now_ms.into()]),
+        Statement::new(KEYS_WOKEN, vec![object.into(), now_ms.saturating_sub(GRACE_MS).into()]),
         Statement::new(payments, vec![payment.into(), now_ms.into(), WAIT_MIN_MS.into()]),
     ])
     .await?;
     client::ask::<()>(env, id, &ObjectRequest::Wake).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_that_could_not_wake_an_object_has_failed() {
+        let told = |failed, error: Option<&str>| {
+            Value::Object(Swept { late: 3, failed, silent: 0, error: error.map(str::to_owned) }.told())
+        };
+        let all = serde_json::json!({ "late": 3, "woken": 3, "failed": 0 });
+        assert_eq!(told(0, None), all);
+        assert_eq!(told(1, Some("a: gone"))["error"], "an object could not be woken: a: gone");
+        assert_eq!(told(2, Some("a: gone"))["error"], "2 objects could not be woken, such as a: gone");
+    }
 }
