@@ -1,11 +1,12 @@
 // What an operator does to what is kept: `npm run erase -- pay_…` or `-- cust_…` drops the personal data of a payment or a customer,
-// `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew, `npm run report -- FILE.csv` imports a settlement
-// details report of Adyen's.
+// `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew (`-- all --after X` from the page on that begins after X),
+// `npm run report -- FILE.csv` imports a settlement details report of Adyen's.
 // scripts/lib/operator.mjs says where, and with which secret.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 import { post } from './lib/operator.mjs';
+import { rebuild } from './lib/rebuild.mjs';
 import { Stop, say, script } from './lib/say.mjs';
 
 const commands = {
@@ -13,15 +14,7 @@ const commands = {
     await post(`/admin/${id.startsWith('cust_') ? 'customers' : 'payments'}/${id}/erase`);
     say(`The personal data of ${id} is gone.`);
   },
-  rebuild: async (id) => {
-    let projected = 0;
-    for (let next = ''; next !== null;) {
-      const page = await post(`/admin/payments/${id}/project?after=${next}`);
-      projected += page.projected;
-      next = page.next;
-    }
-    say(`${projected} on the way into the read model.`);
-  },
+  rebuild: (id, after) => rebuild(id, { after, post, say }),
   report: async (file) => {
     const body = await readFile(file).catch(() => {
       throw new Stop(`${file} cannot be read.`);
@@ -42,7 +35,8 @@ const commands = {
 };
 
 await script(async () => {
-  const [command, ...ids] = process.argv.slice(2);
+  const [command, ...args] = process.argv.slice(2);
+  const { ids, after } = begin(command, args);
   const isId = (id) =>
     command === 'report' ||
     /^pay_[\w-]{43}$/.test(id) ||
@@ -52,5 +46,15 @@ await script(async () => {
     throw new Stop(
       'Say of which payments: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); or which file: npm run report -- FILE',
     );
-  for (const id of ids) await commands[command](id);
+  for (const id of ids) await commands[command](id, after);
 });
+
+/** Where a rebuild of all goes on, if it says so, and what it is about. */
+function begin(command, args) {
+  const at = args.indexOf('--after');
+  if (command !== 'rebuild' || args[0] !== 'all' || at < 0) return { ids: args, after: '' };
+  const [, after, ...rest] = args.slice(at);
+  if (!after || rest.length > 0 || at !== 1)
+    throw new Stop('Say after what it goes on: npm run rebuild -- all --after …');
+  return { ids: ['all'], after };
+}

@@ -1,7 +1,10 @@
 //! What an operator does to what is kept: erase personal data, write the read model anew, import the bank's answer or Adyen's report. All of it
 //! may be asked any number of times, and each time stands in the log of operators.
 
+use std::time::Duration;
+
 use data_encoding::HEXLOWER;
+use futures_util::stream::{self, StreamExt};
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -16,6 +19,8 @@ use once::fingerprint::FieldError;
 use once::id::ObjectId;
 use payments::payment::id::{PaymentId, object_of};
 use payments::transitions::pii::Erased;
+use runtime::http_client::within;
+use runtime::log::log;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::{Answer, Request};
@@ -28,6 +33,10 @@ const KEYS: &str = "keys";
 const SHARD: &str = "shard:";
 /// How many objects one request projects: an invocation has 1000 calls, and a person waits.
 const PAGE: u32 = 50;
+/// How many of them are asked at once.
+const AT_ONCE: usize = 10;
+/// How long one may take: it holds up its part of a page, for which somebody waits.
+const OBJECT_TAKES: Duration = Duration::from_secs(10);
 
 /// `POST /admin/payments/{id}/erase`, `POST /admin/customers/{id}/erase`
 pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answer, Problem> {
@@ -67,16 +76,17 @@ pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<An
     let action = Action { operator: &operator, what: "project", subject: id };
     let work = async {
         app.ask::<()>(&place, ObjectRequest::Project).await.map_err(unreadable)?;
-        Ok(projected(1, None))
+        Ok(projected(1, &[], None))
     };
     logged(app, request, action, work).await
 }
 
 /// The answer, and what the log says.
-fn projected(number: usize, next: Option<&str>) -> (Answer, String) {
-    let body = json!({ "projected": number, "next": next });
+fn projected(number: usize, failed: &[String], next: Option<&str>) -> (Answer, String) {
+    let body = json!({ "projected": number, "failed": failed, "next": next });
     let answer = Answer::new(200, "application/json", body.to_string(), "projected");
-    (answer, format!("{number} on the way into the read model"))
+    let said = format!("{number} on the way into the read model");
+    (answer, if failed.is_empty() { said } else { format!("{said}, {} failed", failed.len()) })
 }
 
 async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, String)> {
@@ -123,9 +133,9 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         let sql = "SELECT object, object AS place FROM keys WHERE object > ?1 GROUP BY object ORDER BY object LIMIT ?2";
         rows = db.rows(sql, vec![after.into(), PAGE.into()]).await?;
     }
-    for object in rows.iter().filter_map(|row| ObjectId::from_hex(&row.object)) {
-        app.ask::<()>(&ObjectRef::Id(object), ObjectRequest::Project).await?;
-    }
+    let objects = rows.iter().filter_map(|row| ObjectId::from_hex(&row.object));
+    let asked = stream::iter(objects).map(|object| project_one(app, object)).buffered(AT_ONCE);
+    let failed: Vec<String> = asked.filter_map(async |failed| failed).collect().await;
     let is_full = rows.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
     let last = rows.last().filter(|_| is_full).map(|row| row.place.as_str());
     let here = |after: &str| match place {
@@ -137,7 +147,19 @@ async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, St
         Some(next) => Some(next),
         None => app.model.shard_after(place.unwrap_or_default()).await?.map(|name| format!("{SHARD}{name}:")),
     };
-    Ok(projected(rows.len(), next.as_deref()))
+    Ok(projected(rows.len().saturating_sub(failed.len()), &failed, next.as_deref()))
+}
+
+/// Gives the id of a payment in the object if that failed: it keeps no other from being asked.
+async fn project_one(app: &App, object: ObjectId) -> Option<String> {
+    let place = ObjectRef::Id(object);
+    let asked = app.ask::<()>(&place, ObjectRequest::Project);
+    let error = within(OBJECT_TAKES, "the object's answer", asked).await.err()?;
+    let id = PaymentId::in_object(object).to_string();
+    let fields =
+        [("event", "project_failed".into()), ("id", id.as_str().into()), ("error", error.to_string().into())];
+    log("error", &fields);
+    Some(id)
 }
 
 /// `POST /admin/settlement/answers`: the body is the file.

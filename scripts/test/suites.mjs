@@ -149,7 +149,7 @@ export const suites = () => [
     'scripts/lib/glue.test.mjs',
     'crates/runtime/src/bounded.test.mjs',
   ),
-  nodeCheck('what commands say', 'scripts/lib/say.test.mjs'),
+  nodeCheck('what commands say', 'scripts/lib/say.test.mjs', 'scripts/lib/rebuild.test.mjs'),
   nodeCheck('what is deployed', 'scripts/lib/migrations.test.mjs', 'scripts/lib/deployment.test.mjs'),
   nodeCheck('what is packed', 'scripts/setup/pack.test.mjs'),
   nodeCheck(

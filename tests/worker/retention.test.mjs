@@ -184,7 +184,11 @@ describe('personal data', async () => {
     assert.equal((await user.ask(`/payments/${id}`)).json().description, PERSONAL.description);
     assert.equal((await admin(`/admin/payments/pay_${'A'.repeat(43)}/erase`)).status, 404);
     assert.equal((await admin(`/admin/payments/${id}/else`)).status, 404);
-    assert.deepEqual((await admin(`/admin/payments/${id}/project`)).body, { projected: 1, next: null });
+    assert.deepEqual((await admin(`/admin/payments/${id}/project`)).body, {
+      projected: 1,
+      failed: [],
+      next: null,
+    });
   });
 
   test('of old dead letters, and old runs of tasks, go by the clock', async () => {
@@ -300,6 +304,21 @@ describe('personal data', async () => {
 
     await model.run("UPDATE payments SET status = 'wrong', version = 0");
     assert.match(await run('rebuild', 'all'), /on the way/);
+    // One that does not answer keeps no other from being written, and is named.
+    const gone = '00'.repeat(31) + '07';
+    await model.run(
+      `INSERT INTO keys (object, key_id, version, key_hash, owner, status, recovery_point, attempts, failures, in_doubt, flagged,
+         created_at_ms, updated_at_ms) VALUES (?, 1, 1, 'h', 'o', 'finished', 'finished', 1, 0, 0, 0, 1, 1)`,
+      gone,
+    );
+    const rebuilt = await run('rebuild', 'all').catch((error) => error);
+    const name = `pay_${Buffer.from(gone, 'hex').toString('base64url')}`;
+    assert.match(rebuilt.stdout, /^[1-9]\d* on the way into the read model\.$/m);
+    assert.match(
+      `${rebuilt.stdout}${rebuilt.stderr}`,
+      new RegExp(`1 failed\\. .*npm run rebuild -- ${name}`),
+    );
+    await model.run('DELETE FROM keys WHERE object = ?', gone);
     await model.reaches(id, 'succeeded');
     assert.match(await run('erase', id), /is gone/);
     assert.deepEqual(traces(await site.objects.dump(id)), []);

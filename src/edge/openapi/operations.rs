@@ -6,7 +6,7 @@ use super::answers::*;
 pub(in crate::edge) use super::customers::{erase_customer, put_customer, show_customer};
 use super::operation::Operation;
 pub(in crate::edge) use super::registry::*;
-use super::schema::{Schema, constant, integer, integer_of, object, reference, text};
+use super::schema::{Schema, constant, integer, integer_of, list, object, reference, text};
 use super::schemas::payment_status;
 use crate::edge::return_key;
 use crate::readmodel::list::{CREATED_MAX_S, LIMIT_DEFAULT, LIMIT_MAX};
@@ -376,6 +376,8 @@ pub(in crate::edge) fn erase_personal_data() -> Operation {
 
 pub(in crate::edge) fn project_anew() -> Operation {
     let next = text().or_null().about("There is more: ask again with this as `after`.");
+    let failed =
+        list(text()).about("With `all`: payments whose objects did not answer. Ask for each by its id.");
     Operation::new(
         "Service",
         "projectAnew",
@@ -384,7 +386,7 @@ pub(in crate::edge) fn project_anew() -> Operation {
          nothing.",
     )
     .query("after", "With `all`: `next` of the page before.", text())
-    .shows("It is on its way.", object().has("projected", integer()).has("next", next))
+    .shows("It is on its way.", object().has("projected", integer()).has("failed", failed).has("next", next))
     .refuses(&LOOK)
     .refuses(&[RATE_LIMITED])
 }
