@@ -3,12 +3,13 @@
 //!
 //! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
 
+use super::break_queries::{self, BreakRow};
 use super::button::SHARD;
 use super::confirm;
 use super::context::Desk;
 use super::format;
 use super::outcome::said;
-use super::queries::{self, BreakRow};
+
 use super::route::{OperatorAction, Target};
 use crate::accounts;
 use crate::app::Unreachable;
@@ -37,12 +38,16 @@ const NOTE_MAX: usize = 300;
 /// What is said where what the page has shown is not so any more.
 pub(super) const CHANGED: &str = "refused: it has changed since the page was loaded: look again";
 
+fn accepting(note: &str) -> String {
+    format!("{}: {note}", OperatorAction::Accept.as_str())
+}
+
 /// A click on a button.
 pub(super) struct Press<'a> {
     pub(super) desk: &'a Desk<'a>,
     act: OperatorAction,
     subject: &'a Target,
-    key: String,
+    pub(super) key: String,
     pub(super) entries: Parameters,
 }
 
@@ -103,7 +108,8 @@ impl Press<'_> {
             let note = self.note()?;
             // How somebody knows what the gate has passed on stays there, for as long as the gate keeps it: this log is kept for good.
             let what = match self.act {
-                OperatorAction::Accept => format!("{}: {note}", self.act.as_str()),
+                OperatorAction::Accept => accepting(&note),
+                OperatorAction::AcceptAll => format!("{}: {note}", self.act.as_str()),
                 act => act.as_str().to_owned(),
             };
             return Ok(Named { what, operation: None });
@@ -151,7 +157,7 @@ impl Press<'_> {
     fn note(&self) -> Result<String, Problem> {
         let note = self.entries.text("note").or_empty();
         let why = match self.act {
-            OperatorAction::Accept => "why the break is right as it is",
+            OperatorAction::Accept | OperatorAction::AcceptAll => "why the break is right as it is",
             OperatorAction::Done | OperatorAction::NotDone => "how you know it",
             _ => return Ok(String::new()),
         };
@@ -221,7 +227,10 @@ impl Press<'_> {
             (OperatorAction::RequeueAll, Target::Jobs(kind)) => self.requeue_all(*kind).await,
             (OperatorAction::Purge, Target::Job(job_id)) => self.purge(job_id).await,
             (OperatorAction::Repair, Target::Break(id)) => self.repair(id).await,
-            (OperatorAction::Accept, Target::Break(id)) => self.accept(id).await,
+            (OperatorAction::Accept, Target::Break(id)) => {
+                self.accept(id, &self.entries.text("seen").or_empty(), &self.shard()).await
+            }
+            (OperatorAction::AcceptAll, Target::Breaks(_)) => self.accept_all().await,
             _ => return self.operate(named).await,
         };
         done.unwrap_or_else(|error| format!("failed: {error}"))
@@ -299,7 +308,7 @@ impl Press<'_> {
 
     /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
     async fn repair(&self, id: &str) -> worker::Result<String> {
-        let Some(row) = queries::find_break(&self.desk.app.model, id, &self.shard()).await? else {
+        let Some(row) = break_queries::find_break(&self.desk.app.model, id, &self.shard()).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         let object = row.object.as_deref().and_then(ObjectId::from_hex);
@@ -317,10 +326,16 @@ impl Press<'_> {
         Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
     }
 
-    async fn accept(&self, id: &str) -> worker::Result<String> {
+    /// How the log has it that a break is accepted with the note of this form.
+    pub(super) fn accepting(&self) -> String {
+        accepting(&self.note().unwrap_or_default())
+    }
+
+    /// Accepts a break that was found in this shard, if it still says what was `seen`.
+    pub(super) async fn accept(&self, id: &str, seen: &str, shard: &str) -> worker::Result<String> {
         let note = self.note().unwrap_or_default();
         let model = &self.desk.app.model;
-        let Some(row) = queries::find_break(model, id, &self.shard()).await? else {
+        let Some(row) = break_queries::find_break(model, id, shard).await? else {
             return Ok("refused: there is no such break".to_owned());
         };
         // The same button, pressed at once or before, may have done it.
@@ -329,7 +344,7 @@ impl Press<'_> {
             return Ok("accepted".to_owned());
         }
         let changed = || Ok(CHANGED.to_owned());
-        if row.seen() != self.entries.text("seen").or_empty() {
+        if row.seen() != seen {
             return changed();
         }
         let sql = "UPDATE breaks SET state = 'accepted', note = ?2
@@ -339,7 +354,7 @@ impl Press<'_> {
         if model.run_in(places, sql, values).await? > 0 {
             return Ok("accepted".to_owned());
         }
-        match queries::find_break(model, id, &self.shard()).await? {
+        match break_queries::find_break(model, id, shard).await? {
             Some(row) if is_done(&row) => Ok("accepted".to_owned()),
             Some(row) if row.state == "open" => changed(),
             _ => Ok("refused: it is not open any more".to_owned()),

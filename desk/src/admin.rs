@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use super::analytics;
 use super::app::App;
+use super::break_kinds::KINDS;
 use super::operator::admit_reader;
+use super::route::DeadKind;
 use super::{kept_counts, queries, settlement_queries, verdict};
-use crate::tasks::counts::{Counts, Scope};
+use crate::tasks::counts::{BREAKS, Counts, DEAD, Scope};
 use messages::operations::LAB_PATH;
 use runtime::log::log;
 use runtime::metrics::{self, reading::Reading, stats, text};
@@ -38,9 +40,9 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Err(error) => drop(unreadable(error)),
     }
     if let Some(waiting) = waiting {
-        let Counts { breaks, in_doubt, late_or_flagged, .. } = waiting.counts;
+        let Counts { in_doubt, late_or_flagged, .. } = waiting.counts;
+        shown.push_str(&by_kind(&waiting.counts));
         for (name, help, number) in [
-            ("paid_once_breaks_open", "Open differences from the provider's books.", breaks),
             (
                 "paid_once_keys_unknown",
                 "Open keys whose provider has not said whether it took the money.",
@@ -73,6 +75,27 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
 
 const INCOMPLETE: &str = "paid_once_read_model_incomplete";
 const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the gauges of what waits there: open breaks, keys that are unknown, late or need a person, and open keys where they are sampled.";
+
+/// What waits for an operator, by its kind. Each kind is there from the start, as 0.
+fn by_kind(counts: &Counts) -> String {
+    let breaks = counts.of_kinds(BREAKS, KINDS.iter().map(|(kind, _)| *kind), counts.breaks);
+    let dead = counts.of_kinds(DEAD, DeadKind::ALL.iter().map(|kind| kind.as_str()), counts.dead);
+    let mut shown = String::new();
+    for (name, help, numbers) in [
+        ("paid_once_breaks_open", "Open differences from the provider's books.", breaks),
+        (
+            "paid_once_dead_letters",
+            "Jobs, and webhooks, that failed for good and wait for an operator.",
+            dead,
+        ),
+    ] {
+        shown.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
+        for (kind, number) in numbers {
+            shown.push_str(&format!("{name}{{kind=\"{kind}\"}} {number}\n"));
+        }
+    }
+    shown
+}
 
 fn tasks_failing(tasks: &BTreeMap<&str, bool>) -> String {
     let name = "paid_once_task_failing";

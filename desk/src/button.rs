@@ -71,6 +71,7 @@ impl Button {
             Target::Jobs(Some(kind)) => format!("/admin/dead-letters/{}/{}", act.as_str(), kind.as_str()),
             Target::Job(id) => format!("/admin/dead-letters/{}/{}", encoded(id), act.as_str()),
             Target::Break(id) => format!("/admin/breaks/{}/{}", encoded(id), act.as_str()),
+            Target::Breaks(kind) => format!("/admin/breaks/{}/{}", act.as_str(), kind.as_str()),
             Target::Payment(_)
             | Target::Call(..)
             | Target::Key(..)

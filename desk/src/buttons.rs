@@ -1,6 +1,7 @@
 //! The addresses of the buttons.
 
 use super::actions::act;
+use super::break_kinds::BreakKind;
 use super::context::Desk;
 use super::route::{
     AccountAction, BreakAction, CallAction, CredentialAction, DeadKind, GateAction, JobAction, KeyAction,
@@ -104,6 +105,11 @@ pub(crate) async fn requeue_kind(desk: &Desk<'_>, kind: Pressed<'_, DeadKind>) -
 /// `POST /admin/tasks/run`
 pub(crate) async fn run_tasks(desk: &Desk<'_>) -> Result<Answer, Problem> {
     act(desk, OperatorAction::Run, &Target::Tasks).await
+}
+
+/// `POST /admin/breaks/accept-all/{kind}`
+pub(crate) async fn accept_kind(desk: &Desk<'_>, kind: Pressed<'_, BreakKind>) -> Result<Answer, Problem> {
+    act(desk, OperatorAction::AcceptAll, &Target::Breaks(kind.read()?)).await
 }
 
 /// `POST /admin/breaks/{id}/{action}`

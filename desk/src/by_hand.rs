@@ -382,6 +382,7 @@ async fn confirm(
         facts,
         risk,
         button,
+        note: "",
         entries,
         hint: "The button works once: pressing it twice settles it once. What you do is written to the audit log, with your reason.",
         site: desk.site(),

@@ -54,6 +54,7 @@ impl Question<'_> {
             facts: self.facts,
             risk: self.risk,
             button,
+            note: "",
             entries: self.entries,
             hint: "The button works once, however often it is pressed. What you do is written to the audit log.",
             site: desk.site(),

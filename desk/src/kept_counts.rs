@@ -64,10 +64,17 @@ pub(crate) async fn waiting(env: &Env, model: &ReadModel, scope: Scope, now_ms: 
     let kept: Option<Kept> =
         d1.first(&freshness(), vec![now_ms.saturating_sub(HEARD_WITHIN_MS).into()]).await?;
     let sums: Vec<Sum> = d1.rows(&sums(), Vec::new()).await?;
-    let of_shards: BTreeMap<String, Value> =
-        sums.into_iter().map(|Sum { name, sum }| (name, sum.into())).collect();
-    let of_shards: Counts = serde_json::from_value(json!(of_shards))?;
+    let of_shards = added(sums)?;
     Ok(Waiting { counts: add(vec![counts::of_place(&d1, now_ms).await?, of_shards]), kept })
+}
+
+/// The sums of what the shards have counted. A kind has its prefix, and so a colon.
+fn added(sums: Vec<Sum>) -> Result<Counts> {
+    let (kinds, sums): (Vec<Sum>, Vec<Sum>) = sums.into_iter().partition(|sum| sum.name.contains(':'));
+    let sums: BTreeMap<String, Value> =
+        sums.into_iter().map(|Sum { name, sum }| (name, sum.into())).collect();
+    let counts: Counts = serde_json::from_value(json!(sums))?;
+    Ok(Counts { kinds: kinds.into_iter().map(|Sum { name, sum }| (name, sum)).collect(), ..counts })
 }
 
 #[derive(Deserialize)]
@@ -76,11 +83,11 @@ struct Sum {
     sum: u64,
 }
 
-/// What the newest runs of shards have counted, under the name that [`tasks`] give it.
+/// What the newest runs of shards have counted, under the name that [`tasks`] give it, also by kinds.
 fn sums() -> String {
     format!(
         "SELECT number.key AS name, sum(number.value) AS sum
-         FROM runs INDEXED BY runs_telling CROSS JOIN json_each(result, '$.counts') AS number
+         FROM runs INDEXED BY runs_telling CROSS JOIN json_tree(result, '$.counts') AS number
          WHERE {TELLING_PLACES} AND number.type = 'integer' GROUP BY number.key"
     )
 }

@@ -11,6 +11,7 @@
 
 pub mod access;
 pub mod analytics;
+pub mod break_kinds;
 pub mod chart;
 pub mod config;
 pub mod format;
@@ -32,6 +33,8 @@ mod actions;
 mod admin;
 mod app;
 mod audit_log;
+mod break_queries;
+mod breaks;
 mod button;
 mod buttons;
 mod by_hand;

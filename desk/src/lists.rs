@@ -1,4 +1,4 @@
-//! The lists of payments, keys, dead letters and breaks.
+//! The lists of payments, keys and dead letters.
 
 use super::accounts;
 use super::button::Button;
@@ -12,12 +12,10 @@ use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
 use super::queries::{self, PAGE, Where};
 use super::route::{DeadKind, OperatorAction, Target};
 use super::status::{self, Entity};
-use super::tasks::compare::Kind as BreakKind;
 use super::view_models::{Cell, List, Row};
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::{PaymentId, reference};
-use payments::payment::own_keys::account_of;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;
@@ -285,87 +283,4 @@ fn requeue_label(kind: Option<DeadKind>, number: Option<usize>, is_part: bool) -
         (Some(number), true) => format!("Requeue these {number} {several}"),
         (None, true) => format!("Requeue the oldest {REQUEUE_MAX} of these {several}"),
     }
-}
-
-pub(crate) async fn breaks(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    let mut conditions = Where::default();
-    match desk.query("state").as_str() {
-        "all" => {}
-        state @ ("repaired" | "resolved" | "accepted") => conditions.and_value("state = ?", state),
-        _ => conditions.and("state = 'open'"),
-    }
-    let mut found =
-        queries::breaks(&desk.app.model, conditions, desk.page_number()).await.map_err(unreadable)?;
-    let (newer, older) = desk.around(&mut found);
-    let mut rows = Vec::new();
-    for row in found {
-        let subject = Target::Break(row.break_id.clone());
-        let shard = row.shard.as_deref();
-        let mut buttons = Vec::new();
-        if row.state == "open" {
-            if row.object.is_some() || row.resource.is_some() {
-                buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?.found_in(shard));
-            }
-            let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?.found_in(shard);
-            accept.note = "Note";
-            accept.entries.push(("seen", row.seen()));
-            buttons.push(accept);
-        }
-        let resource = match (&row.resource, &row.object) {
-            (Some(id), _) => Cell::link(format::short(id), format!("/admin/payments/{id}")),
-            (None, Some(object)) => Cell::link(format::short(object), format!("/admin/keys/{object}/1")),
-            (None, None) if row.kind == BreakKind::Ended.as_str() => {
-                let of = row.provider_payment.as_deref().unwrap_or_default();
-                let account = of.split(" of ").next().and_then(account_of).unwrap_or_default();
-                Cell::link(account, Target::Account(account.to_owned()).path())
-            }
-            // It is about a file.
-            (None, None) if matches!(row.kind.as_str(), "report" | "settlement") => Cell::text("–"),
-            (None, None) => Cell::text("not ours"),
-        };
-        let at_provider = row.provider_payment.as_deref().map(format::short).unwrap_or_default();
-        rows.push(Row {
-            cells: vec![
-                Cell::text(row.kind.replace('_', " ")).with(row.note.unwrap_or_default()),
-                Cell::text(row.provider).with(at_provider),
-                Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
-                Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
-                resource,
-                Entity::Break.chip(&row.state),
-                Cell::moment(row.last_seen_at_ms)
-                    .with(format!("first {}", format::from_now(row.first_seen_at_ms, desk.request.now_ms))),
-            ],
-            buttons,
-        });
-    }
-    let page = List {
-        title: "Breaks",
-        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note, which is kept for good: name no person in it.",
-        search: None,
-        day: None,
-        hint: "",
-        selects: vec![desk.select(
-            "state",
-            "State",
-            &[
-                ("", Entity::Break.word("open")),
-                ("repaired", Entity::Break.word("repaired")),
-                ("resolved", Entity::Break.word("resolved")),
-                ("accepted", Entity::Break.word("accepted")),
-                ("all", "all"),
-            ],
-        )],
-        columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
-        rows,
-        empty_text: "No open breaks: our records and the provider’s books agree.",
-        buttons: Vec::new(),
-        download: String::new(),
-        upload: None,
-        newer,
-        older,
-        site: desk.site(),
-        legend: Entity::Break.legend(),
-        chrome: desk.chrome("/admin/breaks").await?,
-    };
-    Ok(reply::html(200, &page, "desk"))
 }

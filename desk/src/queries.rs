@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::{Env, Result};
 
@@ -15,7 +14,7 @@ use crate::tasks::names::{COUNTS, FAILING, FAILING_PLACES, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};
 use messages::snapshot::Snapshot;
-use once::id::{ObjectId, digest};
+use once::id::ObjectId;
 use payments::payment::id::PaymentId;
 use runtime::db::{Db, Value};
 use runtime::lists::Listed;
@@ -230,7 +229,7 @@ pub(super) async fn dead_letter(model: &ReadModel, id: &str, shard: &str) -> Res
 }
 
 /// What has this id, in D1 or in this shard, or else in whichever place. What is missing because a shard did not answer is not said to be nothing.
-async fn found<T: serde::de::DeserializeOwned + Listed>(
+pub(super) async fn found<T: serde::de::DeserializeOwned + Listed>(
     model: &ReadModel,
     sql: &str,
     id: &str,
@@ -313,67 +312,6 @@ pub(super) async fn jobs_of(env: &Env, object: &Snapshot) -> Result<Vec<JobRow>>
         }
     }
     Ok(rows)
-}
-
-/// A break.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct BreakRow {
-    pub(super) break_id: String,
-    pub(super) kind: String,
-    pub(super) provider: String,
-    pub(super) provider_payment: Option<String>,
-    pub(super) resource: Option<String>,
-    pub(super) object: Option<String>,
-    pub(super) ours: Option<String>,
-    pub(super) theirs: Option<String>,
-    pub(super) state: String,
-    pub(super) note: Option<String>,
-    pub(super) first_seen_at_ms: u64,
-    pub(super) last_seen_at_ms: u64,
-    /// Where it was found; `None` is D1.
-    #[serde(skip)]
-    pub(super) shard: Option<String>,
-}
-
-impl BreakRow {
-    /// Stands for what both sides say. Who accepts a break accepts that, and nothing that is found later.
-    pub(super) fn seen(&self) -> String {
-        let said = serde_json::json!([self.ours, self.theirs]).to_string();
-        HEXLOWER.encode(&digest(&[b"break", said.as_bytes()]))
-    }
-}
-
-const BREAKS: &str =
-    "SELECT break_id, kind, provider, provider_payment, resource, object, ours, theirs, state, note,
-    first_seen_at_ms, last_seen_at_ms FROM breaks";
-
-pub(super) async fn breaks(model: &ReadModel, conditions: Where, number: usize) -> Result<Vec<BreakRow>> {
-    page_of_all(model, BREAKS, conditions, "last_seen_at_ms DESC, break_id", number).await
-}
-
-/// `shard` is where it was seen; empty if that is D1, or not known.
-pub(super) async fn find_break(model: &ReadModel, break_id: &str, shard: &str) -> Result<Option<BreakRow>> {
-    found(model, &format!("{BREAKS} WHERE break_id = ?1"), break_id, shard).await
-}
-
-impl Listed for BreakRow {
-    type Order = (Reverse<u64>, String);
-
-    fn order(&self) -> Self::Order {
-        (Reverse(self.last_seen_at_ms), self.break_id.clone())
-    }
-
-    fn id(&self) -> String {
-        self.break_id.clone()
-    }
-
-    fn version(&self) -> u64 {
-        self.last_seen_at_ms
-    }
-
-    fn found_in(self, shard: Option<&str>) -> Self {
-        Self { shard: shard.map(str::to_owned), ..self }
-    }
 }
 
 /// What an operator did.

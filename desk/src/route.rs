@@ -1,5 +1,6 @@
 //! What the desk's buttons do, and to what.
 
+use super::break_kinds::BreakKind;
 use messages::credentials::CredentialKind;
 use web::route::FromPath;
 
@@ -33,6 +34,8 @@ pub enum OperatorAction {
     Repair,
     /// Leaves a break as it is.
     Accept,
+    /// Leaves all breaks of a kind as they are that a page has shown.
+    AcceptAll,
     /// Says that what the gate has passed on was done.
     Done,
     /// Says that it was not.
@@ -117,6 +120,8 @@ pub enum Target {
     Jobs(Option<DeadKind>),
     /// A break, by its id.
     Break(String),
+    /// Breaks of a kind.
+    Breaks(BreakKind),
     /// An API account, by its id.
     Account(String),
     /// A token of one, by that's id and the token's SHA-256.
@@ -143,6 +148,7 @@ impl OperatorAction {
             Self::Purge => "purge",
             Self::Repair => "repair",
             Self::Accept => "accept",
+            Self::AcceptAll => "accept-all",
             Self::Done => "done",
             Self::NotDone => "not-done",
             Self::Close => "close",
@@ -214,6 +220,7 @@ impl Target {
             Self::Jobs(Some(kind)) => format!("/admin/dead-letters?kind={}", kind.as_str()),
             Self::Job(_) | Self::Jobs(None) => "/admin/dead-letters".to_owned(),
             Self::Break(_) => "/admin/breaks".to_owned(),
+            Self::Breaks(kind) => format!("/admin/breaks?kind={}", kind.as_str()),
             Self::Account(id) | Self::Token(id, _) | Self::Credential(id, _) => {
                 format!("/admin/accounts/{id}")
             }
@@ -229,6 +236,7 @@ impl Target {
             Self::Account(id) | Self::Token(id, _) | Self::Credential(id, _) => format!("{ACCOUNT}{id}"),
             Self::Jobs(None) => "all dead letters".to_owned(),
             Self::Jobs(Some(kind)) => format!("all dead letters: {}", kind.as_str()),
+            Self::Breaks(kind) => format!("breaks: {}", kind.as_str()),
             Self::Tasks => "scheduled tasks".to_owned(),
         }
     }

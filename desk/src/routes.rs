@@ -5,13 +5,14 @@
 
 use futures_util::future::LocalBoxFuture;
 
+use crate::break_kinds::BreakKind;
 use crate::route::{
     AccountAction, BreakAction, CallAction, CloseAction, CredentialAction, DeadKind, GateAction, JobAction,
     KeyAction, MoneyAction, PaymentAction, PurgeAction, RevokeAction, TokenAction,
 };
 use crate::{
-    accounts, admin, app::App, audit_log, buttons, by_hand, confirm, detail, gate, history, lists, login,
-    overview, pages, payments_csv, reports, retention, settlement, shards, sign_in,
+    accounts, admin, app::App, audit_log, breaks, buttons, by_hand, confirm, detail, gate, history, lists,
+    login, overview, pages, payments_csv, reports, retention, settlement, shards, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -169,7 +170,9 @@ routes! {
     Get  "/admin/dead-letters/{job}"                        Desk      detail::dead_letter(job: Decoded);
     Get  "/admin/dead-letters/{job}/{action}"               Desk      confirm::purge(job: Decoded, action: PurgeAction);
     Post "/admin/dead-letters/{job}/{action}"               Desk      buttons::of_job(job: Decoded, action: JobAction);
-    Get  "/admin/breaks"                                    Desk      lists::breaks();
+    Get  "/admin/breaks"                                    Desk      breaks::list();
+    Get  "/admin/breaks/accept-all/{kind}"                  Desk      breaks::confirm(kind: BreakKind);
+    Post "/admin/breaks/accept-all/{kind}"                  Desk      buttons::accept_kind(kind: BreakKind);
     Post "/admin/breaks/{id}/{action}"                      Desk      buttons::of_break(id: Decoded, action: BreakAction);
     Get  "/admin/reports"                                   Desk      reports::page();
     Post[REPORT_FORM_MAX_BYTES] "/admin/reports"            Desk      reports::upload();
@@ -196,6 +199,8 @@ mod tests {
             name("/admin/dead-letters/requeue-all/webhook"),
             Some("/admin/dead-letters/requeue-all/{kind}")
         );
+        assert_eq!(name("/admin/breaks/accept-all/orphan"), Some("/admin/breaks/accept-all/{kind}"));
+        assert_eq!(name("/admin/breaks/accept-all/accept"), Some("/admin/breaks/{id}/{action}"));
         assert_eq!(name("/admin/dead-letters/job/requeue"), Some("/admin/dead-letters/{job}/{action}"));
     }
 

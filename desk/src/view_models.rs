@@ -398,6 +398,8 @@ pub struct ConfirmPage {
     pub risk: String,
     /// The button, and what was entered.
     pub button: Button,
+    /// What the note is called that it takes; empty if it takes none.
+    pub note: &'static str,
     /// The entries that go with it.
     pub entries: Vec<(&'static str, String)>,
     /// What is said below the button.

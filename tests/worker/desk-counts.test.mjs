@@ -64,9 +64,17 @@ for (const tasks of [true, false])
       await all.takeDown(NEWEST);
       await model.run(BREAK, 'of-d1');
       await ran(names[1], { counts: { dead: 2, breaks: 1, open: 3, in_doubt: 1, late_or_flagged: 1 } });
-      await ran(names[299], { sweep: { late: 7 }, counts: { breaks: 5, ending: 4 } });
+      await ran(names[299], {
+        sweep: { late: 7 },
+        counts: { breaks: 5, ending: 4, kinds: { 'breaks:silent': 3 } },
+      });
       await ran(names[150], {});
       assert.deepEqual(await gauges(), [7, 0]);
+      const { sum } = parse(await page('/metrics'));
+      const of = (kind) => sum('breaks_open', { kind });
+      // What the shards of a release before have counted has no kind.
+      assert.deepEqual([of('silent'), of('settlement'), of('other'), of('orphan')], [3, 1, 3, 0]);
+      assert.equal(sum('dead_letters', { kind: 'other' }), 2);
       const shown = await page('/admin/settlement');
       assert.match(shown, /Dead letters <span class="waits">2</);
       assert.doesNotMatch(shown, /notice warning/);
@@ -124,7 +132,9 @@ for (const tasks of [true, false])
       await all.rowsIn(NEWEST, BREAK, 'of-shard');
       await object.hurry();
       const counted = () => until('it has run again', async () => (await result()) !== '{}' && result());
-      assert.deepEqual(JSON.parse(await counted()), { counts: { breaks: 1 } });
+      assert.deepEqual(JSON.parse(await counted()), {
+        counts: { breaks: 1, kinds: { 'breaks:settlement': 1 } },
+      });
       assert.deepEqual(await gauges(), [8, 0]);
       await all.rowsIn(NEWEST, "UPDATE breaks SET state = 'resolved'");
       await object.hurry();

@@ -383,3 +383,85 @@ describe('a break that has changed since its page was loaded', () => {
     assert.deepEqual(await row(), { state: 'accepted', note: 'seen and right', theirs: '0 usd' });
   });
 });
+
+describe('all breaks of a kind that are shown', () => {
+  const find = (id, kind = 'orphan') =>
+    site.rows(
+      `INSERT INTO breaks (break_id, kind, provider, provider_payment, theirs, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES (?1, ?2, 'stripe', ?1, '2500 usd', 'open', 1, 1)`,
+      id,
+      kind,
+    );
+  const states = async () =>
+    Object.fromEntries(
+      (await site.rows("SELECT break_id, state FROM breaks WHERE break_id LIKE 'kind%' ORDER BY 1")).map(
+        ({ break_id, state }) => [break_id, state],
+      ),
+    );
+  const toAccept = async () => {
+    const { path, entries } = await asked(await look('/admin/breaks?kind=orphan'), '/accept-all/orphan');
+    return { path, entries: { ...entries, breaks: entries.breaks.replaceAll('&#34;', '"') } };
+  };
+  after(() => site.rows("DELETE FROM breaks WHERE break_id LIKE 'kind%'"));
+
+  test('are listed by their kind, and the button is there for a kind alone', async () => {
+    for (const id of ['kind-1', 'kind-2', 'kind-3']) await find(id);
+    await find('kind-4', 'silent');
+    await site.rows("UPDATE breaks SET state = 'resolved' WHERE break_id = 'kind-3'");
+    const listed = async (query) => {
+      const { text } = await look(`/admin/breaks?${query}`);
+      return [...new Set(text.match(/kind-\d/g))].sort().join(' ');
+    };
+    assert.equal(await listed('kind=orphan'), 'kind-1 kind-2');
+    assert.equal(await listed('kind=silent'), 'kind-4');
+    assert.equal(await listed('kind=orphan&state=resolved'), 'kind-3');
+    assert.equal(await listed('kind=orphan&state=all'), 'kind-1 kind-2 kind-3');
+    assert.equal(await listed(''), 'kind-1 kind-2 kind-4');
+    for (const query of ['', 'kind=orphan&state=resolved', 'kind=unmoved'])
+      assert.doesNotMatch((await look(`/admin/breaks?${query}`)).text, /accept-all/, query);
+    await site.rows("UPDATE breaks SET state = 'open' WHERE break_id = 'kind-3'");
+  });
+
+  test('are accepted with one note, each with its own line in the log, but for one that has changed', async () => {
+    const { path, entries } = await toAccept();
+    const without = await press(path, entries);
+    assert.equal(without.status, 422, 'nothing is accepted without a note');
+    await site.rows("UPDATE breaks SET theirs = '2600 usd' WHERE break_id = 'kind-2'");
+    await find('kind-5');
+    const noted = { ...entries, note: 'tests of the shop' };
+    const told = await look((await press(path, noted)).header('location'));
+    assert.match(told.text, /1 of 3 are not accepted, the first: refused: it has changed/);
+    assert.deepEqual(await states(), {
+      'kind-1': 'accepted',
+      'kind-2': 'open',
+      'kind-3': 'accepted',
+      'kind-4': 'open',
+      'kind-5': 'open',
+    });
+    const line = [{ action: 'accept: tests of the shop', outcome: 'accepted' }];
+    for (const id of ['kind-1', 'kind-3']) assert.deepEqual(await logOf(id), line);
+    assert.match((await logOf('kind-2'))[0].outcome, /^refused: it has changed/);
+    // Pressed again, or after it was broken off, it changes nothing more.
+    await site.rows(
+      "UPDATE operator_actions SET outcome = 'begun' WHERE subject IN ('kind-1', 'breaks: orphan')",
+    );
+    await press(path, noted);
+    assert.deepEqual(await logOf('kind-1'), line);
+    assert.equal((await logOf('breaks: orphan')).length, 1);
+    assert.equal((await states())['kind-5'], 'open');
+  });
+
+  test('are all of them, once nothing changes meanwhile', async () => {
+    const { path, entries } = await toAccept();
+    const told = await look((await press(path, { ...entries, note: 'seen' })).header('location'));
+    assert.match(told.text, /Accepted: 2/);
+    const { 'kind-4': other, ...orphans } = await states();
+    assert.deepEqual([other, ...new Set(Object.values(orphans))], ['open', 'accepted']);
+    const path2 = '/admin/breaks/accept-all/orphan';
+    assert.equal(
+      (await look(path2)).header('location'),
+      '/admin/breaks?kind=orphan',
+      'there is nothing to ask',
+    );
+  });
+});

@@ -103,6 +103,11 @@ const EXCEPTIONS = [
     bound: 'a search of the keys for an account: the newest 10,000',
   },
   {
+    statement: 'FROM (SELECT * FROM breaks ORDER BY',
+    step: 'breaks_by_time',
+    bound: 'breaks of a kind in whatever state: the newest 10,000',
+  },
+  {
     statement: 'WHERE true ORDER BY',
     step: ' USING INDEX ',
     bound: 'a list without a search or a filter: the newest, as many as are shown',

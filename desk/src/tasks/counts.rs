@@ -1,6 +1,8 @@
 //! What waits in a place of the read model, as SQL: dead letters, open breaks, open keys, reservations that end.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
 use worker::Result;
 
 use crate::tasks::late::GRACE_MS;
@@ -18,7 +20,7 @@ pub(crate) fn ends_soon(capture_before_ms: &str, now_ms: u64) -> String {
 }
 
 /// What waits in one place, or in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Counts {
     /// Jobs, and webhooks, that failed for good.
@@ -35,11 +37,40 @@ pub(crate) struct Counts {
     pub(crate) late_or_flagged: u64,
     /// Reservations that end within a day.
     pub(crate) ending: u64,
+    /// Of open breaks and dead letters how many there are of each kind that there is any of.
+    #[serde(deserialize_with = "kinds", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) kinds: Kinds,
+}
+
+/// Numbers by their names: [`BREAKS`] or [`DEAD`], and a kind.
+pub(crate) type Kinds = BTreeMap<String, u64>;
+
+/// What the name of a kind of breaks begins with.
+pub(crate) const BREAKS: &str = "breaks:";
+/// The same of a kind of dead letters.
+pub(crate) const DEAD: &str = "dead:";
+
+/// As SQLite gives it, as text, and as the result of a run has it.
+fn kinds<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Kinds, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Text(String),
+        Numbers(Kinds),
+    }
+    match Form::deserialize(from)? {
+        Form::Text(text) => serde_json::from_str(&text).map_err(serde::de::Error::custom),
+        Form::Numbers(numbers) => Ok(numbers),
+    }
 }
 
 impl Counts {
     /// Those of both.
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        for (name, number) in other.kinds {
+            let sum = self.kinds.entry(name).or_default();
+            *sum = sum.saturating_add(number);
+        }
         Self {
             dead: self.dead.saturating_add(other.dead),
             breaks: self.breaks.saturating_add(other.breaks),
@@ -48,7 +79,27 @@ impl Counts {
             in_doubt: self.in_doubt.saturating_add(other.in_doubt),
             late_or_flagged: self.late_or_flagged.saturating_add(other.late_or_flagged),
             ending: self.ending.saturating_add(other.ending),
+            kinds: self.kinds,
         }
+    }
+
+    /// How many there are of each kind whose names begin so, with these as 0 where there are none. What a shard has counted that does not say of which
+    /// kind it is stands under `other`: `all` is what they should come to.
+    pub(crate) fn of_kinds<'a>(
+        &'a self,
+        prefix: &str,
+        known: impl Iterator<Item = &'a str>,
+        all: u64,
+    ) -> BTreeMap<&'a str, u64> {
+        let mut numbers: BTreeMap<&str, u64> = known.map(|kind| (kind, 0)).collect();
+        numbers.extend(
+            self.kinds.iter().filter_map(|(name, number)| Some((name.strip_prefix(prefix)?, *number))),
+        );
+        let rest = all.saturating_sub(numbers.values().sum());
+        if rest > 0 {
+            numbers.insert("other", rest);
+        }
+        numbers
     }
 }
 
@@ -71,7 +122,11 @@ pub(crate) fn sql(scope: Scope, now_ms: u64) -> String {
     if scope == Scope::Menu {
         return WAITING.to_owned();
     }
-    format!("SELECT * FROM ({}) CROSS JOIN ({}) CROSS JOIN ({})", WAITING, open_keys(now_ms), ending(now_ms))
+    format!(
+        "SELECT * FROM ({WAITING}) CROSS JOIN ({}) CROSS JOIN ({}) CROSS JOIN ({KINDS})",
+        open_keys(now_ms),
+        ending(now_ms)
+    )
 }
 
 /// What makes an open key one that a person should look at.
@@ -84,6 +139,12 @@ const WAITING: &str = "SELECT (SELECT count(*) FROM jobs WHERE state = 'dead')
         + (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead,
     (SELECT count(*) FROM breaks WHERE state = 'open') AS breaks,
     (SELECT count(*) FROM gate_operations WHERE state = 'unknown' AND state != 'done') AS gate";
+
+/// The same by kinds, as one text.
+const KINDS: &str = "SELECT json_group_object(name, number) AS kinds FROM (
+    SELECT 'breaks:' || kind AS name, count(*) AS number FROM breaks WHERE state = 'open' GROUP BY kind
+    UNION ALL SELECT 'dead:' || kind, count(*) FROM jobs WHERE state = 'dead' GROUP BY kind
+    UNION ALL SELECT 'dead:webhook', count(*) FROM inbox WHERE state = 'dead')";
 
 /// How the open keys stand.
 fn open_keys(now_ms: u64) -> String {
@@ -103,6 +164,8 @@ fn ending(now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::{BREAKS, Counts, DEAD, Scope};
+    use crate::break_kinds::KINDS;
     use crate::tasks::late::tests::read_model;
     use crate::tasks::late::{GRACE_MS, KEYS_WOKEN, OPEN};
 
@@ -188,5 +251,61 @@ mod tests {
         silent.0.execute(sql, ()).unwrap();
         silent.sweep(NOW_MS + 5 * MINUTE_MS);
         assert_eq!(silent.late(NOW_MS + 5 * MINUTE_MS), 1);
+    }
+
+    /// As one reads it who asks the place.
+    fn counted(model: &rusqlite::Connection) -> Counts {
+        let mut statement = model.prepare(&super::sql(Scope::All, NOW_MS)).unwrap();
+        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let row = statement.query_row((), |row| {
+            let value = |at: usize| match row.get_ref(at)? {
+                rusqlite::types::ValueRef::Text(_) => row.get::<_, String>(at).map(serde_json::Value::from),
+                _ => row.get::<_, i64>(at).map(serde_json::Value::from),
+            };
+            names.iter().enumerate().map(|(at, name)| Ok((name.clone(), value(at)?))).collect()
+        });
+        serde_json::from_value(serde_json::Value::Object(row.unwrap())).unwrap()
+    }
+
+    #[test]
+    fn breaks_and_dead_letters_are_counted_by_their_kinds() {
+        let model = read_model();
+        let none = counted(&model);
+        assert_eq!((none.breaks, none.dead), (0, 0));
+        let zeros = none.of_kinds(BREAKS, KINDS.iter().map(|(kind, _)| *kind), none.breaks);
+        assert_eq!((zeros.len(), zeros.values().sum::<u64>()), (KINDS.len(), 0), "each is there, as 0");
+
+        for (id, kind, state) in [
+            ("1", "orphan", "open"),
+            ("2", "orphan", "open"),
+            ("3", "silent", "open"),
+            ("4", "amount", "accepted"),
+        ] {
+            let sql = "INSERT INTO breaks (break_id, kind, provider, state, first_seen_at_ms, last_seen_at_ms) VALUES (?1, ?2, 'stripe', ?3, 1, 1)";
+            model.execute(sql, (id, kind, state)).unwrap();
+        }
+        for (id, kind, state) in
+            [("1", "project", "dead"), ("2", "send_receipt", "dead"), ("3", "send_receipt", "done")]
+        {
+            let sql = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
+                VALUES (?1, ?2, 'o', ?3, 1, 1, '[]', 1, 1)";
+            model.execute(sql, (id, kind, state)).unwrap();
+        }
+        let counts = counted(&model);
+        let of = |prefix, kind, all| counts.of_kinds(prefix, std::iter::empty(), all).get(kind).copied();
+        assert_eq!((counts.breaks, counts.dead), (3, 2));
+        assert_eq!(of(BREAKS, "orphan", 3), Some(2));
+        assert_eq!(of(BREAKS, "silent", 3), Some(1));
+        assert_eq!(of(BREAKS, "amount", 3), None);
+        assert_eq!(of(BREAKS, "other", 3), None);
+        assert_eq!(of(DEAD, "send_receipt", 2), Some(1));
+
+        // Two places, and the result of a run; one of a release before says no kinds.
+        let kept: Counts = serde_json::from_value(serde_json::to_value(&counts).unwrap()).unwrap();
+        assert_eq!(kept, counts);
+        let older: Counts = serde_json::from_str(r#"{"breaks": 5, "dead": 1}"#).unwrap();
+        let both = counts.and(kept).and(older);
+        let by_kind = both.of_kinds(BREAKS, std::iter::empty(), both.breaks);
+        assert_eq!(by_kind, [("orphan", 4), ("silent", 2), ("other", 5)].into());
     }
 }
