@@ -61,6 +61,7 @@ mod payments_csv;
 mod plot_queries;
 mod queries;
 mod reports;
+mod requeue;
 mod retention;
 mod settlement;
 mod settlement_queries;

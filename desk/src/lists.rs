@@ -3,13 +3,13 @@
 use super::accounts;
 use super::button::Button;
 use super::context::{Desk, MADE_BEFORE};
-use super::dead_letters::REQUEUE_MAX;
 use super::format;
 use super::gate;
 use super::history;
 use super::key_search::{self, KeySearch};
 use super::payment_search::{self, ENDING, Part, PaymentSearch, owner_named};
 use super::queries::{self, PAGE, Where};
+use super::requeue::REQUEUE_MAX;
 use super::route::{DeadKind, OperatorAction, Target};
 use super::status::{self, Entity};
 use super::view_models::{Cell, List, Row};

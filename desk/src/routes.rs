@@ -12,7 +12,7 @@ use crate::route::{
 };
 use crate::{
     accounts, admin, app::App, audit_log, breaks, buttons, by_hand, confirm, detail, gate, history, lists,
-    login, overview, pages, payments_csv, reports, retention, settlement, shards, sign_in,
+    login, overview, pages, payments_csv, reports, requeue, retention, settlement, shards, sign_in,
 };
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
 use web::http::REQUEST_MAX_BYTES;
@@ -126,6 +126,8 @@ routes! {
     Delete "/admin/api/accounts/{id}/tokens/{token}"        Operator  accounts::api::revoke_token(id: Decoded, token: Text);
     Put    "/admin/api/accounts/{id}/credentials/{kind}"    Operator  accounts::api::put_credential(id: Decoded, kind: Text);
     Delete "/admin/api/accounts/{id}/credentials/{kind}"    Operator  accounts::api::remove_credential(id: Decoded, kind: Text);
+
+    Post "/admin/api/dead-letters/{kind}/requeue"           Operator  requeue::requeue(kind: DeadKind);
 
     Get  "/admin/api/shards"                                Operator  shards::show();
     Post "/admin/api/shards"                                Operator  shards::set();

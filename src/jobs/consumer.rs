@@ -13,7 +13,7 @@ use futures_util::future::{Either, join, join_all, select};
 use serde_json::{Map, Value};
 use worker::{Delay, Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
-use super::backoff::backoff_s;
+use super::backoff::{Backoff, backoff_s, patient_backoff_s};
 use super::hand_on::{self, Next};
 use super::ledger::{FailedAs, Frozen, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger, Reads};
 use super::outcome::{Done, Failure};
@@ -415,36 +415,40 @@ fn left(job: &Job, why: &str, left: Apart) -> Disposition {
 
 /// Records a failure.
 async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> worker::Result<Disposition> {
-    let error = match failure {
+    match failure {
         Failure::LedgerUnavailable(error) => {
             log_job("warn", "job_unfinished", job, &error);
-            return Ok(Disposition::Again(RETRY_DELAY_S));
+            Ok(Disposition::Again(RETRY_DELAY_S))
         }
-        Failure::Retryable(error) => {
-            let known = ledger.known().await?;
-            let known = match known {
-                // The snapshot is older than the erasure of personal data; a newer one follows.
-                Some(known) if known.is_purged() => return Ok(over(job)),
-                // `begin` has counted this attempt already.
-                Some(known) if job.kind != JobKind::Project => known,
-                Some(known) => JobRow { attempts: known.attempts.saturating_add(1), ..known },
-                None => JobRow::default(),
-            };
-            if let Some(seconds) = backoff_s(known.attempts, random::permille()) {
-                ledger.failed(&known, FailedAs::Retryable, &error).await?;
-                metrics::job(job.kind.as_str(), "failed");
-                log_job("warn", "job_failed", job, &error);
-                return Ok(Disposition::Again(seconds));
-            }
-            ledger.failed(&known, FailedAs::Dead, &error).await?;
-            error
-        }
+        Failure::Retryable(error) => again(job, ledger, &error, backoff_s).await,
+        Failure::Misconfigured(error) => again(job, ledger, &error, patient_backoff_s).await,
         Failure::Permanent(error) => {
-            let known = ledger.known().await?.unwrap_or_default();
-            ledger.failed(&known, FailedAs::Dead, &error).await?;
-            error
+            dead(job, ledger, &ledger.known().await?.unwrap_or_default(), &error).await
         }
+    }
+}
+
+/// It comes again after a pause; or it is dead, where there is none any more.
+async fn again(job: &Job, ledger: &Ledger<'_>, error: &str, after: Backoff) -> worker::Result<Disposition> {
+    let known = match ledger.known().await? {
+        // The snapshot is older than the erasure of personal data; a newer one follows.
+        Some(known) if known.is_purged() => return Ok(over(job)),
+        // `begin` has counted this attempt already.
+        Some(known) if job.kind != JobKind::Project => known,
+        Some(known) => JobRow { attempts: known.attempts.saturating_add(1), ..known },
+        None => JobRow::default(),
     };
+    let Some(seconds) = after(known.attempts, random::permille()) else {
+        return dead(job, ledger, &known, error).await;
+    };
+    ledger.failed(&known, FailedAs::Retryable, error).await?;
+    metrics::job(job.kind.as_str(), "failed");
+    log_job("warn", "job_failed", job, error);
+    Ok(Disposition::Again(seconds))
+}
+
+async fn dead(job: &Job, ledger: &Ledger<'_>, known: &JobRow, error: &str) -> worker::Result<Disposition> {
+    ledger.failed(known, FailedAs::Dead, error).await?;
     metrics::job(job.kind.as_str(), "dead");
     log_job("error", "job_over", job, &format!("dead: {error}"));
     Ok(Disposition::Over)

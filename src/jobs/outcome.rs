@@ -4,6 +4,8 @@
 pub(super) enum Failure {
     /// It may work later, under the same id.
     Retryable(String),
+    /// Our settings are wrong, not the job: it works under the same id once somebody has mended them. The job itself says when that is too late.
+    Misconfigured(String),
     /// D1 did not answer: nothing is recorded.
     LedgerUnavailable(String),
     /// It cannot or must not be retried.

@@ -90,7 +90,8 @@ fn read(status: u16, body: &str) -> Result<Done, Failure> {
         // Retry with the same bytes and key, as in what follows: in flight, rate limited, or an error there.
         (200..300, _) => Err(Failure::Retryable(format!("{status}, and no answer of Resend's"))),
         (409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
-        // This includes a wrong secret: set the right one, then requeue the job.
+        // The secret is wrong, was rolled or may not send, or the domain of RECEIPT_FROM is not verified: nothing is wrong with the email.
+        (401 | 403, name) => Err(Failure::Misconfigured(format!("{status} {name}"))),
         (_, name) => Err(Failure::Permanent(format!("{status} {name}"))),
     }
 }
