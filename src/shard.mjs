@@ -11,8 +11,8 @@ export class ReadModelShard extends DurableObject {
   }
 
   /**
-   * By RPC, a text for a text: `{"statements": [[sql, [value, …]], …]}` for `{"results": [{"rows", "changes", "written"}, …]}`, or for
-   * `{"at_rest": mark}`: then nothing was changed.
+   * By RPC, a text for a text: `{"statements": [[sql, [value, …]], …]}` for `{"results": [{"rows", "changes", "written"}, …], "bytes"}`,
+   * where the last says how large the shard is, or for `{"at_rest": mark}`: then nothing was changed.
    */
   ask(text) {
     const { statements } = JSON.parse(text);
@@ -24,7 +24,7 @@ export class ReadModelShard extends DurableObject {
         if (mark !== undefined && changed(sql) > before && markOf(sql) === mark) throw new AtRest(mark);
         return results;
       });
-      return JSON.stringify({ results });
+      return JSON.stringify({ results, bytes: sql.databaseSize });
     } catch (error) {
       if (error instanceof AtRest) return JSON.stringify({ at_rest: error.mark });
       throw error;

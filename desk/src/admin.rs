@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::analytics;
 use super::app::App;
 use super::break_kinds::KINDS;
+use super::kept_counts::{self, Sizes};
 use super::operator::admit_reader;
 use super::route::DeadKind;
-use super::{kept_counts, queries, settlement_queries, verdict};
+use super::{queries, settlement_queries, verdict};
 use crate::tasks::counts::{BREAKS, Counts, DEAD, Scope};
 use messages::operations::LAB_PATH;
 use runtime::log::log;
@@ -42,6 +43,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
     if let Some(waiting) = waiting {
         let Counts { in_doubt, late_or_flagged, .. } = waiting.counts;
         shown.push_str(&by_kind(&waiting.counts));
+        shown.push_str(&read_model_bytes(waiting.sizes));
         for (name, help, number) in [
             (
                 "paid_once_keys_unknown",
@@ -92,6 +94,19 @@ fn by_kind(counts: &Counts) -> String {
         shown.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
         for (kind, number) in numbers {
             shown.push_str(&format!("{name}{{kind=\"{kind}\"}} {number}\n"));
+        }
+    }
+    shown
+}
+
+/// A place has room for 10 GB.
+fn read_model_bytes(sizes: Sizes) -> String {
+    let name = "paid_once_read_model_bytes";
+    let help = "How large D1 and the largest shard are, of 10 GB. Where there are more shards than are asked, one below 5 GB is left out.";
+    let mut shown = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+    for (place, bytes) in [("d1", sizes.d1), ("largest_shard", sizes.largest_shard)] {
+        if let Some(bytes) = bytes {
+            shown.push_str(&format!("{name}{{place=\"{place}\"}} {bytes}\n"));
         }
     }
     shown

@@ -11,15 +11,41 @@ use worker::{Env, Result};
 
 use crate::tasks::counts::{self, Counts, Scope};
 use crate::tasks::names::{FAILING_PLACES, TELLING_PLACES};
+use crate::tasks::place_runs::BYTES;
 use crate::tasks::{self, HEARD_WITHIN_MS};
+use runtime::db::Db;
 use runtime::places::ReadModel;
 
 /// Of all places.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) counts: Counts,
+    /// How large the places are that have said so.
+    pub(crate) sizes: Sizes,
     /// What is kept, if that was read.
     kept: Option<Kept>,
+}
+
+/// How large places are, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// D1.
+    pub(crate) d1: Option<u64>,
+    /// The largest shard. Of many it is not known while none is large.
+    pub(crate) largest_shard: Option<u64>,
+}
+
+impl Sizes {
+    /// With that of a place: of a shard, or D1.
+    const fn with(mut self, is_shard: bool, bytes: Option<u64>) -> Self {
+        let Some(bytes) = bytes else { return self };
+        match (is_shard, self.largest_shard) {
+            (false, _) => self.d1 = Some(bytes),
+            (true, Some(known)) if known >= bytes => {}
+            (true, _) => self.largest_shard = Some(bytes),
+        }
+        self
+    }
 }
 
 /// How the shards have counted.
@@ -32,6 +58,8 @@ struct Kept {
     unheard: u64,
     /// How many could not count in their newest run.
     failing: u64,
+    /// How large the largest of them is, if one is large.
+    largest_bytes: Option<u64>,
 }
 
 impl Waiting {
@@ -55,17 +83,25 @@ impl Waiting {
 
 /// What waits in all places; what the places that are asked for it do not answer the model tells of.
 pub(crate) async fn waiting(env: &Env, model: &ReadModel, scope: Scope, now_ms: u64) -> Result<Waiting> {
-    let add = |all: Vec<Counts>| all.into_iter().fold(Counts::default(), Counts::and);
     if !tasks::have_objects(env) || !model.are_too_many().await? {
-        let all = model.rows(&counts::sql(scope, now_ms), Vec::new()).await?;
-        return Ok(Waiting { counts: add(all), kept: None });
+        let places = model.places().await?;
+        let all = model.each(places, async |db: Db| counts::of_place(&db, scope, now_ms).await).await?;
+        let mut waiting = Waiting::default();
+        for (db, (counts, bytes)) in all {
+            waiting.counts = waiting.counts.and(counts);
+            waiting.sizes = waiting.sizes.with(db.name().is_some(), bytes);
+        }
+        return Ok(waiting);
     }
     let d1 = model.d1()?;
     let kept: Option<Kept> =
         d1.first(&freshness(), vec![now_ms.saturating_sub(HEARD_WITHIN_MS).into()]).await?;
     let sums: Vec<Sum> = d1.rows(&sums(), Vec::new()).await?;
     let of_shards = added(sums)?;
-    Ok(Waiting { counts: add(vec![counts::of_place(&d1, now_ms).await?, of_shards]), kept })
+    let (counts, bytes) = counts::of_place(&d1, Scope::All, now_ms).await?;
+    let largest = kept.as_ref().and_then(|kept| kept.largest_bytes);
+    let sizes = Sizes::default().with(false, bytes).with(true, largest);
+    Ok(Waiting { counts: counts.and(of_shards), sizes, kept })
 }
 
 /// The sums of what the shards have counted. A kind has its prefix, and so a colon.
@@ -100,7 +136,25 @@ fn freshness() -> String {
             (SELECT count(*) FROM shards INDEXED BY shards_awake_by_heard WHERE rests_since_ms IS NULL AND heard_at_ms < ?1
                 AND made_at_ms < ?1) AS unheard,
             (SELECT count(*) FROM runs INDEXED BY runs_failing_places WHERE {FAILING_PLACES}
-                AND (result ->> '$.counts.error' IS NOT NULL OR json_remove(result, '$.error') = '{{}}')) AS failing
+                AND (result ->> '$.counts.error' IS NOT NULL OR json_remove(result, '$.error') = '{{}}')) AS failing,
+            (SELECT max(result ->> '$.{BYTES}') FROM runs INDEXED BY runs_telling WHERE {TELLING_PLACES}) AS largest_bytes
          FROM shard_counts WHERE id = 1"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sizes;
+
+    #[test]
+    fn of_shards_the_largest_counts_and_d1_is_none_of_them() {
+        let sizes =
+            Sizes::default().with(false, Some(9)).with(true, Some(3)).with(true, Some(7)).with(true, Some(5));
+        assert_eq!(sizes, Sizes { d1: Some(9), largest_shard: Some(7) });
+        assert_eq!(
+            sizes.with(true, None).with(false, None),
+            sizes,
+            "one of a release before does not say it"
+        );
+    }
 }

@@ -69,6 +69,12 @@ test('and has the labels by which it is chosen', async () => {
     assert.ok(labelsOf(name).has(label), `${name} has no label ${label}`);
 });
 
+test('it is counted how large the read model is', async () => {
+  const { sum } = await counts();
+  const [{ pages }] = await site.rows('SELECT count(*) AS pages FROM sqlite_schema WHERE rootpage > 0');
+  assert.ok(sum('read_model_bytes', { place: 'd1' }) >= pages * 4096, 'each table and index has a page');
+});
+
 test('an open break is counted', async () => {
   assert.equal((await counts()).sum('breaks_open'), 0);
   await site.rows(`INSERT INTO breaks (break_id, kind, provider, provider_payment, state, first_seen_at_ms, last_seen_at_ms)

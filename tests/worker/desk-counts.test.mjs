@@ -48,6 +48,9 @@ for (const tasks of [true, false])
         await model.run(BREAK, 'of-d1');
         assert.deepEqual(await gauges(), [1, 1]);
         assert.match(await page('/admin/settlement'), /There is more than was looked through/);
+        const { sum } = parse(await page('/metrics'));
+        for (const place of ['d1', 'largest_shard'])
+          assert.ok(sum('read_model_bytes', { place }) > 100_000, 'each has the tables');
       });
       return;
     }
@@ -69,6 +72,12 @@ for (const tasks of [true, false])
         counts: { breaks: 5, ending: 4, kinds: { 'breaks:silent': 3 } },
       });
       await ran(names[150], {});
+      const largest = async () =>
+        parse(await page('/metrics')).samples.find(({ labels }) => labels.place === 'largest_shard')?.value;
+      assert.equal(await largest(), undefined, 'none has said that it is large');
+      await ran(names[151], { bytes: 7_100_000_000 });
+      await ran(names[152], { bytes: 5_100_000_000 });
+      assert.equal(await largest(), 7_100_000_000);
       assert.deepEqual(await gauges(), [7, 0]);
       const { sum } = parse(await page('/metrics'));
       const of = (kind) => sum('breaks_open', { kind });

@@ -74,6 +74,16 @@ impl Db {
         Ok(self.rows(sql, values).await?.into_iter().next())
     }
 
+    /// The same, and how large the place is, in bytes, if it says so.
+    pub async fn first_and_bytes<T: DeserializeOwned>(
+        &self,
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<(Option<T>, Option<u64>)> {
+        let outcome = self.ask(sql, values).await?;
+        Ok((outcome.rows()?.into_iter().next(), outcome.bytes))
+    }
+
     /// Runs all of them, or none.
     pub async fn batch(&self, statements: Vec<Statement>) -> Result<()> {
         self.batch_changes(statements).await.map(drop)
@@ -139,6 +149,9 @@ extern "C" {
 
     #[wasm_bindgen(method, getter)]
     fn rows_written(this: &RawMeta) -> Option<f64>;
+
+    #[wasm_bindgen(method, getter)]
+    fn size_after(this: &RawMeta) -> Option<f64>;
 }
 
 /// What D1 says came of a statement. What was written is counted: it is billed.
@@ -151,5 +164,8 @@ fn outcome(result: JsValue) -> Outcome {
     if written > 0 {
         metrics::rows_written("read_model", written);
     }
-    Outcome { rows: result.results().unwrap_or_default(), changes, written }
+    let bytes = meta.as_ref().and_then(RawMeta::size_after);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let bytes = bytes.map(|bytes| bytes as u64);
+    Outcome { rows: result.results().unwrap_or_default(), changes, written, bytes }
 }

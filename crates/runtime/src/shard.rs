@@ -35,21 +35,23 @@ pub(crate) struct Outcome {
     pub(crate) changes: usize,
     /// How many it wrote, with those of indexes.
     pub(crate) written: usize,
+    /// How large the place is then, if it says so.
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Outcome {
-    fn of(result: &JsValue) -> Result<Self> {
+    fn of(result: &JsValue, bytes: Option<u64>) -> Result<Self> {
         let number = |name: &str| -> Result<usize> {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Ok(member(result, name)?.as_f64().unwrap_or(0.0) as usize)
         };
         let rows = member(result, "rows")?.dyn_into()?;
-        Ok(Self { rows, changes: number("changes")?, written: number("written")? })
+        Ok(Self { rows, changes: number("changes")?, written: number("written")?, bytes })
     }
 
     /// Rows that were read elsewhere.
     pub(crate) const fn read_only(rows: Array) -> Self {
-        Self { rows, changes: 0, written: 0 }
+        Self { rows, changes: 0, written: 0, bytes: None }
     }
 
     /// Its rows, by way of JSON: one call into JavaScript, where each column would take several. A whole number beyond 2^53 comes rounded: select it as text.
@@ -101,7 +103,10 @@ impl Shard {
             return Ok(Asked::AtRest(mark as u64));
         }
         let results: Array = member(&answer, "results")?.dyn_into()?;
-        let results = results.iter().map(|result| Outcome::of(&result)).collect::<Result<Vec<_>>>()?;
+        // A shard of the release before does not say it.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let bytes = member(&answer, "bytes")?.as_f64().map(|bytes| bytes as u64);
+        let results = results.iter().map(|result| Outcome::of(&result, bytes)).collect::<Result<Vec<_>>>()?;
         if results.len() != number {
             return Err(Error::RustError(format!("{}: not as many results as statements", self.name)));
         }

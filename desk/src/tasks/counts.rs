@@ -112,9 +112,10 @@ pub(crate) enum Scope {
     All,
 }
 
-/// Of one place.
-pub(crate) async fn of_place(db: &Db, now_ms: u64) -> Result<Counts> {
-    Ok(db.first(&sql(Scope::All, now_ms), Vec::new()).await?.unwrap_or_default())
+/// Of one place, and how large it is, in bytes, if it says so.
+pub(crate) async fn of_place(db: &Db, scope: Scope, now_ms: u64) -> Result<(Counts, Option<u64>)> {
+    let (counts, bytes) = db.first_and_bytes(&sql(scope, now_ms), Vec::new()).await?;
+    Ok((counts.unwrap_or_default(), bytes))
 }
 
 /// In one row, with the names of [`Counts`].

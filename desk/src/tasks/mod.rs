@@ -36,7 +36,7 @@ pub(crate) mod names;
 pub mod pace;
 pub mod page;
 mod place_alarms;
-mod place_runs;
+pub(crate) mod place_runs;
 mod place_stores;
 mod placed;
 mod plots;

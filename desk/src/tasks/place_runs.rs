@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use worker::{Env, Error, Result};
 
+use super::counts::Scope;
 use super::schedule::Ended;
 use super::{counts, history, plots, purge, settlement_job, sweep};
 use messages::placement::ShardName;
@@ -18,6 +19,10 @@ use runtime::{now_ms, places};
 
 /// What waits in a shard, in the result of its run: the desk adds up what all have.
 const COUNTS: &str = "counts";
+/// How large a shard is, in the result of its run, once it is large.
+pub(crate) const BYTES: &str = "bytes";
+/// A shard is told of as large from here on, in bytes: half of what it has room for.
+const LARGE_BYTES: u64 = 5_000_000_000;
 /// How long one task may take. Each begins nothing new much earlier; this is for a place that does not answer.
 const TASK_MAX: Duration = Duration::from_secs(140);
 
@@ -59,8 +64,14 @@ pub(super) async fn run(env: &Env, shard: Option<&ShardName>) -> Result<Option<(
     played.play("plots", async { plots::sum_one(&db).await.map(Some) }).await;
     played.play("forget", async { purge::purge_one(env, &db).await.map(Some) }).await;
     if shard.is_some() {
-        let counted = async { Ok(Some(json!(counts::of_place(&db, now_ms()).await?))) };
+        let mut bytes = None;
+        let counted = async {
+            let (counts, size) = counts::of_place(&db, Scope::All, now_ms()).await?;
+            bytes = size;
+            Ok(Some(json!(counts)))
+        };
         played.play(COUNTS, counted).await;
+        played.note_bytes(bytes);
     }
     let is_quiet = shard.is_some() && played.found_nothing() && sweep::is_quiet(&db).await?;
     let (result, ended) = played.ends(is_quiet)?;
@@ -118,6 +129,13 @@ impl Played {
             }
         };
         self.result.insert(task.to_owned(), result);
+    }
+
+    /// A small shard says nothing of it: what all say is read with each count.
+    fn note_bytes(&mut self, bytes: Option<u64>) {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes >= LARGE_BYTES) {
+            self.result.insert(BYTES.to_owned(), bytes.into());
+        }
     }
 
     /// Whether there was nothing to settle, nothing has left, and all is summed.
@@ -183,6 +201,17 @@ mod tests {
         let expected =
             json!({ "sweep": { "missing": "x" }, "settle": { "lines": 7 }, "counts": { "dead": 1 } });
         assert_eq!(telling(some), Some(expected));
+    }
+
+    #[test]
+    fn a_shard_says_how_large_it_is_once_it_is_large() {
+        let says = |bytes| {
+            let mut played = played(&[("sweep", Ok(json!({ "late": 0 })))]);
+            played.note_bytes(bytes);
+            telling(played.ends(true).unwrap().0)
+        };
+        assert_eq!([None, Some(4_999_999_999)].map(says), [None, None]);
+        assert_eq!(says(Some(7_000_000_000)), Some(json!({ "bytes": 7_000_000_000_u64 })));
     }
 
     #[test]
