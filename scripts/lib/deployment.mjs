@@ -61,7 +61,7 @@ export async function askHealth(address, { tries = 6, pauseMs = 3_000, ask = fet
     try {
       const answer = await ask(address, { redirect: 'manual', signal: AbortSignal.timeout(10_000) });
       const body = (await answer.text()).trim().replaceAll(/\s+/g, ' ').slice(0, 300);
-      if (answer.status === 200) return { said: `${address} answers 200.`, isIll: false };
+      if (answer.status === 200) return { said: `${address} answers 200: ${body}`, isIll: false };
       said = `${address} answers ${answer.status}, not 200: ${body}`;
       isIll = true;
     } catch (error) {

@@ -153,7 +153,7 @@ test('a Worker that was deployed is asked until it is well, and what it says els
       tries: answers.length,
       pauseMs: 0,
     });
-  const well = { said: 'https://pay.example/healthz answers 200.', isIll: false };
+  const well = { said: 'https://pay.example/healthz answers 200: {"status":"ok"}', isIll: false };
   assert.deepEqual(await health(200), well);
   assert.deepEqual(await health(new Error('not there yet'), 404, 200), well);
   const ill = await health(503, 503);
