@@ -194,6 +194,8 @@ pub struct Call<'a> {
     pub request_id: &'a str,
     /// Its key.
     pub idempotency_key: Option<&'a str>,
+    /// Whether no request asks for what happens: time, a bank or the card holder brings it about, and no event of it names a request.
+    pub unasked: bool,
 }
 
 /// How a new object is found again.
@@ -220,7 +222,17 @@ impl<'a> Call<'a> {
         request_id: &'a str,
         idempotency_key: Option<&'a str>,
     ) -> Self {
-        Call { store, ids, providers, now_ms, account: String::new(), request, request_id, idempotency_key }
+        Call {
+            store,
+            ids,
+            providers,
+            now_ms,
+            account: String::new(),
+            request,
+            request_id,
+            idempotency_key,
+            unasked: false,
+        }
     }
 
     /// The same call, in the name of another request.
@@ -239,6 +251,7 @@ impl<'a> Call<'a> {
             request: self.request,
             request_id,
             idempotency_key,
+            unasked: self.unasked,
         }
     }
 
@@ -254,14 +267,14 @@ impl<'a> Call<'a> {
         for rules in self.providers.iter().filter_map(Provider::keys) {
             idempotency::prune(self.store, rules, self.now_ms)?;
         }
-        let account = self.account.clone();
         for row in self.store.due(self.now_ms)? {
-            self.account.clone_from(&row.account);
-            for provider in self.providers.iter() {
-                provider.settle(self, &row)?;
+            let providers = self.providers;
+            let mut call = self.as_request(row.account.clone(), "req_clock", None);
+            call.unasked = true;
+            for provider in providers.iter() {
+                provider.settle(&mut call, &row)?;
             }
         }
-        self.account = account;
         Ok(())
     }
 

@@ -192,6 +192,8 @@ describe('webhooks', () => {
       'charge.succeeded',
       'payment_intent.succeeded',
     ]);
+    const asked = merchant.received.map(({ raw }) => JSON.parse(raw).request.id !== null);
+    assert.deepEqual(asked, [true, true, true, false, false]);
   });
 
   test('tell every step of a payment', async () => {

@@ -192,7 +192,7 @@ fn conclude(
     charge: String,
     decline: Option<&Decline>,
 ) -> Outcome<Attempt> {
-    let manual = intent.capture_method == "manual";
+    let (before, manual) = (intent.clone(), intent.capture_method == "manual");
     if let Some(decline) = decline {
         return Ok(Attempt::Declined(Box::new(fail(call, intent, payment_method, decline, Some(charge))?)));
     }
@@ -207,9 +207,11 @@ fn conclude(
         intent.amount_received = intent.amount;
     }
     payment_intent::save(call, &intent)?;
-    let event_type =
-        if manual { "payment_intent.amount_capturable_updated" } else { "payment_intent.succeeded" };
-    events::record(call, event_type, &intent)?;
+    if manual {
+        events::record_change(call, "payment_intent.amount_capturable_updated", &before, &intent)?;
+    } else {
+        events::record(call, "payment_intent.succeeded", &intent)?;
+    }
     Ok(Attempt::Accepted(Box::new(intent)))
 }
 

@@ -155,24 +155,26 @@ pub fn abandon(call: &mut Call, id: &str) -> Outcome<()> {
 
 /// Takes reserved money, and gives the rest free if it is the last capture.
 pub fn capture(call: &mut Call, id: &str, amount_minor: i64, is_final: bool) -> Outcome<()> {
-    let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    let before: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    let mut charge = before.clone();
     charge.captured = true;
     charge.amount_captured += amount_minor;
     charge.record_movement(call, amount_minor)?;
     let is_refunded = is_final && release(call, &mut charge)?;
     charge::save(call, &charge)?;
-    events::record(call, "charge.captured", &charge)?;
-    if is_refunded { events::record(call, "charge.refunded", &charge) } else { Ok(()) }
+    events::record_change(call, "charge.captured", &before, &charge)?;
+    if is_refunded { events::record_change(call, "charge.refunded", &before, &charge) } else { Ok(()) }
 }
 
 /// Gives reserved money free because it was voided.
 pub fn void(call: &mut Call, id: &str) -> Outcome<()> {
-    let mut charge: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    let before: Charge = call.of_param(Kind::Charge, id, "charge")?;
+    let mut charge = before.clone();
     if !release(call, &mut charge)? {
         return Ok(());
     }
     charge::save(call, &charge)?;
-    events::record(call, "charge.refunded", &charge)
+    events::record_change(call, "charge.refunded", &before, &charge)
 }
 
 /// Gives reserved money free because its time is over.
@@ -184,7 +186,7 @@ pub fn expire(call: &mut Call, id: &str) -> Outcome<()> {
 /// What is not captured is given free. Gives whether that is a refund: it depends on the version of the request.
 fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
     let rest_minor = charge.amount - charge.amount_captured;
-    if rest_minor <= 0 || !version::refunds_releases(version::of(call.request)) {
+    if rest_minor <= 0 || !version::refunds_releases(version::of_call(call)) {
         return Ok(false);
     }
     refund::of_release(call, charge, rest_minor)?;
@@ -195,21 +197,23 @@ fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
 
 /// What time does to a charge: an asynchronous capture has moved the balance.
 pub fn settle(call: &mut Call, mut charge: Charge) -> Outcome<()> {
+    let before = charge.clone();
     charge.record_movement(call, charge.amount_captured)?;
     call.save(Kind::Charge, &charge.id, &charge, None)?;
-    events::record(call, "charge.updated", &charge)
+    events::record_change(call, "charge.updated", &before, &charge)
 }
 
 /// `POST /v1/charges/{id}`: what a merchant writes on it. No sum ever changes so.
 pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(&["description", "metadata", "receipt_email", "transfer_group"])?;
-    let mut charge: Charge = call.of_path(Kind::Charge, id, "charge")?;
+    let before: Charge = call.of_path(Kind::Charge, id, "charge")?;
+    let mut charge = before.clone();
     charge.metadata = metadata::merge(&charge.metadata, params)?;
     params.update("description", &mut charge.description)?;
     params.update("receipt_email", &mut charge.receipt_email)?;
     params.update("transfer_group", &mut charge.transfer_group)?;
     charge::save(call, &charge)?;
-    events::record(call, "charge.updated", &charge)?;
+    events::record_change(call, "charge.updated", &before, &charge)?;
     shown(&charge)
 }
 

@@ -89,10 +89,11 @@ fn new_id(call: &mut Call, params: &Params) -> Outcome<String> {
 /// `POST /v1/customers/{id}`
 pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(FIELDS)?;
-    let mut customer: Customer = serde_json::from_value(find(call, id, 404, "id")?)?;
+    let before: Customer = serde_json::from_value(find(call, id, 404, "id")?)?;
+    let mut customer = before.clone();
     apply(&mut customer, params)?;
     call.save(Kind::Customer, id, &customer, None)?;
-    events::record(call, "customer.updated", &customer)?;
+    events::record_change(call, "customer.updated", &before, &customer)?;
     shown(&customer)
 }
 

@@ -151,6 +151,7 @@ fn cancel(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
 fn expire(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
     let Nothing {} = read(body)?;
     let intent = reserved(call, id)?;
+    call.unasked = true;
     payment_intents::expire(call, intent)?;
     shown(&payment_intent::load(call, id)?)
 }
@@ -159,6 +160,7 @@ fn expire(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
 fn dispute(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
     let action = read(body)?;
     let intent = intent(call, id)?;
+    call.unasked = true;
     let charge = intent.latest_charge.filter(|_| intent.amount_received > 0);
     let charge = charge.ok_or_else(|| conflict("Nothing of this payment was taken."))?;
     disputes::act(call, &charge, &action)

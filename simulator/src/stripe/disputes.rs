@@ -199,7 +199,7 @@ fn transition(
     status: Status,
     reinstated: Option<i64>,
 ) -> Outcome<Value> {
-    let before = dispute.status;
+    let (unchanged, before) = (dispute.clone(), dispute.status);
     if before == status || (status.is_warning() && !before.is_warning()) {
         return Err(refuse("A dispute does not come to that status from its own."));
     }
@@ -226,7 +226,7 @@ fn transition(
         dispute.record_movement(call, movement, reinstated.unwrap_or(dispute.amount))?;
     }
     dispute.save(call)?;
-    events::record(call, "charge.dispute.updated", &dispute)?;
+    events::record_change(call, "charge.dispute.updated", &unchanged, &dispute)?;
     if status.is_closed() {
         events::record(call, "charge.dispute.closed", &dispute)?;
     }

@@ -5,7 +5,7 @@
 //! <https://docs.stripe.com/webhooks?verify=verify-manually>.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::digest::{hex, hmac_sha256};
 use crate::http::render;
@@ -20,18 +20,51 @@ use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
 use crate::stripe::version;
 
-/// Records that an object changed.
+/// Records what happened to an object.
 pub fn record<T: Serialize>(call: &mut Call, event_type: &str, object: &T) -> Outcome<()> {
+    insert(call, event_type, &json!({ "object": shown(object)? }))
+}
+
+/// Records that an object changed, and what of it was otherwise `before`.
+pub fn record_change<T: Serialize>(call: &mut Call, event_type: &str, before: &T, object: &T) -> Outcome<()> {
+    let object = shown(object)?;
+    let previous = previous_attributes(&shown(before)?, &object);
+    insert(call, event_type, &json!({ "object": object, "previous_attributes": previous }))
+}
+
+/// The old values of what changed: of an object within, of its fields that changed; a list is told as a whole; what is new was `null`.
+/// <https://docs.stripe.com/api/events/object#event_object-data-previous_attributes>
+fn previous_attributes(before: &Value, after: &Value) -> Map<String, Value> {
+    let (Some(old), Some(new)) = (before.as_object(), after.as_object()) else { return Map::new() };
+    let added = new.keys().filter(|name| !old.contains_key(*name));
+    old.keys()
+        .chain(added)
+        .filter_map(|name| {
+            let (was, is) = (old.get(name).unwrap_or(&Value::Null), new.get(name).unwrap_or(&Value::Null));
+            let previous = match (was, is) {
+                (was, is) if was == is => return None,
+                (Value::Object(_), Value::Object(_)) => Value::Object(previous_attributes(was, is)),
+                (was, _) => was.clone(),
+            };
+            Some((name.clone(), previous))
+        })
+        .collect()
+}
+
+fn insert(call: &mut Call, event_type: &str, data: &Value) -> Outcome<()> {
     let id = call.new_id(Kind::Event);
+    let (request_id, key) =
+        if call.unasked { (None, None) } else { (Some(call.request_id), call.idempotency_key) };
     let mut event = json!({
         "id": id,
         "object": "event",
-        "api_version": version::of(call.request),
+        // The endpoint's, whatever the request spoke.
+        "api_version": version::DEFAULT_API_VERSION,
         "created": call.now_s(),
-        "data": { "object": shown(object)? },
+        "data": data,
         "livemode": false,
         "pending_webhooks": 0,
-        "request": { "id": call.request_id, "idempotency_key": call.idempotency_key },
+        "request": { "id": request_id, "idempotency_key": key },
         "type": event_type,
     });
     // What happens in a connected account says so; here that is any other than the one of most keys.
@@ -100,4 +133,23 @@ pub fn list(call: &mut Call, params: &Params) -> Outcome<Value> {
         params,
         Page { kind: Kind::Event, query: Query { labels, ..Query::all(Kind::Event) }, url: "/v1/events" },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::previous_attributes;
+
+    #[test]
+    fn only_what_changed_is_told_with_its_old_value() {
+        let before =
+            json!({ "a": 1, "b": null, "same": 2, "in": { "x": 1, "y": 2 }, "list": [1], "gone": "g" });
+        let after = json!({ "a": 2, "b": { "c": 1 }, "same": 2, "in": { "x": 1, "y": 3, "z": 4 }, "list": [1, 2], "new": 5 });
+        assert_eq!(
+            json!(previous_attributes(&before, &after)),
+            json!({ "a": 1, "b": null, "in": { "y": 2, "z": null }, "list": [1], "gone": "g", "new": null })
+        );
+        assert!(previous_attributes(&before, &before).is_empty());
+    }
 }

@@ -247,6 +247,7 @@ pub fn take(
     amount: i64,
     is_final: bool,
 ) -> Outcome<PaymentIntent> {
+    let before = intent.clone();
     if let Some(charge) = &intent.latest_charge {
         charges::capture(call, charge, amount, is_final)?;
     }
@@ -256,7 +257,7 @@ pub fn take(
         return succeed(call, intent);
     }
     save(call, &intent)?;
-    events::record(call, "payment_intent.amount_capturable_updated", &intent)?;
+    events::record_change(call, "payment_intent.amount_capturable_updated", &before, &intent)?;
     Ok(intent)
 }
 

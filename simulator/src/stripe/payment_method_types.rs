@@ -60,7 +60,7 @@ impl Methods {
 /// `payment_method_types`, which newer API versions refuse.
 pub(super) fn named_types<'a>(call: &Call, params: &'a Params) -> Outcome<Vec<&'a str>> {
     let types = params.list("payment_method_types")?;
-    if params.has("payment_method_types") && !version::takes_method_types(version::of(call.request)) {
+    if params.has("payment_method_types") && !version::takes_method_types(version::of_call(call)) {
         return Err(ApiError::invalid(
             "The payment_method_types parameter is no longer supported. Remove it to manage payment methods from the Dashboard, or use \
              allowed_payment_method_types.",

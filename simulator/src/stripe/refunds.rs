@@ -94,10 +94,11 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     let moved = balance::record(call, Movement::Refund, &refund.id, amount, &refund.currency)?;
     let refund = Refund { balance_transaction: Some(moved), ..refund };
     refund.insert(call, due_ms)?;
+    let before = charge.clone();
     charge.amount_refunded += amount;
     charge.refunded = charge.amount_refunded == charge.amount_captured + released;
     charge::save(call, &charge)?;
-    events::record(call, "charge.refunded", &charge)?;
+    events::record_change(call, "charge.refunded", &before, &charge)?;
     if charge.refunded {
         disputes::refunded(call, &charge.id)?;
     }
@@ -117,6 +118,7 @@ fn released_minor(call: &Call, charge: &Charge) -> Outcome<i64> {
 
 /// What time does to a refund: a pending one succeeds; one that is bound to fail gives the money back to the charge.
 pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
+    let before = refund.clone();
     if refund.status == "pending" {
         refund.status = "succeeded".to_owned();
     } else {
@@ -126,7 +128,7 @@ pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
     if refund.status == "failed" {
         events::record(call, "refund.failed", &refund)?;
     }
-    is_updated(call, &refund)
+    is_updated(call, &before, &refund)
 }
 
 /// The money is in the merchant's balance again, and can be refunded again.
@@ -141,26 +143,28 @@ fn comes_back(call: &mut Call, refund: &mut Refund, status: &str, reason: &str) 
     charge::save(call, &charge)
 }
 
-fn is_updated(call: &mut Call, refund: &Refund) -> Outcome<()> {
-    events::record(call, "refund.updated", refund)?;
-    events::record(call, "charge.refund.updated", refund)
+fn is_updated(call: &mut Call, before: &Refund, refund: &Refund) -> Outcome<()> {
+    events::record_change(call, "refund.updated", before, refund)?;
+    events::record_change(call, "charge.refund.updated", before, refund)
 }
 
 /// `POST /v1/refunds/{id}`: of its metadata.
 pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(&["metadata"])?;
     let row = call.find(Kind::Refund, id)?;
-    let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let before: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let mut refund = before.clone();
     refund.metadata = metadata::merge(&refund.metadata, params)?;
     call.save(Kind::Refund, id, &refund, row.and_then(|row| row.due_ms))?;
-    is_updated(call, &refund)?;
+    is_updated(call, &before, &refund)?;
     shown(&refund)
 }
 
 /// `POST /_sim/refunds/{id}/ask`: it waits for the customer, who has not said to which account the money goes. At Stripe only other
 /// methods than cards have it.
 pub fn ask_customer(call: &mut Call, id: &str) -> Outcome<Value> {
-    let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let before: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let mut refund = before.clone();
     if refund.status != "pending" {
         let message = format!("A refund with a status of {} asks nobody.", refund.status);
         return Err(ApiError::invalid(message).refused());
@@ -174,14 +178,15 @@ pub fn ask_customer(call: &mut Call, id: &str) -> Outcome<Value> {
         "type": "display_details",
     }));
     call.save(Kind::Refund, id, &refund, None)?;
-    is_updated(call, &refund)?;
+    is_updated(call, &before, &refund)?;
     shown(&refund)
 }
 
 /// `POST /v1/refunds/{id}/cancel`: only in `requires_action`. <https://docs.stripe.com/api/refunds/cancel>
 pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(&[])?;
-    let mut refund: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let before: Refund = call.of_path(Kind::Refund, id, "id")?;
+    let mut refund = before.clone();
     if refund.status != "requires_action" {
         let message = format!(
             "You can only cancel refunds with a status of requires_action: this one has a status of {}.",
@@ -192,7 +197,7 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     refund.next_action = None;
     comes_back(call, &mut refund, "canceled", "merchant_request")?;
     call.save(Kind::Refund, id, &refund, None)?;
-    is_updated(call, &refund)?;
+    is_updated(call, &before, &refund)?;
     shown(&refund)
 }
 

@@ -18,6 +18,7 @@ pub fn answer(call: &mut Call, id: &str, decision: Decision) -> Outcome<Option<R
     };
     // The charge after 3-D Secure belongs to the request that asked for it.
     let mut call = call.as_request(row.account, &row.request_id, row.idempotency_key.as_deref());
+    call.unasked = true;
     call.settle()?;
     decide(&mut call, id, decision).map(Some)
 }

@@ -1,6 +1,7 @@
 //! API versions. <https://docs.stripe.com/api/versioning>
 
 use crate::http::Request;
+use crate::provider::Call;
 
 /// The API version that is spoken unless `Stripe-Version` says otherwise.
 pub const DEFAULT_API_VERSION: &str = "2026-08-26.dahlia";
@@ -27,6 +28,11 @@ pub fn refunds_releases(api_version: &str) -> bool {
 /// The version that the caller asked for.
 pub fn of(request: &Request) -> &str {
     request.header("stripe-version").filter(|version| version.len() <= 60).unwrap_or(DEFAULT_API_VERSION)
+}
+
+/// The version by which a call goes: the account's own where no request asks for it.
+pub fn of_call<'a>(call: &'a Call) -> &'a str {
+    if call.unasked { DEFAULT_API_VERSION } else { of(call.request) }
 }
 
 #[cfg(test)]

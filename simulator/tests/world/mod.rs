@@ -51,7 +51,8 @@ impl World {
         self.answer(path, body.to_string(), &[("authorization", "Bearer re_any")], key)
     }
 
-    fn answer(
+    /// Any POST, with headers of one's own.
+    pub fn answer(
         &mut self,
         path: &str,
         body: String,
@@ -71,6 +72,20 @@ impl World {
         let reply = self.send(&request);
         let body = serde_json::from_str(&reply.body).unwrap();
         (reply, body)
+    }
+
+    /// What happened since the simulator began, oldest first: its type and the whole event.
+    pub fn events(&mut self) -> Vec<(String, Value)> {
+        let page = self.get("/v1/events", "limit=100");
+        let events = page["data"].as_array().unwrap().iter().rev();
+        events.map(|event| (event["type"].as_str().unwrap().to_owned(), event.clone())).collect()
+    }
+
+    /// What the newest event of a type says was otherwise before.
+    pub fn previous(&mut self, event_type: &str) -> Value {
+        let events = self.events();
+        let newest = events.iter().rev().find(|(name, _)| name == event_type).unwrap();
+        newest.1["data"]["previous_attributes"].clone()
     }
 
     fn send(&mut self, request: &Request) -> Reply {

@@ -190,6 +190,13 @@ function checkOne(value, type, scope, where) {
     return value.flatMap((one, index) => check(one, item, scope, `${where}[${index}]`));
   }
   if (first === 'ApiList') return fits(value?.object === 'list');
+  if (first === 'Partial' && type[1] === '<') {
+    // Of what changed the old values, and of objects within a part, too: the names alone are checked.
+    const path = type.slice(2, -1).filter((word) => word !== '.');
+    const known = new Set(allFields(resolve(path, scope)).map(({ name }) => name));
+    const unknown = Object.keys(value).filter((name) => !known.has(name));
+    return unknown.map((name) => `${where}.${name}: unknown`);
+  }
   if (type.includes('<')) throw new Error(`${type.join(' ')} cannot be read (${where})`);
   const declared = resolve(
     type.filter((word) => word !== '.'),
