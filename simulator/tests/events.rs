@@ -74,3 +74,25 @@ fn what_time_brings_about_names_no_request_though_one_found_it_due() {
     // What lapsed is given free by the account's version, too: an old one would have made a refund of it.
     assert_eq!(world.count(Kind::Refund), 0);
 }
+
+#[test]
+fn a_version_that_there_is_not_is_refused_before_anything_begins() {
+    let mut world = World::default();
+    for (version, status) in [
+        ("2026-10-28.endive", 200),
+        ("2024-06-20", 200),
+        ("2026-08-26", 400),
+        ("2026-08-27.dahlia", 400),
+        ("latest", 400),
+    ] {
+        let headers = [("authorization", "Bearer sk_test_1"), ("stripe-version", version)];
+        let body = "amount=1000&currency=usd".to_owned();
+        let (reply, answer) = world.answer("/v1/payment_intents", body, &headers, Some(version));
+        assert_eq!(reply.status, status, "{version}");
+        if status == 400 {
+            assert_eq!(answer["error"]["message"], format!("Invalid Stripe API version: {version}"));
+            assert_eq!(answer["error"]["type"], "invalid_request_error");
+        }
+    }
+    assert_eq!(world.count(Kind::PaymentIntent), 2);
+}

@@ -32,6 +32,7 @@ pub fn admit(
 ) -> Result<Admitted, Box<Reply>> {
     let refuse = |failure: Failure| Box::new(failed(request, request_id, now_ms, &failure));
     let account = auth::account(request).map_err(refuse)?;
+    version::check(request).map_err(refuse)?;
     let operation = Operation::of(request).map_err(refuse)?;
     let params = parse(request).map_err(refuse)?;
     let key = BoundKey::of(request, &KEYS, params.fingerprint())
