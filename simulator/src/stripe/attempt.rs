@@ -69,6 +69,7 @@ pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome
         Behaviour::Approve
         | Behaviour::ApproveAtRisk
         | Behaviour::PendingRefund
+        | Behaviour::UnfundedRefund
         | Behaviour::FailingRefund => settle(call, intent, (&payment_method, card), None, off_session),
         Behaviour::AuthenticateOnSession if options.off_session => {
             settle(call, intent, (&payment_method, card), None, off_session)

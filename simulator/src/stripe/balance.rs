@@ -59,6 +59,9 @@ pub enum Movement {
     Refund,
     /// That did not arrive: the money is back.
     RefundFailure,
+    /// The same, as other documents of Stripe's have it.
+    /// <https://docs.stripe.com/refunds#failed-refunds> and <https://docs.stripe.com/reports/reporting-categories>
+    RefundFailureAdjustment,
     /// A bank takes money back for its customer.
     DisputeWithdrawn,
     /// The bank gives it back.
@@ -71,12 +74,13 @@ impl Movement {
             Self::Charge => "charge",
             Self::Refund => "refund",
             Self::RefundFailure => "refund_failure",
-            Self::DisputeWithdrawn | Self::DisputeReinstated => "adjustment",
+            Self::RefundFailureAdjustment | Self::DisputeWithdrawn | Self::DisputeReinstated => "adjustment",
         }
     }
 
     const fn category(self) -> &'static str {
         match self {
+            Self::RefundFailureAdjustment => Self::RefundFailure.kind(),
             Self::DisputeWithdrawn => "dispute",
             Self::DisputeReinstated => "dispute_reversal",
             other => other.kind(),
@@ -85,7 +89,7 @@ impl Movement {
 
     const fn sign(self) -> i64 {
         match self {
-            Self::Charge | Self::RefundFailure | Self::DisputeReinstated => 1,
+            Self::Charge | Self::RefundFailure | Self::RefundFailureAdjustment | Self::DisputeReinstated => 1,
             Self::Refund | Self::DisputeWithdrawn => -1,
         }
     }
@@ -95,7 +99,7 @@ impl Movement {
             // 2.9 % and 30 cents.
             Self::Charge => (settled * 29 + 500) / 1000 + 30,
             Self::DisputeWithdrawn => DISPUTE_FEE,
-            Self::Refund | Self::RefundFailure | Self::DisputeReinstated => 0,
+            Self::Refund | Self::RefundFailure | Self::RefundFailureAdjustment | Self::DisputeReinstated => 0,
         }
     }
 }

@@ -34,6 +34,8 @@ pub enum Behaviour {
     Process(Option<Decline>),
     /// Succeeds; a refund stays pending for a while.
     PendingRefund,
+    /// Succeeds; a refund waits until the merchant's balance covers it.
+    UnfundedRefund,
     /// Succeeds; a refund succeeds and fails later.
     FailingRefund,
 }
@@ -303,6 +305,8 @@ pub const CARDS: &[Card] = &[
     visa("pm_card_processing", "4242", Behaviour::Process(None)),
     visa("pm_card_processingDeclined", "9995", Behaviour::Process(Some(INSUFFICIENT_FUNDS))),
     visa("pm_card_pendingRefund", "7726", Behaviour::PendingRefund),
+    // Ours: at Stripe it depends on the balance.
+    visa("pm_card_unfundedRefund", "4242", Behaviour::UnfundedRefund),
     visa("pm_card_refundFail", "5126", Behaviour::FailingRefund),
 ];
 

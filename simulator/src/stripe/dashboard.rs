@@ -13,7 +13,7 @@ use crate::stripe::kinds::Kind;
 use crate::stripe::objects::shown;
 use crate::stripe::params::Params;
 use crate::stripe::payment_intent::{self, PaymentIntent, Status};
-use crate::stripe::{auth, disputes, payment_intents, refunds};
+use crate::stripe::{auth, disputes, payment_intents, refunds, refunds_later};
 
 /// What is played at this address below `/_sim/`.
 pub fn find<'p>(path: &[&'p str]) -> Option<Action<'p>> {
@@ -30,8 +30,8 @@ pub fn find<'p>(path: &[&'p str]) -> Option<Action<'p>> {
             };
             Some(Box::new(move |call, body| play(call, |call| run(call, id, body))))
         }
-        ["refunds", id, "ask"] => {
-            Some(Box::new(move |call, _| play(call, |call| refunds::ask_customer(call, id))))
+        ["refunds", id, action @ ("ask" | "succeed" | "fail" | "cancel")] => {
+            Some(Box::new(move |call, body| play(call, |call| refund_later(call, id, action, body))))
         }
         _ => None,
     }
@@ -113,6 +113,27 @@ fn refund(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
         form.append_pair("amount", &amount.to_string());
     }
     refunds::create(call, &Params::parse(b"", form.finish().as_bytes())?)
+}
+
+/// `POST /_sim/refunds/{id}/…`: what a bank, the customer or a person on the dashboard does to a refund.
+fn refund_later(call: &mut Call, id: &str, action: &str, body: &Value) -> Outcome<Value> {
+    let Some(row) = call.store.find(Kind::Refund.into(), id)? else {
+        let mut error = ApiError::invalid(format!("No such refund: '{id}'"));
+        error.status = 404;
+        return Err(error.refused());
+    };
+    call.account = row.account;
+    let refund = serde_json::from_str(&row.body)?;
+    call.unasked = action != "cancel";
+    if action == "fail" {
+        return refunds_later::fail(call, refund, &read(body)?);
+    }
+    let Nothing {} = read(body)?;
+    match action {
+        "ask" => refunds_later::ask_customer(call, refund),
+        "succeed" => refunds_later::succeed(call, refund),
+        _ => refunds_later::cancel(call, refund),
+    }
 }
 
 /// What `POST /_sim/payments/{id}/captures` takes.

@@ -21,6 +21,7 @@ use crate::stripe::kinds::Kind;
 use crate::stripe::lists::{self, Page};
 use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
+use crate::stripe::refunds_later;
 
 /// How long the merchant has to respond.
 const RESPOND_WITHIN_S: i64 = 7 * 24 * 60 * 60;
@@ -182,6 +183,9 @@ fn begin(call: &mut Call, mut charge: Charge, action: &DisputeAction) -> Outcome
     call.insert(Kind::Dispute, &dispute.id, &dispute, links)?;
     charge.disputed = true;
     charge::save(call, &charge)?;
+    if status.withdraws() {
+        refunds_later::disputed(call, &charge.id)?;
+    }
     if status.withdraws() {
         dispute.record_movement(call, Movement::DisputeWithdrawn, amount)?;
         dispute.save(call)?;

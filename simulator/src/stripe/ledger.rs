@@ -40,7 +40,8 @@ pub fn add(store: &dyn Store, filter: &Filter, ledger: &mut Ledger) -> Outcome<(
         if refund.is_release() || !shown_ids.contains(&refund.charge) {
             continue;
         }
-        let refunded_minor = if refund.status == "failed" { 0 } else { refund.amount };
+        let refunded_minor =
+            if matches!(refund.status.as_str(), "failed" | "canceled") { 0 } else { refund.amount };
         let own = json!({
             "id": refund.id, "provider": "stripe", "charge": refund.charge, "payment_intent": refund.payment_intent,
             "reference": null, "amount": refund.amount, "currency": refund.currency, "status": refund.status,

@@ -29,6 +29,7 @@ mod payment_method_types;
 mod payment_methods;
 mod refund;
 mod refunds;
+mod refunds_later;
 mod requests;
 mod routes;
 mod search;
@@ -96,7 +97,7 @@ impl Provider for Stripe {
                     payment_intents::expire(call, intent)?;
                 }
             }
-            Kind::Refund => refunds::settle(call, serde_json::from_str(&row.body)?)?,
+            Kind::Refund => refunds_later::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::Charge => charges::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::BalanceTransaction => balance::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::Customer | Kind::PaymentMethod | Kind::Event | Kind::Dispute => {}

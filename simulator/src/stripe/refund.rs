@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::digest::sha256_hex;
 use crate::metadata::Metadata;
 use crate::provider::{Call, Links};
 use crate::stripe::charge::Charge;
@@ -38,6 +39,9 @@ pub struct Refund {
     /// What the customer must do to get the money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next_action: Option<Value>,
+    /// Why it is pending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pending_reason: Option<String>,
     /// The charge's PaymentIntent.
     pub payment_intent: Option<String>,
     pub(super) payment_method: Option<String>,
@@ -49,12 +53,38 @@ pub struct Refund {
     pub(super) transfer_reversal: Option<String>,
 }
 
-/// How a refund says that it took back what the card's bank had only reserved.
+/// How a refund gives back, as its destination says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By a credit to the card.
+    Credit,
+    /// By taking back what the card's bank had only reserved.
+    Reversal,
+    /// Not known yet.
+    Pending,
+}
+
+impl How {
+    fn destination(self) -> Value {
+        let card = match self {
+            Self::Pending => json!({ "type": "pending" }),
+            Self::Credit => reference("refund"),
+            Self::Reversal => reference(REVERSAL),
+        };
+        json!({ "card": card, "type": "card" })
+    }
+}
+
+/// By what the customer's bank finds it; the number comes later.
+fn reference(how: &str) -> Value {
+    json!({ "reference_status": "pending", "reference_type": "acquirer_reference_number", "type": how })
+}
+
 const REVERSAL: &str = "reversal";
 
 impl Refund {
     /// A refund that has succeeded, not inserted yet.
-    pub fn new(call: &mut Call, charge: &Charge, amount: i64, how: &str) -> Self {
+    pub fn new(call: &mut Call, charge: &Charge, amount: i64, how: How) -> Self {
         Self {
             id: call.new_id(Kind::Refund),
             object: "refund".to_owned(),
@@ -65,14 +95,12 @@ impl Refund {
             currency: charge.currency.clone(),
             customer: charge.customer.clone(),
             customer_account: None,
-            destination_details: json!({
-                "card": { "reference_status": "pending", "reference_type": "acquirer_reference_number", "type": how },
-                "type": "card",
-            }),
+            destination_details: how.destination(),
             failure_balance_transaction: None,
             failure_reason: None,
             metadata: Metadata::new(),
             next_action: None,
+            pending_reason: None,
             payment_intent: charge.payment_intent.clone(),
             payment_method: Some(charge.payment_method.clone()),
             reason: None,
@@ -95,6 +123,23 @@ impl Refund {
         events::record(call, "refund.created", self)
     }
 
+    /// A pending one is on its way.
+    pub fn succeed(&mut self) {
+        self.status = "succeeded".to_owned();
+        self.pending_reason = None;
+        self.destination_details = How::Credit.destination();
+    }
+
+    /// The number is there by which the customer's bank finds it.
+    pub fn referenced(&mut self) {
+        let digits = sha256_hex(self.id.as_bytes()).into_bytes();
+        let number: String = digits.iter().take(18).map(|letter| char::from(b'0' + letter % 10)).collect();
+        if let Some(card) = self.destination_details.pointer_mut("/card").and_then(Value::as_object_mut) {
+            card.insert("reference".to_owned(), json!(format!("74208{number}")));
+            card.insert("reference_status".to_owned(), json!("available"));
+        }
+    }
+
     /// Whether it gives nothing back, because nothing of it had been taken.
     pub fn is_release(&self) -> bool {
         self.destination_details.pointer("/card/type").and_then(Value::as_str) == Some(REVERSAL)
@@ -103,5 +148,5 @@ impl Refund {
 
 /// The refund that gives free what was reserved and is not captured, as requests of old versions make it. The caller writes the charge back.
 pub fn of_release(call: &mut Call, charge: &Charge, amount: i64) -> Outcome<()> {
-    Refund::new(call, charge, amount, REVERSAL).insert(call, None)
+    Refund::new(call, charge, amount, How::Reversal).insert(call, None)
 }

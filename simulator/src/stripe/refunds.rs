@@ -1,12 +1,11 @@
 //! Refunds: <https://docs.stripe.com/api/refunds>. The sum of a charge's refunds never exceeds what was captured.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::metadata::Metadata;
 use crate::provider::Call;
 use crate::store::Query;
 use crate::stripe::balance::{self, Movement};
-use crate::stripe::cards::Behaviour;
 use crate::stripe::charge::{self, Charge};
 use crate::stripe::currencies::{check_rounding, format_amount};
 use crate::stripe::disputes;
@@ -19,13 +18,8 @@ use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
 use crate::stripe::payment_intent::PaymentIntent;
 use crate::stripe::payment_methods;
-use crate::stripe::refund::Refund;
-
-/// How long a refund of `pm_card_pendingRefund` is pending, and after how long one of `pm_card_refundFail` fails.
-const SETTLES_AFTER_MS: i64 = 60_000;
-
-/// How long the customer has time to answer.
-const ASKED_FOR_S: i64 = 45 * 86_400;
+use crate::stripe::refund::{How, Refund};
+use crate::stripe::refunds_later as later;
 
 /// `POST /v1/refunds`
 pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
@@ -75,24 +69,26 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         .outcome());
     }
     let (_, card) = payment_methods::of_param(call, &charge.payment_method)?;
-    let (status, due_ms) = match card.behaviour {
-        Behaviour::PendingRefund => ("pending", Some(call.now_ms + SETTLES_AFTER_MS)),
-        Behaviour::FailingRefund => ("succeeded", Some(call.now_ms + SETTLES_AFTER_MS)),
-        Behaviour::Approve
-        | Behaviour::ApproveAtRisk
-        | Behaviour::Decline(_)
-        | Behaviour::Authenticate(_)
-        | Behaviour::AuthenticateOnSession
-        | Behaviour::Process(_) => ("succeeded", None),
-    };
+    let begins = later::begins(card.behaviour);
     let refund = Refund {
         metadata,
         reason: reason.map(str::to_owned),
-        status: status.to_owned(),
-        ..Refund::new(call, &charge, amount, "refund")
+        status: if begins.pending.is_some() { "pending" } else { "succeeded" }.to_owned(),
+        pending_reason: begins.pending.map(str::to_owned),
+        ..Refund::new(
+            call,
+            &charge,
+            amount,
+            if begins.pending.is_some() { How::Pending } else { How::Credit },
+        )
     };
-    let moved = balance::record(call, Movement::Refund, &refund.id, amount, &refund.currency)?;
-    let refund = Refund { balance_transaction: Some(moved), ..refund };
+    // What the balance does not cover yet has left nothing of it.
+    let moved = match begins.pending {
+        Some(later::UNFUNDED) => None,
+        _ => Some(balance::record(call, Movement::Refund, &refund.id, amount, &refund.currency)?),
+    };
+    let refund = Refund { balance_transaction: moved, ..refund };
+    let due_ms = begins.changes_after_ms.map(|after_ms| call.now_ms + after_ms);
     refund.insert(call, due_ms)?;
     let before = charge.clone();
     charge.amount_refunded += amount;
@@ -116,38 +112,6 @@ fn released_minor(call: &Call, charge: &Charge) -> Outcome<i64> {
     Ok(released)
 }
 
-/// What time does to a refund: a pending one succeeds; one that is bound to fail gives the money back to the charge.
-pub fn settle(call: &mut Call, mut refund: Refund) -> Outcome<()> {
-    let before = refund.clone();
-    if refund.status == "pending" {
-        refund.status = "succeeded".to_owned();
-    } else {
-        comes_back(call, &mut refund, "failed", "unknown")?;
-    }
-    call.save(Kind::Refund, &refund.id, &refund, None)?;
-    if refund.status == "failed" {
-        events::record(call, "refund.failed", &refund)?;
-    }
-    is_updated(call, &before, &refund)
-}
-
-/// The money is in the merchant's balance again, and can be refunded again.
-fn comes_back(call: &mut Call, refund: &mut Refund, status: &str, reason: &str) -> Outcome<()> {
-    refund.status = status.to_owned();
-    refund.failure_reason = Some(reason.to_owned());
-    let back = balance::record(call, Movement::RefundFailure, &refund.id, refund.amount, &refund.currency)?;
-    refund.failure_balance_transaction = Some(back);
-    let mut charge: Charge = call.of_param(Kind::Charge, &refund.charge, "charge")?;
-    charge.amount_refunded -= refund.amount;
-    charge.refunded = false;
-    charge::save(call, &charge)
-}
-
-fn is_updated(call: &mut Call, before: &Refund, refund: &Refund) -> Outcome<()> {
-    events::record_change(call, "refund.updated", before, refund)?;
-    events::record_change(call, "charge.refund.updated", before, refund)
-}
-
 /// `POST /v1/refunds/{id}`: of its metadata.
 pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(&["metadata"])?;
@@ -156,37 +120,14 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     let mut refund = before.clone();
     refund.metadata = metadata::merge(&refund.metadata, params)?;
     call.save(Kind::Refund, id, &refund, row.and_then(|row| row.due_ms))?;
-    is_updated(call, &before, &refund)?;
-    shown(&refund)
-}
-
-/// `POST /_sim/refunds/{id}/ask`: it waits for the customer, who has not said to which account the money goes. At Stripe only other
-/// methods than cards have it.
-pub fn ask_customer(call: &mut Call, id: &str) -> Outcome<Value> {
-    let before: Refund = call.of_path(Kind::Refund, id, "id")?;
-    let mut refund = before.clone();
-    if refund.status != "pending" {
-        let message = format!("A refund with a status of {} asks nobody.", refund.status);
-        return Err(ApiError::invalid(message).refused());
-    }
-    refund.status = "requires_action".to_owned();
-    refund.next_action = Some(json!({
-        "display_details": {
-            "email_sent": { "email_sent_at": call.now_s(), "email_sent_to": "customer@example.com" },
-            "expires_at": call.now_s() + ASKED_FOR_S,
-        },
-        "type": "display_details",
-    }));
-    call.save(Kind::Refund, id, &refund, None)?;
-    is_updated(call, &before, &refund)?;
+    later::is_updated(call, &before, &refund)?;
     shown(&refund)
 }
 
 /// `POST /v1/refunds/{id}/cancel`: only in `requires_action`. <https://docs.stripe.com/api/refunds/cancel>
 pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     params.allow(&[])?;
-    let before: Refund = call.of_path(Kind::Refund, id, "id")?;
-    let mut refund = before.clone();
+    let refund: Refund = call.of_path(Kind::Refund, id, "id")?;
     if refund.status != "requires_action" {
         let message = format!(
             "You can only cancel refunds with a status of requires_action: this one has a status of {}.",
@@ -194,11 +135,7 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         );
         return Err(ApiError::invalid(message).outcome());
     }
-    refund.next_action = None;
-    comes_back(call, &mut refund, "canceled", "merchant_request")?;
-    call.save(Kind::Refund, id, &refund, None)?;
-    is_updated(call, &before, &refund)?;
-    shown(&refund)
+    later::cancel(call, refund)
 }
 
 /// `GET /v1/refunds/{id}`

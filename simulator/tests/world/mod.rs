@@ -2,8 +2,10 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+use std::collections::BTreeMap;
+
 use paid_once_simulator::api::{self, Incoming};
-use paid_once_simulator::control::ledger;
+use paid_once_simulator::control::{self, ledger};
 use paid_once_simulator::fault::Effect;
 use paid_once_simulator::http::{Reply, Request};
 use paid_once_simulator::idempotency::InFlight;
@@ -11,6 +13,7 @@ use paid_once_simulator::ids::Counted;
 use paid_once_simulator::memory::Memory;
 use paid_once_simulator::registry::PROVIDERS;
 use paid_once_simulator::store::{Kind, Query, Store};
+use paid_once_simulator::webhooks::Webhooks;
 use serde_json::Value;
 
 #[derive(Default)]
@@ -72,6 +75,29 @@ impl World {
         let reply = self.send(&request);
         let body = serde_json::from_str(&reply.body).unwrap();
         (reply, body)
+    }
+
+    /// What the control surface plays, which must not refuse it.
+    pub fn control(&mut self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.controlled(path, body);
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    }
+
+    /// What the control surface answers.
+    pub fn controlled(&mut self, path: &str, body: &Value) -> (u16, Value) {
+        let request = Request {
+            method: "POST".to_owned(),
+            path: path.to_owned(),
+            body: body.to_string().into_bytes(),
+            origin: Some("http://simulator.test".to_owned()),
+            ..Request::default()
+        };
+        let webhooks =
+            Webhooks { providers: PROVIDERS, destination: None, on: false, secrets: BTreeMap::new() };
+        let answered = control::answer(&mut self.store, &mut self.ids, self.now_ms, &webhooks, &request);
+        let reply = answered.unwrap_or_else(|reply| *reply);
+        (reply.status, serde_json::from_str(&reply.body).unwrap_or(Value::Null))
     }
 
     /// What happened since the simulator began, oldest first: its type and the whole event.
