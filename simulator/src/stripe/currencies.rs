@@ -4,8 +4,15 @@ use crate::money::format_minor;
 use crate::stripe::errors::{ApiError, Outcome, at_least_one};
 use crate::text::excerpt;
 
-/// The largest amount, in the smallest unit: eight digits.
-pub const MAX_AMOUNT_MINOR: i64 = 99_999_999;
+/// The largest amount, in the smallest unit: eight digits, of some currencies more.
+/// <https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts>
+pub fn maximum_minor(currency: &str) -> i64 {
+    match currency {
+        "idr" => 999_999_999_999,
+        "inr" => 999_999_999,
+        _ => 99_999_999,
+    }
+}
 
 const SUPPORTED: &str = "usd aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd bwp byn bzd cad cdf chf clp \
      cny cop crc cve czk djf dkk dop dzd egp etb eur fjd fkp gbp gel gip gmd gnf gtq gyd hkd hnl hrk htg huf idr ils inr isk jmd jod jpy kes \
@@ -85,10 +92,11 @@ pub fn check_amount(amount_minor: i64, currency: &str) -> Outcome<()> {
     if amount_minor < 1 {
         return Err(at_least_one("amount").refused());
     }
-    if amount_minor > MAX_AMOUNT_MINOR {
+    let maximum = maximum_minor(currency);
+    if amount_minor > maximum {
         return Err(ApiError::invalid(format!(
             "Amount must be no more than {}",
-            format_amount(MAX_AMOUNT_MINOR, currency)
+            format_amount(maximum, currency)
         ))
         .code("amount_too_large")
         .param("amount")
@@ -132,7 +140,11 @@ mod tests {
         assert!(check_amount(1_000, "kwd").is_ok() && check_amount(1_001, "kwd").is_err());
         assert!(check_amount(50_050, "ugx").is_err());
         assert!(check_amount(0, "usd").is_err());
-        assert!(check_amount(MAX_AMOUNT_MINOR + 1, "usd").is_err());
+        for (currency, digits) in [("usd", 8), ("jpy", 8), ("inr", 9), ("idr", 12)] {
+            let beyond = 10_i64.pow(digits);
+            assert!(check_amount(beyond - 1, currency).is_ok(), "{currency}");
+            assert!(check_amount(beyond, currency).is_err(), "{currency}");
+        }
         assert_eq!(parse("USD"), Ok("usd".to_owned()));
         assert!(parse("xyz").is_err());
     }
