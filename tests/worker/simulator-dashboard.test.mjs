@@ -123,7 +123,7 @@ test('a capture on the dashboard takes a part, once of several times, or more th
 test('a reservation lapses now, or is canceled by a person', async () => {
   const intent = await stripe.paymentIntents.create(card({ capture_method: 'manual' }));
   const lapsed = await lone.sim('POST', `payments/${intent.id}/expire`, {});
-  assert.deepEqual([lapsed.status, lapsed.cancellation_reason], ['canceled', 'automatic']);
+  assert.deepEqual([lapsed.status, lapsed.cancellation_reason], ['canceled', 'expired']);
   const other = await stripe.paymentIntents.create(card({ capture_method: 'manual' }));
   assert.equal((await lone.sim('POST', `payments/${other.id}/cancel`, {})).cancellation_reason, null);
   const { data } = await stripe.events.list({ types: ['charge.expired', 'payment_intent.canceled'] });

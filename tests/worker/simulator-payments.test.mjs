@@ -130,7 +130,10 @@ describe('payment intents', () => {
     await advance(7 * 24 * HOUR_MS);
     const error = await rejected(stripe.paymentIntents.capture(intent.id));
     assert.equal(error.code, 'payment_intent_unexpected_state');
-    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'automatic');
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).cancellation_reason, 'expired');
+    const before = { apiVersion: '2025-02-24.acacia' };
+    const old = await stripe.paymentIntents.retrieve(intent.id, {}, before);
+    assert.equal(old.cancellation_reason, 'automatic');
   });
 
   test('are cancelled from every state but succeeded and canceled', async () => {

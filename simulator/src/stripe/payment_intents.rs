@@ -307,7 +307,7 @@ pub fn expire(call: &mut Call, intent: PaymentIntent) -> Outcome<()> {
     if let Some(charge) = &intent.latest_charge {
         charges::expire(call, charge)?;
     }
-    close(call, intent, Some("automatic")).map(drop)
+    close(call, intent, Some("expired")).map(drop)
 }
 
 fn close(call: &mut Call, mut intent: PaymentIntent, reason: Option<&str>) -> Outcome<PaymentIntent> {

@@ -98,7 +98,8 @@ impl StripeRequest {
         call.account.clone_from(&self.account);
         call.settle()?;
         let value = self.operation.run(call, &self.params)?;
-        expand::apply(call, &self.params, value)
+        let value = expand::apply(call, &self.params, value)?;
+        Ok(version::worded(value, version::of(call.request)))
     }
 }
 

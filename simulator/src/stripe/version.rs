@@ -1,5 +1,7 @@
 //! API versions. <https://docs.stripe.com/api/versioning>
 
+use serde_json::Value;
+
 use crate::http::Request;
 use crate::provider::Call;
 use crate::stripe::errors::{ApiError, Outcome};
@@ -12,6 +14,10 @@ pub const DEFAULT_API_VERSION: &str = "2026-08-26.dahlia";
 /// `refunded` and `charge.refunded` say nothing of it.
 /// <https://docs.stripe.com/changelog/basil/2025-03-31/remove-refund-from-partial-capture-and-payment-cancellation-flow>
 const RELEASES_ARE_NO_REFUNDS: &str = "2025-03-31";
+
+/// From this API version on what lapses is canceled as `expired`; before, as `automatic`.
+/// <https://docs.stripe.com/changelog/basil#2025-03-31.basil>
+const LAPSES_ARE_EXPIRED: &str = "2025-03-31";
 
 /// From this API version on nobody names the methods of a payment by `payment_method_types`.
 /// <https://docs.stripe.com/changelog/endive/2026-09-30/removes-the-payment-method-types-parameter-from-payment-intents-and-setup-intents>
@@ -49,6 +55,33 @@ fn is_one(version: &str) -> bool {
     VERSIONS.split_ascii_whitespace().any(|known| known == version)
 }
 
+/// An answer in the words of an API version.
+pub fn worded(mut answer: Value, api_version: &str) -> Value {
+    if api_version < LAPSES_ARE_EXPIRED {
+        say_automatic(&mut answer);
+    }
+    answer
+}
+
+fn say_automatic(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(say_automatic),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                // What a merchant has written is left as it is.
+                match field {
+                    Value::String(reason) if name == "cancellation_reason" && reason == "expired" => {
+                        "automatic".clone_into(reason);
+                    }
+                    _ if name == "metadata" => {}
+                    other => say_automatic(other),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The version that the caller asked for.
 pub fn of(request: &Request) -> &str {
     request.header("stripe-version").filter(|version| is_one(version)).unwrap_or(DEFAULT_API_VERSION)
@@ -61,7 +94,9 @@ pub fn of_call<'a>(call: &'a Call) -> &'a str {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_API_VERSION, refunds_releases, takes_method_types};
+    use serde_json::json;
+
+    use super::{DEFAULT_API_VERSION, refunds_releases, takes_method_types, worded};
 
     #[test]
     fn method_types_are_taken_until_endive() {
@@ -70,6 +105,15 @@ mod tests {
         {
             assert_eq!(takes_method_types(version), expected, "{version}");
         }
+    }
+
+    #[test]
+    fn what_lapsed_is_expired_since_basil() {
+        let canceled = json!({ "data": [{ "cancellation_reason": "expired", "metadata": { "cancellation_reason": "expired" } }] });
+        assert_eq!(worded(canceled.clone(), "2025-03-31.basil"), canceled);
+        let before = worded(canceled, "2025-02-24.acacia");
+        assert_eq!(before.pointer("/data/0/cancellation_reason"), Some(&json!("automatic")));
+        assert_eq!(before.pointer("/data/0/metadata/cancellation_reason"), Some(&json!("expired")));
     }
 
     #[test]
