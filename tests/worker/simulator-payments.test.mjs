@@ -117,6 +117,29 @@ describe('payment intents', () => {
     assert.equal((await ledger()).totals.amount_captured, 1000);
   });
 
+  test('a reserved amount is captured in several parts where that was asked for', async () => {
+    const options = { card: { request_multicapture: 'if_available' } };
+    const intent = await pay({ amount: 1000, capture_method: 'manual', payment_method_options: options });
+    const charge = () => stripe.charges.retrieve(intent.latest_charge);
+    const { status } = (await charge()).payment_method_details.card.multicapture;
+    assert.equal(status, 'available');
+    const capture = async (amount_to_capture, final_capture) => {
+      const after = await stripe.paymentIntents.capture(intent.id, { amount_to_capture, final_capture });
+      return [after.status, after.amount_received, after.amount_capturable, (await charge()).captured];
+    };
+    assert.deepEqual(await capture(700, false), ['requires_capture', 700, 300, false]);
+    assert.equal((await stripe.refunds.create({ payment_intent: intent.id, amount: 700 })).amount, 700);
+    assert.equal((await charge()).refunded, false);
+    assert.deepEqual(await capture(200), ['succeeded', 900, 0, true]);
+    const last = await charge();
+    assert.deepEqual([last.amount_captured, last.amount_refunded, last.refunded], [900, 700, false]);
+    const { data } = await stripe.balanceTransactions.list({ source: last.id });
+    assert.deepEqual([data.length, data[0].id], [2, last.balance_transaction]);
+    const once = await pay({ capture_method: 'manual' });
+    const error = await rejected(stripe.paymentIntents.capture(once.id, { final_capture: false }));
+    assert.deepEqual([error.statusCode, error.param], [400, 'final_capture']);
+  });
+
   test('a reserved amount lapses after seven days, of a Visa without its holder after less', async () => {
     const manual = { capture_method: 'manual', expand: ['latest_charge'] };
     const intent = await pay(manual);
@@ -316,7 +339,9 @@ describe('payment intents', () => {
       events.data.map((event) => event.type),
       [
         'payment_intent.succeeded',
+        'payment_intent.amount_capturable_updated',
         'charge.captured',
+        'charge.updated',
         'payment_intent.amount_capturable_updated',
         'charge.succeeded',
         'payment_intent.created',

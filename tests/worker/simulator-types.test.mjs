@@ -15,6 +15,12 @@ const stripe = lone.stripe();
 
 const pay = (payment_method, more = {}) => stripe.paymentIntents.create(card({ payment_method, ...more }));
 const manual = { capture_method: 'manual' };
+const notFinal = { final_capture: false };
+const several = () =>
+  pay('pm_card_visa', {
+    ...manual,
+    payment_method_options: { card: { request_multicapture: 'if_available' } },
+  });
 const plain = (object) => JSON.parse(JSON.stringify(object));
 const fits = (object, file, name) => assert.deepEqual(misfits(plain(object), file, name), []);
 const fitsPage = (page, kind, file, name) => assert.deepEqual(pageMisfits(plain(page), kind, file, name), []);
@@ -41,6 +47,7 @@ async function everything() {
     reserved,
     captured,
     canceled,
+    taken: await stripe.paymentIntents.capture((await several()).id, { amount_to_capture: 7, ...notFinal }),
     open: await stripe.paymentIntents.create({ amount: 1250, currency: 'usd' }),
     processing: await pay('pm_card_processing'),
     redirected: await pay('pm_card_threeDSecure2Required', { return_url: 'https://shop.test/back' }),

@@ -363,7 +363,7 @@ describe('the mode', () => {
       return types();
     }
     const recorded = await order(7);
-    assert.equal(recorded.length, 8);
+    assert.equal(recorded.length, 10);
     assert.deepEqual(await order(7), recorded);
     assert.notDeepEqual(await order(8), recorded);
     const events = (await stripe.events.list({ limit: 100 })).data.map(({ type }) => type).reverse();

@@ -85,7 +85,7 @@ pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome
             Ok(Attempt::Declined(Box::new(fail(call, intent, &payment_method, &ACTION_REFUSED, None)?)))
         }
         Behaviour::Authenticate(_) | Behaviour::AuthenticateOnSession => ask(call, intent, options),
-        Behaviour::Process(_) => process(call, intent, &payment_method),
+        Behaviour::Process(_) => process(call, intent, (&payment_method, card)),
     }
 }
 
@@ -132,8 +132,8 @@ fn ask(call: &mut Call, mut intent: PaymentIntent, options: &Options) -> Outcome
 }
 
 /// `processing`: the charge is made, and its bank decides later ([`decided`]).
-fn process(call: &mut Call, mut intent: PaymentIntent, payment_method: &PaymentMethod) -> Outcome<Attempt> {
-    let charge = charges::create(call, &intent, payment_method, Answer::Later)?;
+fn process(call: &mut Call, mut intent: PaymentIntent, method: (&PaymentMethod, &Card)) -> Outcome<Attempt> {
+    let charge = charges::create(call, &intent, method, Answer::Later)?;
     intent.status = Status::Processing;
     intent.processing = Some(json!({ "card": {}, "type": "card" }));
     intent.latest_charge = Some(charge.id);
@@ -165,7 +165,8 @@ fn settle(
     decline: Option<&Decline>,
     off_session: bool,
 ) -> Outcome<Attempt> {
-    let charge = charges::create(call, &intent, payment_method, answer(&intent, card, decline, off_session))?;
+    let says = answer(&intent, card, decline, off_session);
+    let charge = charges::create(call, &intent, (payment_method, card), says)?;
     conclude(call, intent, payment_method, charge.id, decline)
 }
 
@@ -177,7 +178,7 @@ fn answer<'a>(
 ) -> Answer<'a> {
     match decline {
         None => Answer::Yes {
-            captured: intent.capture_method != "manual",
+            captured: !intent.reserves(),
             at_risk: card.behaviour == Behaviour::ApproveAtRisk,
             off_session,
         },
@@ -193,7 +194,7 @@ fn conclude(
     charge: String,
     decline: Option<&Decline>,
 ) -> Outcome<Attempt> {
-    let (before, manual) = (intent.clone(), intent.capture_method == "manual");
+    let (before, manual) = (intent.clone(), intent.reserves());
     if let Some(decline) = decline {
         return Ok(Attempt::Declined(Box::new(fail(call, intent, payment_method, decline, Some(charge))?)));
     }

@@ -71,6 +71,11 @@ impl Card {
         }
     }
 
+    /// Whether what Stripe has for larger merchants, such as several captures, can be had with it.
+    pub fn is_enterprise(&self) -> bool {
+        self.name != NOT_ENTERPRISE
+    }
+
     const fn of(self, country: &'static str) -> Self {
         Card { country, ..self }
     }
@@ -83,6 +88,8 @@ impl Card {
         Card { local_network: Some(local_network), ..self }
     }
 }
+
+const NOT_ENTERPRISE: &str = "pm_card_credit_disableEnterpriseCardFeatures";
 
 const fn card(name: &'static str, brand: &'static str, last4: &'static str, behaviour: Behaviour) -> Card {
     Card { name, brand, local_network: None, country: "US", funding: "credit", last4, behaviour }
@@ -193,6 +200,7 @@ pub const CARDS: &[Card] = &[
     good("pm_card_debit_visaFsaProductCode", "visa", "0072").funded("debit"),
     good("pm_card_debit_visaHsaProductCode", "visa", "0072").funded("debit"),
     good("pm_card_mastercard_debit_mastercardFsaProductCode", "mastercard", "8897").funded("debit"),
+    good(NOT_ENTERPRISE, "visa", "0076"),
     visa("pm_card_bypassPending", "0077", Behaviour::Approve),
     from("IE", "pm_card_bypassPendingInternational", "0278"),
     // By country.

@@ -120,6 +120,12 @@ impl Charge {
         self.payment_method_details.pointer("/card/capture_before").and_then(Value::as_i64)
     }
 
+    /// Whether what is reserved can be taken in several parts.
+    pub fn takes_several_captures(&self) -> bool {
+        let status = self.payment_method_details.pointer("/card/multicapture/status");
+        status.and_then(Value::as_str) == Some("available")
+    }
+
     /// What a dispute says of the card.
     pub fn disputed_card(&self, is_inquiry: bool) -> Value {
         let of = |name: &str| self.payment_method_details.pointer(&format!("/card/{name}")).cloned();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::provider::{Call, Links};
 use crate::store::Query;
 use crate::stripe::balance::ASYNC_CAPTURE_MS;
+use crate::stripe::cards::Card;
 use crate::stripe::charge::{self, Answer, Charge};
 use crate::stripe::errors::Outcome;
 use crate::stripe::events;
@@ -24,7 +25,7 @@ use crate::stripe::version;
 pub fn create(
     call: &mut Call,
     intent: &PaymentIntent,
-    payment_method: &PaymentMethod,
+    (payment_method, card): (&PaymentMethod, &Card),
     answer: Answer,
 ) -> Outcome<Charge> {
     let mut charge = Charge {
@@ -56,7 +57,7 @@ pub fn create(
         paid: false,
         payment_intent: Some(intent.id.clone()),
         payment_method: payment_method.id.clone(),
-        payment_method_details: details_of(intent, &payment_method.card, answer),
+        payment_method_details: details_of(intent, (&payment_method.card, card.is_enterprise()), answer),
         receipt_email: intent.receipt_email.clone(),
         receipt_number: None,
         receipt_url: None,
@@ -89,10 +90,13 @@ pub fn create(
 }
 
 /// What a charge says of its card. It is less than the PaymentMethod says, and what the networks add.
-fn details_of(intent: &PaymentIntent, card: &Value, answer: Answer) -> Value {
+fn details_of(intent: &PaymentIntent, (card, is_enterprise): (&Value, bool), answer: Answer) -> Value {
     let of = |name: &str| card.get(name).cloned().unwrap_or_default();
     let network = card.pointer("/networks/available/0").cloned().unwrap_or_default();
     let approved = matches!(answer, Answer::Yes { .. });
+    let several = is_enterprise
+        && intent.reserves()
+        && intent.card_option("request_multicapture") == Some("if_available");
     let details = json!({
         "amount_authorized": approved.then_some(intent.amount),
         "authorization_code": approved.then_some("123456"),
@@ -107,6 +111,7 @@ fn details_of(intent: &PaymentIntent, card: &Value, answer: Answer) -> Value {
         "installments": null,
         "last4": of("last4"),
         "mandate": null,
+        "multicapture": { "status": if several { "available" } else { "unavailable" } },
         "network": network,
         "network_transaction_id": null,
         "regulated_status": of("regulated_status"),
@@ -153,19 +158,6 @@ pub fn abandon(call: &mut Call, id: &str) -> Outcome<()> {
     events::record(call, "charge.failed", &charge)
 }
 
-/// Takes reserved money, and gives the rest free if it is the last capture.
-pub fn capture(call: &mut Call, id: &str, amount_minor: i64, is_final: bool) -> Outcome<()> {
-    let before: Charge = call.of_param(Kind::Charge, id, "charge")?;
-    let mut charge = before.clone();
-    charge.captured = true;
-    charge.amount_captured += amount_minor;
-    charge.record_movement(call, amount_minor)?;
-    let is_refunded = is_final && release(call, &mut charge)?;
-    charge::save(call, &charge)?;
-    events::record_change(call, "charge.captured", &before, &charge)?;
-    if is_refunded { events::record_change(call, "charge.refunded", &before, &charge) } else { Ok(()) }
-}
-
 /// Gives reserved money free because it was voided.
 pub fn void(call: &mut Call, id: &str) -> Outcome<()> {
     let before: Charge = call.of_param(Kind::Charge, id, "charge")?;
@@ -184,13 +176,13 @@ pub fn expire(call: &mut Call, id: &str) -> Outcome<()> {
 }
 
 /// What is not captured is given free. Gives whether that is a refund: it depends on the version of the request.
-fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
+pub fn release(call: &mut Call, charge: &mut Charge) -> Outcome<bool> {
     let rest_minor = charge.amount - charge.amount_captured;
     if rest_minor <= 0 || !version::refunds_releases(version::of_call(call)) {
         return Ok(false);
     }
     refund::of_release(call, charge, rest_minor)?;
-    charge.amount_refunded = rest_minor;
+    charge.amount_refunded += rest_minor;
     charge.refunded = charge.amount_refunded == charge.amount;
     Ok(true)
 }

@@ -13,7 +13,7 @@ use crate::stripe::kinds::Kind;
 use crate::stripe::objects::shown;
 use crate::stripe::params::Params;
 use crate::stripe::payment_intent::{self, PaymentIntent, Status};
-use crate::stripe::{auth, disputes, payment_intents, refunds, refunds_later};
+use crate::stripe::{auth, captures, disputes, payment_intents, refunds, refunds_later};
 
 /// What is played at this address below `/_sim/`.
 pub fn find<'p>(path: &[&'p str]) -> Option<Action<'p>> {
@@ -158,7 +158,7 @@ fn capture(call: &mut Call, id: &str, body: &Value) -> Outcome<Value> {
     if amount < 1 {
         return Err(invalid("amount must be 1 or more"));
     }
-    shown(&payment_intents::take(call, intent, amount, capture.is_final)?)
+    shown(&captures::take(call, intent, Some(amount), capture.is_final)?)
 }
 
 /// `POST /_sim/payments/{id}/cancel`: gives up what is not captured.

@@ -1,12 +1,14 @@
 //! Stripe as it really behaves, as far as card payments need it. <https://docs.stripe.com/api>
 //!
-//! A request visits `requests` (`auth`, `routes`, `params`, keys) → one of `payment_intents` (`attempt`, `cards`, `charges`), `refunds`,
-//! `disputes`, `customers`, `events`, `search`. What is kept of an object stands beside it: `payment_intent`, `charge`, `refund`.
+//! A request visits `requests` (`auth`, `routes`, `params`, keys) → one of `payment_intents` (`attempt`, `captures`, `cards`, `charges`),
+//! `refunds` (`refunds_later`), `disputes`, `customers`, `events`, `search`. What is kept of an object stands beside it: `payment_intent`,
+//! `charge`, `refund`.
 
 mod accounts;
 mod attempt;
 pub mod auth;
 mod balance;
+mod captures;
 mod cards;
 mod charge;
 mod charges;
@@ -21,6 +23,7 @@ pub mod kinds;
 mod ledger;
 mod lists;
 mod metadata;
+mod method_options;
 mod objects;
 mod params;
 mod payment_intent;

@@ -7,9 +7,9 @@ use strum::Display;
 use crate::metadata::Metadata;
 use crate::provider::Call;
 use crate::stripe::charge::Charge;
-use crate::stripe::errors::Outcome;
+use crate::stripe::errors::{ApiError, Failure, Outcome};
 use crate::stripe::kinds::Kind;
-use crate::stripe::objects::Objects;
+use crate::stripe::objects::{Objects, shown};
 
 /// `status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
@@ -104,6 +104,18 @@ pub struct PaymentIntent {
     pub transfer_group: Option<String>,
 }
 
+impl PaymentIntent {
+    /// Whether its money is only reserved at first. What is said of cards alone counts before what is said of all methods.
+    pub fn reserves(&self) -> bool {
+        self.capture_method == "manual" || self.card_option("capture_method") == Some("manual")
+    }
+
+    /// What is said of how a card is charged.
+    pub fn card_option(&self, name: &str) -> Option<&str> {
+        self.payment_method_options.get("card")?.get(name)?.as_str()
+    }
+}
+
 /// A PaymentIntent by the id in the path.
 pub fn load(call: &Call, id: &str) -> Outcome<PaymentIntent> {
     call.of_path(Kind::PaymentIntent, id, "intent")
@@ -131,3 +143,11 @@ fn captured_before_ms(call: &Call, intent: &PaymentIntent) -> Outcome<Option<i64
 
 /// How long a PaymentIntent is `processing`.
 pub const DECIDED_AFTER_MS: i64 = 60_000;
+
+/// `payment_intent_unexpected_state`, with the PaymentIntent as it is.
+pub fn unexpected(intent: &PaymentIntent, message: String) -> Outcome<Failure> {
+    Ok(ApiError::invalid(message)
+        .code("payment_intent_unexpected_state")
+        .payment_intent(shown(intent)?)
+        .outcome())
+}

@@ -15,30 +15,37 @@ use crate::metadata::Metadata;
 use crate::provider::{Call, Links};
 use crate::store::Query;
 use crate::stripe::attempt::{self, Attempt};
+use crate::stripe::captures;
 use crate::stripe::charges;
 use crate::stripe::currencies;
 use crate::stripe::customers;
-use crate::stripe::errors::{ApiError, Failure, Outcome, at_least_one};
+use crate::stripe::errors::{ApiError, Failure, Outcome};
 use crate::stripe::events;
 use crate::stripe::kinds::Kind;
 use crate::stripe::lists::{self, Page};
 use crate::stripe::metadata;
+use crate::stripe::method_options;
 use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
-use crate::stripe::payment_intent::{PaymentIntent, Status, load, save};
+use crate::stripe::payment_intent::{PaymentIntent, Status, load, save, unexpected};
 use crate::stripe::payment_method_types::{Methods, named_types};
 use crate::stripe::payment_methods;
 
 /// Known to Stripe and taken without any effect here.
-const UNMODELLED: &[&str] =
-    &["mandate", "mandate_data", "payment_method_options", "radar_options", "shipping", "use_stripe_sdk"];
+const UNMODELLED: &[&str] = &["mandate", "mandate_data", "radar_options", "shipping", "use_stripe_sdk"];
 
 /// The two ways to capture.
 const CAPTURE_METHODS: &[&str] = &["automatic", "automatic_async", "manual"];
 
 /// What a confirmation takes, alone or as a part of a creation.
-const CONFIRMATION: &[&str] =
-    &["error_on_requires_action", "off_session", "payment_method", "return_url", "setup_future_usage"];
+const CONFIRMATION: &[&str] = &[
+    "error_on_requires_action",
+    "off_session",
+    "payment_method",
+    "payment_method_options",
+    "return_url",
+    "setup_future_usage",
+];
 
 /// `POST /v1/payment_intents`
 pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
@@ -71,6 +78,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         intent.payment_method = Some(method_for(call, id, intent.customer.as_deref())?);
         intent.status = Status::RequiresConfirmation;
     }
+    method_options::apply(&mut intent.payment_method_options, params)?;
     let options = attempt::Options::parse(params)?;
     if confirm {
         if intent.payment_method.is_none() {
@@ -150,6 +158,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         intent.next_action = None;
         intent.status = Status::RequiresConfirmation;
     }
+    method_options::apply(&mut intent.payment_method_options, params)?;
     intent.metadata = metadata::merge(&intent.metadata, params)?;
     params.update("description", &mut intent.description)?;
     params.update("receipt_email", &mut intent.receipt_email)?;
@@ -187,6 +196,7 @@ pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         intent.capture_method = capture_method.to_owned();
     }
     params.update("receipt_email", &mut intent.receipt_email)?;
+    method_options::apply(&mut intent.payment_method_options, params)?;
     if let Some(id) = params.text("payment_method")? {
         intent.payment_method = Some(method_for(call, id, intent.customer.as_deref())?);
     }
@@ -197,76 +207,6 @@ pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     // What it waited for is over: this is another attempt.
     intent.status = Status::RequiresConfirmation;
     run_attempt(call, intent, &options)
-}
-
-/// `POST /v1/payment_intents/{id}/capture`
-pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
-    params.allow(&[
-        "amount_to_capture",
-        "final_capture",
-        "metadata",
-        "statement_descriptor",
-        "statement_descriptor_suffix",
-    ])?;
-    let asked = params.integer("amount_to_capture")?;
-    let is_final = params.boolean("final_capture")?.unwrap_or(true);
-    let mut intent = load(call, id)?;
-    let amount = asked.unwrap_or(intent.amount_capturable);
-    if intent.status != Status::RequiresCapture {
-        return Err(unexpected(
-            &intent,
-            format!(
-                "This PaymentIntent could not be captured because it has a status of {}. Only a PaymentIntent with one of the following \
-                 statuses may be captured: requires_capture.",
-                intent.status
-            ),
-        )?);
-    }
-    if amount < 1 {
-        return Err(at_least_one("amount_to_capture").payment_intent(shown(&intent)?).refused());
-    }
-    if amount > intent.amount_capturable {
-        return Err(ApiError::invalid(format!(
-            "The requested capture amount is greater than the amount you can capture for this charge: at most {}.",
-            currencies::format_amount(intent.amount_capturable, &intent.currency)
-        ))
-        .code("amount_too_large")
-        .param("amount_to_capture")
-        .payment_intent(shown(&intent)?)
-        .outcome());
-    }
-    currencies::check_rounding("amount_to_capture", amount, &intent.currency)?;
-    intent.metadata = metadata::merge(&intent.metadata, params)?;
-    shown(&take(call, intent, amount, is_final)?)
-}
-
-/// Takes an amount of what is reserved. What is left after the last capture is given free; before that it stays reserved.
-pub fn take(
-    call: &mut Call,
-    mut intent: PaymentIntent,
-    amount: i64,
-    is_final: bool,
-) -> Outcome<PaymentIntent> {
-    let before = intent.clone();
-    if let Some(charge) = &intent.latest_charge {
-        charges::capture(call, charge, amount, is_final)?;
-    }
-    intent.amount_received += amount;
-    intent.amount_capturable = (intent.amount_capturable - amount).max(0);
-    if is_final {
-        return succeed(call, intent);
-    }
-    save(call, &intent)?;
-    events::record_change(call, "payment_intent.amount_capturable_updated", &before, &intent)?;
-    Ok(intent)
-}
-
-fn succeed(call: &mut Call, mut intent: PaymentIntent) -> Outcome<PaymentIntent> {
-    intent.amount_capturable = 0;
-    intent.status = Status::Succeeded;
-    save(call, &intent)?;
-    events::record(call, "payment_intent.succeeded", &intent)?;
-    Ok(intent)
 }
 
 /// `POST /v1/payment_intents/{id}/cancel`
@@ -287,7 +227,7 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
     }
     // Of several captures, only what is left is given up.
     if intent.amount_received > 0 {
-        return shown(&succeed(call, intent)?);
+        return shown(&captures::take(call, intent, None, true)?);
     }
     if let Some(charge) = &intent.latest_charge {
         match intent.status {
@@ -302,7 +242,7 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
 /// Ends a PaymentIntent whose reserved amount nobody has captured in time. Of one that was captured in part only the rest lapses.
 pub fn expire(call: &mut Call, intent: PaymentIntent) -> Outcome<()> {
     if intent.amount_received > 0 {
-        return succeed(call, intent).map(drop);
+        return captures::take(call, intent, None, true).map(drop);
     }
     if let Some(charge) = &intent.latest_charge {
         charges::expire(call, charge)?;
@@ -382,9 +322,7 @@ fn parse_new(call: &mut Call, params: &Params) -> Outcome<PaymentIntent> {
         on_behalf_of: None,
         payment_method: None,
         payment_method_configuration_details: None,
-        payment_method_options: json!({
-            "card": { "installments": null, "mandate_options": null, "network": null, "request_three_d_secure": "automatic" },
-        }),
+        payment_method_options: method_options::none(),
         payment_method_types: methods.types,
         payment_record: None,
         processing: None,
@@ -439,12 +377,4 @@ fn no_payment_method() -> ApiError {
          payment method and then confirm it again, or confirm it again directly with a payment method or ConfirmationToken.",
     )
     .code("payment_intent_unexpected_state")
-}
-
-/// `payment_intent_unexpected_state`, with the PaymentIntent as it is.
-fn unexpected(intent: &PaymentIntent, message: String) -> Outcome<Failure> {
-    Ok(ApiError::invalid(message)
-        .code("payment_intent_unexpected_state")
-        .payment_intent(shown(intent)?)
-        .outcome())
 }

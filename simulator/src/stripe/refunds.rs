@@ -92,7 +92,8 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
     refund.insert(call, due_ms)?;
     let before = charge.clone();
     charge.amount_refunded += amount;
-    charge.refunded = charge.amount_refunded == charge.amount_captured + released;
+    // Until the last capture there may be more to give back.
+    charge.refunded = charge.captured && charge.amount_refunded == charge.amount_captured + released;
     charge::save(call, &charge)?;
     events::record_change(call, "charge.refunded", &before, &charge)?;
     if charge.refunded {
@@ -180,8 +181,8 @@ fn charge_to_refund(call: &Call, params: &Params) -> Outcome<Charge> {
     {
         return Err(no_such(Kind::PaymentIntent, id, 404, "payment_intent").outcome());
     }
-    // A reserved amount is voided by cancelling its PaymentIntent, not refunded.
-    if !charge.paid || !charge.captured {
+    // What is only reserved is voided by cancelling its PaymentIntent, not refunded.
+    if !charge.paid || charge.amount_captured == 0 {
         return Err(nothing_to_refund(charge.payment_intent.as_deref().unwrap_or(&charge.id)));
     }
     Ok(charge)

@@ -7,8 +7,8 @@ use crate::provider::Call;
 use crate::stripe::errors::{ApiError, Outcome};
 use crate::stripe::params::Params;
 use crate::stripe::{
-    accounts, balance, charges, customers, disputes, events, payment_intents, payment_methods, refunds,
-    search,
+    accounts, balance, captures, charges, customers, disputes, events, payment_intents, payment_methods,
+    refunds, search,
 };
 
 /// What a request asks for, with the id from its path.
@@ -113,7 +113,7 @@ impl Operation {
             Operation::RetrievePaymentIntent(id) => payment_intents::retrieve(call, id, params),
             Operation::UpdatePaymentIntent(id) => payment_intents::update(call, id, params),
             Operation::ConfirmPaymentIntent(id) => payment_intents::confirm(call, id, params),
-            Operation::CapturePaymentIntent(id) => payment_intents::capture(call, id, params),
+            Operation::CapturePaymentIntent(id) => captures::capture(call, id, params),
             Operation::CancelPaymentIntent(id) => payment_intents::cancel(call, id, params),
             Operation::ListCharges => charges::list(call, params),
             Operation::UpdateCharge(id) => charges::update(call, id, params),
