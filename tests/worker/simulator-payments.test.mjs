@@ -83,6 +83,19 @@ describe('payment intents', () => {
     });
   }
 
+  test('with manual confirmation the page charges nothing, the server does', async () => {
+    const intent = await pay({
+      confirmation_method: 'manual',
+      payment_method: 'pm_card_threeDSecure2Required',
+      return_url: 'https://shop.test/back',
+    });
+    await fetch(`${intent.next_action.redirect_to_url.url}/accept`, { method: 'POST', redirect: 'manual' });
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).status, 'requires_confirmation');
+    assert.equal((await ledger()).charges.length, 0);
+    assert.equal((await stripe.paymentIntents.confirm(intent.id)).status, 'succeeded');
+    assert.equal((await ledger()).totals.succeeded_charges, 1);
+  });
+
   test('error_on_requires_action turns 3-D Secure into a 402, without a charge', async () => {
     const error = await rejected(
       pay({ payment_method: 'pm_card_authenticationRequired', error_on_requires_action: true }),

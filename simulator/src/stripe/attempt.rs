@@ -19,6 +19,7 @@ use crate::stripe::objects::shown;
 use crate::stripe::params::Params;
 use crate::stripe::payment_intent::{self, PaymentIntent, Status};
 use crate::stripe::payment_methods::{self, PaymentMethod};
+use crate::stripe::unshown;
 use crate::three_d_secure;
 
 /// How to confirm.
@@ -65,32 +66,46 @@ pub enum Attempt {
 pub fn run(call: &mut Call, intent: PaymentIntent, options: &Options) -> Outcome<Attempt> {
     let (payment_method, card) = card_of(call, &intent)?;
     let off_session = options.off_session;
-    match card.behaviour {
-        Behaviour::Approve
-        | Behaviour::ApproveAtRisk
-        | Behaviour::PendingRefund
-        | Behaviour::UnfundedRefund
-        | Behaviour::FailingRefund => settle(call, intent, (&payment_method, card), None, off_session),
-        Behaviour::AuthenticateOnSession if options.off_session => {
-            settle(call, intent, (&payment_method, card), None, off_session)
+    let authenticated = intent.payment_method.is_some()
+        && unshown::of(call, &intent.id)?.authenticated == intent.payment_method;
+    let asks = match card.behaviour {
+        Behaviour::Authenticate(_) => true,
+        Behaviour::AuthenticateOnSession => !off_session,
+        Behaviour::AuthenticateOnRequest(_) => {
+            !off_session && matches!(intent.card_option("request_three_d_secure"), Some("any" | "challenge"))
         }
-        Behaviour::Decline(decline) => {
-            settle(call, intent, (&payment_method, card), Some(&decline), off_session)
+        _ => false,
+    };
+    if asks && !authenticated {
+        if off_session {
+            return settle(
+                call,
+                intent,
+                (&payment_method, card),
+                Some(&AUTHENTICATION_REQUIRED),
+                off_session,
+            );
         }
-        Behaviour::Authenticate(_) if options.off_session => {
-            settle(call, intent, (&payment_method, card), Some(&AUTHENTICATION_REQUIRED), off_session)
+        // To ask is already too much for this one.
+        if let Behaviour::AuthenticateOnRequest(Some(decline)) = card.behaviour {
+            return settle(call, intent, (&payment_method, card), Some(&decline), off_session);
         }
         // The issuer was never asked to pay: an error, but no charge.
-        Behaviour::Authenticate(_) | Behaviour::AuthenticateOnSession if options.error_on_requires_action => {
-            Ok(Attempt::Declined(Box::new(fail(call, intent, &payment_method, &ACTION_REFUSED, None)?)))
+        if options.error_on_requires_action {
+            let refused = fail(call, intent, &payment_method, &ACTION_REFUSED, None)?;
+            return Ok(Attempt::Declined(Box::new(refused)));
         }
-        Behaviour::Authenticate(_) | Behaviour::AuthenticateOnSession => ask(call, intent, options),
-        Behaviour::Process(_) => process(call, intent, (&payment_method, card)),
+        return ask(call, intent, options);
     }
+    if matches!(card.behaviour, Behaviour::Process(_)) {
+        return process(call, intent, (&payment_method, card));
+    }
+    settle(call, intent, (&payment_method, card), card.behaviour.decline(), off_session)
 }
 
-/// Goes on after the 3-D Secure page.
-pub fn authenticated(call: &mut Call, intent: PaymentIntent, accepted: bool) -> Outcome<Attempt> {
+/// Goes on after the 3-D Secure page. With `confirmation_method=manual` the merchant's server does, by another confirmation: it can still
+/// decide not to charge.
+pub fn authenticated(call: &mut Call, mut intent: PaymentIntent, accepted: bool) -> Outcome<Attempt> {
     let (payment_method, card) = card_of(call, &intent)?;
     if !accepted {
         return Ok(Attempt::Declined(Box::new(fail(
@@ -101,12 +116,15 @@ pub fn authenticated(call: &mut Call, intent: PaymentIntent, accepted: bool) -> 
             None,
         )?)));
     }
-    match card.behaviour {
-        Behaviour::Authenticate(Some(decline)) => {
-            settle(call, intent, (&payment_method, card), Some(&decline), false)
-        }
-        _ => settle(call, intent, (&payment_method, card), None, false),
+    let authenticated = intent.payment_method.clone();
+    unshown::change(call, &intent.id, |unshown| unshown.authenticated = authenticated)?;
+    if intent.confirmation_method == "manual" {
+        intent.status = Status::RequiresConfirmation;
+        intent.next_action = None;
+        payment_intent::save(call, &intent)?;
+        return Ok(Attempt::Accepted(Box::new(intent)));
     }
+    settle(call, intent, (&payment_method, card), card.behaviour.decline(), false)
 }
 
 fn card_of(call: &mut Call, intent: &PaymentIntent) -> Outcome<(PaymentMethod, &'static Card)> {
@@ -147,10 +165,7 @@ fn process(call: &mut Call, mut intent: PaymentIntent, method: (&PaymentMethod, 
 /// The bank's decision about a PaymentIntent in `processing`.
 pub fn decided(call: &mut Call, mut intent: PaymentIntent) -> Outcome<()> {
     let (payment_method, card) = card_of(call, &intent)?;
-    let decline = match &card.behaviour {
-        Behaviour::Process(decline) => decline.as_ref(),
-        _ => None,
-    };
+    let decline = card.behaviour.decline();
     let charge = intent.latest_charge.clone().unwrap_or_default();
     charges::decide(call, &charge, answer(&intent, card, decline, false))?;
     intent.processing = None;

@@ -13,6 +13,7 @@ use crate::store::Query;
 use crate::stripe::charge::{self, Charge};
 use crate::stripe::charges;
 use crate::stripe::currencies;
+use crate::stripe::descriptors;
 use crate::stripe::errors::{ApiError, Failure, Outcome, at_least_one};
 use crate::stripe::events;
 use crate::stripe::kinds::Kind;
@@ -33,6 +34,7 @@ pub fn capture(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         "statement_descriptor",
         "statement_descriptor_suffix",
     ])?;
+    descriptors::check(params, true)?;
     let asked = params.integer("amount_to_capture")?;
     let is_final = params.boolean("final_capture")?.unwrap_or(true);
     let mut intent = payment_intent::load(call, id)?;

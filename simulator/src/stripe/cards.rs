@@ -30,6 +30,8 @@ pub enum Behaviour {
     Authenticate(Option<Decline>),
     /// Asks for 3-D Secure while the card holder is there; without them it succeeds, as one that was set up for that.
     AuthenticateOnSession,
+    /// Asks for 3-D Secure only where the merchant does (`request_three_d_secure`), and succeeds; or is declined because it was asked for.
+    AuthenticateOnRequest(Option<Decline>),
     /// Is accepted first and decided a while later, as bank debits are: it succeeds, or ends as is said here.
     Process(Option<Decline>),
     /// Succeeds; a refund stays pending for a while.
@@ -57,6 +59,23 @@ pub struct Card {
     pub last4: &'static str,
     /// What a payment with it does.
     pub behaviour: Behaviour,
+}
+
+impl Behaviour {
+    /// What the issuer says once it is asked.
+    pub fn decline(&self) -> Option<&Decline> {
+        match self {
+            Self::Decline(decline) => Some(decline),
+            Self::Authenticate(decline) | Self::Process(decline) => decline.as_ref(),
+            Self::Approve
+            | Self::ApproveAtRisk
+            | Self::AuthenticateOnSession
+            | Self::AuthenticateOnRequest(_)
+            | Self::PendingRefund
+            | Self::UnfundedRefund
+            | Self::FailingRefund => None,
+        }
+    }
 }
 
 impl Card {
@@ -142,12 +161,13 @@ const WRONG_CVC: Behaviour = Behaviour::Decline(decline(
     Some("cvc"),
     "Your card's security code is incorrect.",
 ));
-const PROCESSING: Behaviour = Behaviour::Decline(decline(
+const PROCESSING_ERROR: Decline = decline(
     "processing_error",
     None,
     None,
     "An error occurred while processing your card. Try again in a little bit.",
-));
+);
+const PROCESSING: Behaviour = Behaviour::Decline(PROCESSING_ERROR);
 /// What Radar blocks unless its rules are changed.
 const BLOCKED: Behaviour = Behaviour::Decline(Decline { blocked: true, ..FRAUDULENT });
 
@@ -306,8 +326,12 @@ pub const CARDS: &[Card] = &[
         Behaviour::Authenticate(Some(GENERIC_DECLINE)),
     ),
     visa("pm_card_threeDSecureRequiredProcessingError", "1280", GENERIC),
-    visa("pm_card_threeDSecureOptional", "3055", Behaviour::Approve),
-    visa("pm_card_threeDSecureOptionalProcessingError", "3097", Behaviour::Approve),
+    visa("pm_card_threeDSecureOptional", "3055", Behaviour::AuthenticateOnRequest(None)),
+    visa(
+        "pm_card_threeDSecureOptionalProcessingError",
+        "3097",
+        Behaviour::AuthenticateOnRequest(Some(PROCESSING_ERROR)),
+    ),
     good("pm_card_amex_threeDSecureNotSupported", "amex", "0005"),
     // Ours: at Stripe no card does this, only bank debits do.
     visa("pm_card_processing", "4242", Behaviour::Process(None)),

@@ -16,9 +16,10 @@ use crate::stripe::lists::{self, Page};
 use crate::stripe::metadata;
 use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
-use crate::stripe::payment_intent::{PaymentIntent, Status};
+use crate::stripe::payment_intent::PaymentIntent;
 use crate::stripe::payment_methods::{PaymentMethod, no_billing_details};
 use crate::stripe::refund;
+use crate::stripe::unshown;
 use crate::stripe::version;
 
 /// Charges the card for a PaymentIntent.
@@ -28,6 +29,7 @@ pub fn create(
     (payment_method, card): (&PaymentMethod, &Card),
     answer: Answer,
 ) -> Outcome<Charge> {
+    let authenticated = unshown::of(call, &intent.id)?.authenticated.as_ref() == Some(&payment_method.id);
     let mut charge = Charge {
         id: call.new_id(Kind::Charge),
         object: "charge".to_owned(),
@@ -57,7 +59,12 @@ pub fn create(
         paid: false,
         payment_intent: Some(intent.id.clone()),
         payment_method: payment_method.id.clone(),
-        payment_method_details: details_of(intent, (&payment_method.card, card.is_enterprise()), answer),
+        payment_method_details: details_of(
+            intent,
+            (&payment_method.card, card.is_enterprise()),
+            answer,
+            authenticated,
+        ),
         receipt_email: intent.receipt_email.clone(),
         receipt_number: None,
         receipt_url: None,
@@ -90,7 +97,12 @@ pub fn create(
 }
 
 /// What a charge says of its card. It is less than the PaymentMethod says, and what the networks add.
-fn details_of(intent: &PaymentIntent, (card, is_enterprise): (&Value, bool), answer: Answer) -> Value {
+fn details_of(
+    intent: &PaymentIntent,
+    (card, is_enterprise): (&Value, bool),
+    answer: Answer,
+    authenticated: bool,
+) -> Value {
     let of = |name: &str| card.get(name).cloned().unwrap_or_default();
     let network = card.pointer("/networks/available/0").cloned().unwrap_or_default();
     let approved = matches!(answer, Answer::Yes { .. });
@@ -115,18 +127,17 @@ fn details_of(intent: &PaymentIntent, (card, is_enterprise): (&Value, bool), ans
         "network": network,
         "network_transaction_id": null,
         "regulated_status": of("regulated_status"),
-        "three_d_secure": authentication_of(intent, card),
+        "three_d_secure": authentication_of(intent, card).filter(|_| authenticated),
         "transaction_link_id": null,
         "wallet": null,
     });
     json!({ "card": details, "type": "card" })
 }
 
-/// How the card holder was authenticated: only a PaymentIntent that has waited for that comes from the 3-D Secure page.
+/// How a card holder is authenticated at the 3-D Secure page.
 fn authentication_of(intent: &PaymentIntent, card: &Value) -> Option<Value> {
     let indicator = if card.get("brand")? == "mastercard" { "02" } else { "05" };
-    (intent.status == Status::RequiresAction).then(|| {
-        json!({
+    Some(json!({
             "authentication_flow": "challenge",
             "electronic_commerce_indicator": indicator,
             "exemption_indicator": null,
@@ -134,8 +145,7 @@ fn authentication_of(intent: &PaymentIntent, card: &Value) -> Option<Value> {
             "result_reason": null,
             "transaction_id": format!("3ds_{}", intent.id),
             "version": "2.2.0",
-        })
-    })
+    }))
 }
 
 /// The bank's decision about a pending charge.

@@ -24,6 +24,8 @@ pub enum Kind {
     BalanceTransaction,
     /// `du_…`
     Dispute,
+    /// What an object does not show: no API gives it.
+    Unshown,
 }
 
 impl Kind {
@@ -46,6 +48,7 @@ impl Kind {
             Kind::Event => "evt_",
             Kind::BalanceTransaction => "txn_",
             Kind::Dispute => "du_",
+            Kind::Unshown => "unshown_",
         }
     }
 }

@@ -15,6 +15,7 @@ mod charges;
 mod currencies;
 mod customers;
 mod dashboard;
+mod descriptors;
 mod disputes;
 mod errors;
 mod events;
@@ -37,6 +38,7 @@ mod requests;
 mod routes;
 mod search;
 mod three_d_secure;
+mod unshown;
 mod version;
 
 use crate::failure::Outcome;
@@ -103,7 +105,7 @@ impl Provider for Stripe {
             Kind::Refund => refunds_later::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::Charge => charges::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::BalanceTransaction => balance::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::Customer | Kind::PaymentMethod | Kind::Event | Kind::Dispute => {}
+            Kind::Customer | Kind::PaymentMethod | Kind::Event | Kind::Dispute | Kind::Unshown => {}
         }
         Ok(())
     }

@@ -110,6 +110,13 @@ impl PaymentIntent {
         self.capture_method == "manual" || self.card_option("capture_method") == Some("manual")
     }
 
+    /// Whether it is known that a card pays.
+    pub fn is_by_card(&self) -> bool {
+        let named = self.automatic_payment_methods.is_none()
+            && self.payment_method_types.iter().any(|name| name == "card");
+        named || self.payment_method.is_some()
+    }
+
     /// What is said of how a card is charged.
     pub fn card_option(&self, name: &str) -> Option<&str> {
         self.payment_method_options.get("card")?.get(name)?.as_str()

@@ -19,6 +19,7 @@ use crate::stripe::captures;
 use crate::stripe::charges;
 use crate::stripe::currencies;
 use crate::stripe::customers;
+use crate::stripe::descriptors;
 use crate::stripe::errors::{ApiError, Failure, Outcome};
 use crate::stripe::events;
 use crate::stripe::kinds::Kind;
@@ -78,6 +79,7 @@ pub fn create(call: &mut Call, params: &Params) -> Outcome<Value> {
         intent.payment_method = Some(method_for(call, id, intent.customer.as_deref())?);
         intent.status = Status::RequiresConfirmation;
     }
+    descriptors::check(params, intent.is_by_card())?;
     method_options::apply(&mut intent.payment_method_options, params)?;
     let options = attempt::Options::parse(params)?;
     if confirm {
@@ -158,6 +160,7 @@ pub fn update(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         intent.next_action = None;
         intent.status = Status::RequiresConfirmation;
     }
+    descriptors::check(params, intent.is_by_card())?;
     method_options::apply(&mut intent.payment_method_options, params)?;
     intent.metadata = metadata::merge(&intent.metadata, params)?;
     params.update("description", &mut intent.description)?;
@@ -204,6 +207,9 @@ pub fn confirm(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
         return Err(no_payment_method().payment_intent(shown(&intent)?).outcome());
     }
     check_return_url(&intent, &options)?;
+    if intent.statement_descriptor.is_some() {
+        return Err(descriptors::refuse_for_card().payment_intent(shown(&intent)?).outcome());
+    }
     // What it waited for is over: this is another attempt.
     intent.status = Status::RequiresConfirmation;
     run_attempt(call, intent, &options)

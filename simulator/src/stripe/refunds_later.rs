@@ -52,6 +52,7 @@ pub fn begins(behaviour: Behaviour) -> Beginning {
         | Behaviour::Decline(_)
         | Behaviour::Authenticate(_)
         | Behaviour::AuthenticateOnSession
+        | Behaviour::AuthenticateOnRequest(_)
         | Behaviour::Process(_) => (None, Some(REFERENCED_AFTER_MS)),
     };
     Beginning { pending, changes_after_ms }
