@@ -175,3 +175,56 @@ fn a_hold_of_cards_alone_is_a_hold() {
     let path = format!("/v1/payment_intents/{}", intent["id"].as_str().unwrap());
     assert_eq!(world.get(&path, "")["status"], "canceled");
 }
+
+#[test]
+fn a_capture_can_be_decided_later() {
+    let mut world = World::default();
+    let path = world.hold("pm_card_captureProcessing", "");
+    let before = world.events().len();
+    let (status, intent) = world.capture(&path, "amount_to_capture=700");
+    assert_eq!((status, stands(&intent)), (200, ("processing", 0, 0)));
+    let charge = world.charge(&path);
+    assert_eq!((&charge["status"], taken(&charge)), (&json!("pending"), (0, false, 0, false)));
+    assert_eq!(
+        world.types_after(before),
+        ["charge.updated", "payment_intent.amount_capturable_updated", "payment_intent.processing"]
+    );
+    // No card's network gives back what it has taken over.
+    let (reply, refused) = world.post(&format!("{path}/cancel"), "", None);
+    assert_eq!((reply.status, &refused["error"]["code"]), (400, &json!("payment_intent_unexpected_state")));
+    assert_eq!(world.capture(&path, "").0, 400);
+    assert_eq!(world.refund(&path, 1), 400);
+    let before = world.events().len();
+    world.now_ms += 60_000;
+    assert_eq!(stands(&world.get(&path, "")), ("succeeded", 700, 0));
+    assert_eq!(taken(&world.charge(&path)), (700, true, 0, false));
+    assert_eq!(world.types_after(before), ["charge.updated", "charge.captured", "payment_intent.succeeded"]);
+    assert_eq!(world.refund(&path, 700), 200);
+    assert_eq!(world.totals(), (1, 700, 700));
+}
+
+#[test]
+fn a_capture_that_is_refused_later_has_nothing_left_to_capture() {
+    let mut world = World::default();
+    let path = world.hold("pm_card_captureProcessingDeclined", "");
+    assert_eq!(stands(&world.capture(&path, "").1), ("processing", 0, 0));
+    let before = world.events().len();
+    world.now_ms += 60_000;
+    let intent = world.get(&path, "");
+    assert_eq!(stands(&intent), ("requires_payment_method", 0, 0));
+    assert_eq!(
+        (&intent["payment_method"], &intent["last_payment_error"]["decline_code"]),
+        (&Value::Null, &json!("insufficient_funds"))
+    );
+    let charge = world.charge(&path);
+    assert_eq!((&charge["status"], taken(&charge)), (&json!("failed"), (0, false, 0, false)));
+    assert_eq!(world.types_after(before), ["charge.failed", "payment_intent.payment_failed"]);
+    assert_eq!(world.capture(&path, "").0, 400);
+    assert_eq!(world.totals(), (0, 0, 0));
+    // A bank debit can still be stopped.
+    let body = HOLD.replace("&capture_method=manual", "");
+    let debit =
+        world.post("/v1/payment_intents", &format!("{body}&payment_method=pm_card_processing"), None).1;
+    let path = format!("/v1/payment_intents/{}/cancel", debit["id"].as_str().unwrap());
+    assert_eq!(world.post(&path, "", None).1["status"], "canceled");
+}

@@ -153,6 +153,22 @@ describe('payment intents', () => {
     assert.deepEqual([error.statusCode, error.param], [400, 'final_capture']);
   });
 
+  test('a capture may be processing for a minute, and cannot be canceled meanwhile', async () => {
+    const held = { capture_method: 'manual', payment_method: 'pm_card_captureProcessing' };
+    const intent = await pay(held);
+    const captured = await stripe.paymentIntents.capture(intent.id);
+    assert.deepEqual([captured.status, captured.amount_received], ['processing', 0]);
+    const error = await rejected(stripe.paymentIntents.cancel(intent.id));
+    assert.deepEqual([error.statusCode, error.code], [400, 'payment_intent_unexpected_state']);
+    const refused = await pay({ ...held, payment_method: 'pm_card_captureProcessingDeclined' });
+    assert.equal((await stripe.paymentIntents.capture(refused.id)).status, 'processing');
+    await advance(60_000);
+    assert.equal((await stripe.paymentIntents.retrieve(intent.id)).status, 'succeeded');
+    const { status, payment_method } = await stripe.paymentIntents.retrieve(refused.id);
+    assert.deepEqual([status, payment_method], ['requires_payment_method', null]);
+    assert.equal((await ledger()).totals.amount_captured, 1250);
+  });
+
   test('a reserved amount lapses after seven days, of a Visa without its holder after less', async () => {
     const manual = { capture_method: 'manual', expand: ['latest_charge'] };
     const intent = await pay(manual);

@@ -48,6 +48,7 @@ async function everything() {
     captured,
     canceled,
     taken: await stripe.paymentIntents.capture((await several()).id, { amount_to_capture: 7, ...notFinal }),
+    undecided: await stripe.paymentIntents.capture((await pay('pm_card_captureProcessing', manual)).id),
     open: await stripe.paymentIntents.create({ amount: 1250, currency: 'usd' }),
     processing: await pay('pm_card_processing'),
     redirected: await pay('pm_card_threeDSecure2Required', { return_url: 'https://shop.test/back' }),

@@ -127,7 +127,8 @@ pub fn authenticated(call: &mut Call, mut intent: PaymentIntent, accepted: bool)
     settle(call, intent, (&payment_method, card), card.behaviour.decline(), false)
 }
 
-fn card_of(call: &mut Call, intent: &PaymentIntent) -> Outcome<(PaymentMethod, &'static Card)> {
+/// The card that a PaymentIntent is paid with.
+pub fn card_of(call: &mut Call, intent: &PaymentIntent) -> Outcome<(PaymentMethod, &'static Card)> {
     payment_methods::of_param(call, intent.payment_method.as_deref().unwrap_or_default())
 }
 
@@ -233,7 +234,7 @@ fn conclude(
 }
 
 /// Back to `requires_payment_method`, with the reason kept on the PaymentIntent and given in the error.
-fn fail(
+pub fn fail(
     call: &mut Call,
     mut intent: PaymentIntent,
     payment_method: &PaymentMethod,

@@ -6,11 +6,13 @@
 //! requires_capture ─the last part, or none→ succeeded          the charge is `captured`, and the rest is given free
 //! ```
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::provider::Call;
 use crate::store::Query;
-use crate::stripe::charge::{self, Charge};
+use crate::stripe::attempt;
+use crate::stripe::cards::Behaviour;
+use crate::stripe::charge::{self, Answer, Charge};
 use crate::stripe::charges;
 use crate::stripe::currencies;
 use crate::stripe::descriptors;
@@ -21,6 +23,7 @@ use crate::stripe::metadata;
 use crate::stripe::objects::{Objects, shown};
 use crate::stripe::params::Params;
 use crate::stripe::payment_intent::{self, PaymentIntent, Status};
+use crate::stripe::unshown;
 
 /// How many parts a payment is captured in, at most.
 const MAX_CAPTURES: usize = 50;
@@ -105,6 +108,11 @@ pub fn take(
     part: Option<i64>,
     is_final: bool,
 ) -> Outcome<PaymentIntent> {
+    if let (Some(amount), true) = (part, is_final)
+        && matches!(attempt::card_of(call, &intent)?.1.behaviour, Behaviour::CaptureLater(_))
+    {
+        return begin(call, intent, amount);
+    }
     let before = intent.clone();
     if let Some(charge) = &intent.latest_charge {
         capture_charge(call, charge, part, is_final)?;
@@ -121,6 +129,48 @@ pub fn take(
         events::record(call, "payment_intent.succeeded", &intent)?;
     }
     Ok(intent)
+}
+
+/// `processing`: the bank decides later ([`decided`]), and nothing is reserved any more.
+fn begin(call: &mut Call, mut intent: PaymentIntent, amount: i64) -> Outcome<PaymentIntent> {
+    let before = intent.clone();
+    if let Some(id) = &intent.latest_charge {
+        let held: Charge = call.of_param(Kind::Charge, id, "charge")?;
+        let charge = Charge { status: "pending".to_owned(), ..held.clone() };
+        charge::save(call, &charge)?;
+        events::record_change(call, "charge.updated", &held, &charge)?;
+    }
+    unshown::change(call, &intent.id, |unshown| unshown.capturing = Some(amount))?;
+    intent.status = Status::Processing;
+    intent.processing = Some(json!({ "card": {}, "type": "card" }));
+    intent.amount_capturable = 0;
+    payment_intent::save(call, &intent)?;
+    events::record_change(call, "payment_intent.amount_capturable_updated", &before, &intent)?;
+    events::record(call, "payment_intent.processing", &intent)?;
+    Ok(intent)
+}
+
+/// The bank's decision about a capture: it is made, or the hold is gone without it.
+pub fn decided(call: &mut Call, mut intent: PaymentIntent, amount: i64) -> Outcome<()> {
+    let (payment_method, card) = attempt::card_of(call, &intent)?;
+    let id = intent.latest_charge.clone().unwrap_or_default();
+    let mut charge: Charge = call.of_param(Kind::Charge, &id, "charge")?;
+    unshown::change(call, &intent.id, |unshown| unshown.capturing = None)?;
+    intent.processing = None;
+    if let Behaviour::CaptureLater(Some(decline)) = &card.behaviour {
+        let no = Answer::No(decline);
+        charge.apply_answer(no, call.now_s());
+        charge::save(call, &charge)?;
+        events::record(call, no.event(), &charge)?;
+        return attempt::fail(call, intent, &payment_method, decline, Some(id)).map(drop);
+    }
+    charge.status = "succeeded".to_owned();
+    charge::save(call, &charge)?;
+    capture_charge(call, &id, Some(amount), true)?;
+    intent.amount_received += amount;
+    intent.status = Status::Succeeded;
+    payment_intent::save(call, &intent)?;
+    events::record(call, "payment_intent.succeeded", &intent)
 }
 
 /// The charge's side of it. Each capture is a movement of the balance, of which the charge names the newest.

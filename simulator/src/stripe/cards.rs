@@ -32,6 +32,8 @@ pub enum Behaviour {
     AuthenticateOnSession,
     /// Asks for 3-D Secure only where the merchant does (`request_three_d_secure`), and succeeds; or is declined because it was asked for.
     AuthenticateOnRequest(Option<Decline>),
+    /// Succeeds; what is captured of a reserved amount is decided a while later: it is taken, or ends as is said here.
+    CaptureLater(Option<Decline>),
     /// Is accepted first and decided a while later, as bank debits are: it succeeds, or ends as is said here.
     Process(Option<Decline>),
     /// Succeeds; a refund stays pending for a while.
@@ -71,6 +73,7 @@ impl Behaviour {
             | Self::ApproveAtRisk
             | Self::AuthenticateOnSession
             | Self::AuthenticateOnRequest(_)
+            | Self::CaptureLater(_)
             | Self::PendingRefund
             | Self::UnfundedRefund
             | Self::FailingRefund => None,
@@ -336,6 +339,9 @@ pub const CARDS: &[Card] = &[
     // Ours: at Stripe no card does this, only bank debits do.
     visa("pm_card_processing", "4242", Behaviour::Process(None)),
     visa("pm_card_processingDeclined", "9995", Behaviour::Process(Some(INSUFFICIENT_FUNDS))),
+    // Ours: at Stripe it depends on the network.
+    visa("pm_card_captureProcessing", "4242", Behaviour::CaptureLater(None)),
+    visa("pm_card_captureProcessingDeclined", "9995", Behaviour::CaptureLater(Some(INSUFFICIENT_FUNDS))),
     visa("pm_card_pendingRefund", "7726", Behaviour::PendingRefund),
     // Ours: at Stripe it depends on the balance.
     visa("pm_card_unfundedRefund", "4242", Behaviour::UnfundedRefund),

@@ -97,7 +97,10 @@ impl Provider for Stripe {
             Kind::PaymentIntent => {
                 let intent: PaymentIntent = serde_json::from_str(&row.body)?;
                 if intent.status == Status::Processing {
-                    attempt::decided(call, intent)?;
+                    match unshown::of(call, &intent.id)?.capturing {
+                        Some(amount) => captures::decided(call, intent, amount)?,
+                        None => attempt::decided(call, intent)?,
+                    }
                 } else {
                     payment_intents::expire(call, intent)?;
                 }

@@ -134,8 +134,12 @@ pub fn save(call: &mut Call, intent: &PaymentIntent) -> Outcome<()> {
     let due_ms = match intent.status {
         Status::RequiresCapture => captured_before_ms(call, intent)?,
         Status::Processing => {
-            let before = call.find(Kind::PaymentIntent, &intent.id)?.and_then(|row| row.due_ms);
-            before.filter(|due_ms| *due_ms > call.now_ms).or(Some(call.now_ms + DECIDED_AFTER_MS))
+            let row = call.find(Kind::PaymentIntent, &intent.id)?;
+            let before: Option<PaymentIntent> =
+                row.as_ref().map(|row| serde_json::from_str(&row.body)).transpose()?;
+            let was_so = before.is_some_and(|before| before.status == Status::Processing);
+            let due_ms = row.and_then(|row| row.due_ms).filter(|_| was_so);
+            due_ms.or(Some(call.now_ms + DECIDED_AFTER_MS))
         }
         _ => None,
     };

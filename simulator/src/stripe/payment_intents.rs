@@ -31,6 +31,7 @@ use crate::stripe::params::Params;
 use crate::stripe::payment_intent::{PaymentIntent, Status, load, save, unexpected};
 use crate::stripe::payment_method_types::{Methods, named_types};
 use crate::stripe::payment_methods;
+use crate::stripe::unshown;
 
 /// Known to Stripe and taken without any effect here.
 const UNMODELLED: &[&str] = &["mandate", "mandate_data", "radar_options", "shipping", "use_stripe_sdk"];
@@ -230,6 +231,12 @@ pub fn cancel(call: &mut Call, id: &str, params: &Params) -> Outcome<Value> {
                 intent.status
             ),
         )?);
+    }
+    // No bank debit, which could still be stopped: the card's network has the capture already.
+    if intent.status == Status::Processing && unshown::of(call, &intent.id)?.capturing.is_some() {
+        let message = "You cannot cancel this PaymentIntent because it has a status of processing, and its payment method cannot be canceled \
+                       then.";
+        return Err(unexpected(&intent, message.to_owned())?);
     }
     // Of several captures, only what is left is given up.
     if intent.amount_received > 0 {

@@ -53,6 +53,7 @@ pub fn begins(behaviour: Behaviour) -> Beginning {
         | Behaviour::Authenticate(_)
         | Behaviour::AuthenticateOnSession
         | Behaviour::AuthenticateOnRequest(_)
+        | Behaviour::CaptureLater(_)
         | Behaviour::Process(_) => (None, Some(REFERENCED_AFTER_MS)),
     };
     Beginning { pending, changes_after_ms }

@@ -12,6 +12,8 @@ use crate::stripe::objects::Objects;
 pub struct Unshown {
     /// The payment method whose card holder was authenticated last.
     pub authenticated: Option<String>,
+    /// What is being captured, until the bank has decided.
+    pub capturing: Option<i64>,
 }
 
 /// What is remembered of a PaymentIntent.
