@@ -224,6 +224,39 @@ test('a lost dispute keeps the money, an inquiry moves none and ends with a refu
   );
 });
 
+test('a dispute can be told before its money is withdrawn, be one of several, and be won when it was lost', async () => {
+  const intent = await stripe.paymentIntents.create(card({ capture_method: 'automatic' }));
+  const dispute = (order) => lone.sim('POST', `payments/${intent.id}/disputes`, order);
+  const first = await dispute({ amount: 1000, withdrawn_after_ms: 60_000 });
+  assert.deepEqual([first.balance_transactions, first.network_reason_code], [[], '10.4']);
+  await lone.advance(60_000);
+  const withdrawn = await stripe.disputes.retrieve(first.id);
+  assert.deepEqual(
+    withdrawn.balance_transactions.map(({ amount }) => amount),
+    [-1000],
+  );
+  const second = await dispute({ amount: 2000, another: true, reason: 'duplicate', status: 'lost' });
+  assert.equal((await lone.sim('GET', 'ledger')).charges[0].amount_charged_back, 3000);
+  await dispute({ dispute: first.id, status: 'lost' });
+  await dispute({ dispute: first.id, status: 'won' });
+  await dispute({ another: true, amount: 500, status: 'prevented' });
+  const { data } = await stripe.disputes.list({ payment_intent: intent.id });
+  assert.deepEqual(data.map(({ id, status }) => [id, status]).slice(1), [
+    [second.id, 'lost'],
+    [first.id, 'won'],
+  ]);
+  assert.deepEqual([data[0].status, data[0].balance_transactions], ['prevented', []]);
+  const events = await stripe.events.list({ limit: 11 });
+  const late = events.data.filter(({ data: told }) => told.object.id === first.id).slice(0, 2);
+  assert.deepEqual(
+    late.map(({ type, data: told }) => [type, told.previous_attributes?.status]),
+    [
+      ['charge.dispute.funds_reinstated', undefined],
+      ['charge.dispute.updated', 'lost'],
+    ],
+  );
+});
+
 test('what the provider refuses changes nothing', async () => {
   const intent = await stripe.paymentIntents.create(card());
   const refuse = async (path, json, status) => {
@@ -238,7 +271,7 @@ test('what the provider refuses changes nothing', async () => {
   await refuse(`/${intent.id}/captures`, {}, 409);
   await refuse(`/${intent.id}/expire`, {}, 409);
   await refuse(`/${intent.id}/nonsense`, {}, 404);
-  await refuse(`/${intent.id}/disputes`, { amount: 9999 }, 409);
+  await refuse(`/${intent.id}/disputes`, { amount: 0 }, 409);
   await refuse(`/${intent.id}/disputes`, { status: 'won' }, 409);
   await refuse(`/${intent.id}/disputes`, { status: 'nonsense' }, 400);
   await refuse(`/${intent.id}/disputes`, { reinstated: 1 }, 409);

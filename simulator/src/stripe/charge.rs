@@ -127,12 +127,19 @@ impl Charge {
     }
 
     /// What a dispute says of the card.
-    pub fn disputed_card(&self, is_inquiry: bool) -> Value {
+    pub fn disputed_card(&self, case_type: &Value, code: Option<&str>) -> Value {
         let of = |name: &str| self.payment_method_details.pointer(&format!("/card/{name}")).cloned();
-        json!({
-            "brand": of("brand"), "case_type": if is_inquiry { "inquiry" } else { "chargeback" }, "network": of("network"),
-            "network_reason_code": "83",
-        })
+        json!({ "brand": of("brand"), "case_type": case_type, "network": of("network"), "network_reason_code": code })
+    }
+
+    /// The code of the card's network for a dispute because of fraud. <https://docs.stripe.com/disputes/categories#network-code-map>
+    pub fn fraud_reason_code(&self, reason: &str) -> Option<String> {
+        let brand = self.payment_method_details.pointer("/card/brand").and_then(Value::as_str);
+        match (reason, brand) {
+            ("fraudulent", Some("visa")) => Some("10.4".to_owned()),
+            ("fraudulent", Some("mastercard")) => Some("4837".to_owned()),
+            _ => None,
+        }
     }
 
     /// The bank holds the amount for so long. <https://docs.stripe.com/payments/place-a-hold-on-a-payment-method>

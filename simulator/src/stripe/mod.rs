@@ -108,7 +108,8 @@ impl Provider for Stripe {
             Kind::Refund => refunds_later::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::Charge => charges::settle(call, serde_json::from_str(&row.body)?)?,
             Kind::BalanceTransaction => balance::settle(call, serde_json::from_str(&row.body)?)?,
-            Kind::Customer | Kind::PaymentMethod | Kind::Event | Kind::Dispute | Kind::Unshown => {}
+            Kind::Dispute => disputes::settle(call, serde_json::from_str(&row.body)?)?,
+            Kind::Customer | Kind::PaymentMethod | Kind::Event | Kind::Unshown => {}
         }
         Ok(())
     }
