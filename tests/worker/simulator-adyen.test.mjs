@@ -166,6 +166,22 @@ describe('payments', () => {
 });
 
 describe('modifications', () => {
+  test('a reversal is a cancel or a refund, and says which', async () => {
+    for (const [order, action] of [
+      [manual(), 'cancel'],
+      [payment(), 'refund'],
+    ]) {
+      const { body: paid } = await pay(order);
+      const { status, body } = await modify(paid.pspReference, 'reversals');
+      assert.deepEqual([status, body.status], [201, 'received']);
+      const [, item] = await notified(paid.pspReference);
+      assert.deepEqual(
+        [item.eventCode, item.additionalData['modification.action']],
+        ['CANCEL_OR_REFUND', action],
+      );
+    }
+  });
+
   test('a capture, a refund and a cancel are received', async () => {
     const { body: reserved } = await pay(manual());
     assert.deepEqual((await ledger()).totals, {

@@ -60,6 +60,7 @@ const KNOWN: &str = "capture, cancel, refund, capture-failed, recaptured, refund
 /// What befalls a dispute: the action, its `eventCode`, and whether the money is the bank's after it, where that changes.
 /// <https://docs.adyen.com/risk-management/disputes-api/dispute-notifications>
 const OF_DISPUTES: &[(&str, &str, Option<bool>)] = &[
+    ("request-for-information", "REQUEST_FOR_INFORMATION", None),
     ("notification-of-chargeback", "NOTIFICATION_OF_CHARGEBACK", None),
     ("chargeback", "CHARGEBACK", Some(true)),
     ("chargeback-reversed", "CHARGEBACK_REVERSED", Some(false)),
@@ -68,7 +69,11 @@ const OF_DISPUTES: &[(&str, &str, Option<bool>)] = &[
     ("prearbitration-issuer-withdrawn", "PREARBITRATION_ISSUER_WITHDRAWN", Some(false)),
     ("prearbitration-accepted", "PREARBITRATION_ACCEPTED", Some(true)),
     ("prearbitration-declined", "PREARBITRATION_DECLINED", None),
+    ("dispute-defense-period-ended", "DISPUTE_DEFENSE_PERIOD_ENDED", None),
+    ("issuer-response-timeframe-expired", "ISSUER_RESPONSE_TIMEFRAME_EXPIRED", None),
     ("scheme-arbitration", "SCHEME_ARBITRATION", None),
+    ("scheme-arbitration-won", "SCHEME_ARBITRATION_WON", Some(false)),
+    ("scheme-arbitration-lost", "SCHEME_ARBITRATION_LOST", Some(true)),
     ("prearbitration-won", "PREARBITRATION_WON", Some(false)),
     ("prearbitration-lost", "PREARBITRATION_LOST", Some(true)),
 ];
@@ -113,10 +118,12 @@ fn by_a_person(
 ) -> Outcome<Value> {
     let left = match kind {
         ModificationKind::Refund => payment.amount_captured - payment.amount_refunded,
-        ModificationKind::Capture | ModificationKind::Cancel => payment.amount.value,
+        ModificationKind::Capture | ModificationKind::Cancel | ModificationKind::Reversal => {
+            payment.amount.value
+        }
     };
     let mut body = json!({ "merchantAccount": payment.merchant_account });
-    if kind != ModificationKind::Cancel
+    if !matches!(kind, ModificationKind::Cancel | ModificationKind::Reversal)
         && let Some(fields) = body.as_object_mut()
     {
         let value = amount.unwrap_or(left);
@@ -215,6 +222,7 @@ fn disputed(
         amount: Some(&amount),
         failure: None,
         reason: Some("Fraudulent"),
+        action: None,
     };
     Ok(notifications::record(call, &payment, &event)?)
 }
@@ -260,6 +268,7 @@ fn notify(
         amount: Some(&modification.amount),
         failure: None,
         reason: Some(reason),
+        action: None,
     };
     Ok(notifications::record(call, payment, &event)?)
 }

@@ -23,6 +23,8 @@ pub enum Behaviour {
     Pend(Option<Refusal>),
     /// `RedirectShopper`, and after 3-D Secure what is said here.
     Authenticate(Option<Refusal>),
+    /// `RedirectShopper` that says the `pspReference`, too, and after 3-D Secure `Authorised`.
+    AuthenticateNamed,
     /// `Authorised`; a capture is received and fails.
     FailingCapture,
     /// `Authorised`; a cancel is received and fails: the money stays reserved.
@@ -81,6 +83,7 @@ pub const CARDS: &[Card] = &[
     visa("adyen_card_pending_refused", Behaviour::Pend(Some(REFUSED))),
     visa("adyen_card_3ds", Behaviour::Authenticate(None)),
     visa("adyen_card_3ds_refused", Behaviour::Authenticate(Some(REFUSED))),
+    visa("adyen_card_3ds_named", Behaviour::AuthenticateNamed),
     visa("adyen_card_capture_fails", Behaviour::FailingCapture),
     visa("adyen_card_cancel_fails", Behaviour::FailingCancel),
     visa("adyen_card_refund_fails", Behaviour::FailingRefund),

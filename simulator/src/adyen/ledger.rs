@@ -46,7 +46,8 @@ pub fn add(store: &dyn Store, filter: &Filter, ledger: &mut Ledger) -> Outcome<(
         });
         match modification.kind {
             ModificationKind::Capture => ledger.capture(&row, own),
-            ModificationKind::Cancel => ledger.cancel(&row, own),
+            // A reversal is kept as what it was, a cancel or a refund.
+            ModificationKind::Cancel | ModificationKind::Reversal => ledger.cancel(&row, own),
             ModificationKind::Refund => {
                 let refunded_minor = if status == "failed" { 0 } else { modification.amount.value };
                 ledger.refund(&row, own, refunded_minor);

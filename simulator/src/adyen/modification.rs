@@ -18,6 +18,8 @@ pub enum ModificationKind {
     Cancel,
     /// Give back what was taken.
     Refund,
+    /// Give free what is reserved, or back all that was taken: whichever it is.
+    Reversal,
 }
 
 impl ModificationKind {
@@ -27,6 +29,7 @@ impl ModificationKind {
             ModificationKind::Capture => "CAPTURE",
             ModificationKind::Cancel => "CANCELLATION",
             ModificationKind::Refund => "REFUND",
+            ModificationKind::Reversal => "CANCEL_OR_REFUND",
         }
     }
 
@@ -49,6 +52,10 @@ impl ModificationKind {
             ),
             ModificationKind::Cancel => (
                 "PaymentCancelRequest",
+                [&["merchantAccount", "reference"], &["applicationInfo", "enhancedSchemeData"]],
+            ),
+            ModificationKind::Reversal => (
+                "PaymentReversalRequest",
                 [&["merchantAccount", "reference"], &["applicationInfo", "enhancedSchemeData"]],
             ),
             ModificationKind::Refund => (
@@ -113,7 +120,7 @@ impl ModificationRequest {
         let raw: Raw = body::read(body, structure, &known)?;
         let merchant_account = body::merchant_account(raw.merchant_account)?;
         let amount = match kind {
-            ModificationKind::Cancel => None,
+            ModificationKind::Cancel | ModificationKind::Reversal => None,
             ModificationKind::Capture | ModificationKind::Refund => Some(body::amount(raw.amount)?),
         };
         let reasons = ["CUSTOMER REQUEST", "DUPLICATE", "FRAUD", "OTHER", "RETURN"];

@@ -21,7 +21,7 @@ use crate::store::Query;
 /// Adyen's own words for an amount above what is left.
 const INSUFFICIENT: &str = "Insufficient balance on payment";
 
-/// `POST /payments/{pspReference}/captures`, `/cancels`, `/refunds`
+/// `POST /payments/{pspReference}/captures`, `/cancels`, `/refunds`, `/reversals`
 pub fn create(
     call: &mut Call,
     payment: &str,
@@ -67,7 +67,16 @@ fn modify(
     request: &ModificationRequest,
     code: &'static str,
 ) -> Fallible<Modification> {
-    let amount = request.amount.clone().unwrap_or_else(|| payment.amount.clone());
+    let is_reversal = kind == ModificationKind::Reversal;
+    // What a reversal is depends on whether anything was taken; it is all of that.
+    let (kind, amount) = match kind {
+        ModificationKind::Reversal if payment.amount_captured > 0 => {
+            let taken = payment.amount.of(payment.amount_captured);
+            (ModificationKind::Refund, taken)
+        }
+        ModificationKind::Reversal => (ModificationKind::Cancel, payment.amount.clone()),
+        kind => (kind, request.amount.clone().unwrap_or_else(|| payment.amount.clone())),
+    };
     let failure = apply(&mut payment, kind, &amount).err();
     payment::save(call, &payment)?;
     let modification = Modification {
@@ -92,6 +101,7 @@ fn modify(
         amount: Some(&modification.amount),
         failure,
         reason: None,
+        action: is_reversal.then_some(if kind == ModificationKind::Refund { "refund" } else { "cancel" }),
     };
     notifications::record(call, &payment, &event)?;
     Ok(modification)
@@ -144,6 +154,7 @@ fn apply(payment: &mut Payment, kind: ModificationKind, amount: &Amount) -> Resu
             }
             payment.amount_refunded += amount.value;
         }
+        ModificationKind::Reversal => return Err("A reversal is a cancel or a refund"),
     }
     Ok(())
 }

@@ -35,6 +35,8 @@ pub struct Event<'a> {
     pub failure: Option<&'a str>,
     /// What is said besides, where it succeeded.
     pub reason: Option<&'a str>,
+    /// What a reversal was: `additionalData.modification.action`.
+    pub action: Option<&'a str>,
 }
 
 /// Records an event.
@@ -46,6 +48,9 @@ pub fn record(call: &mut Call, payment: &Payment, event: &Event) -> Fallible<()>
     }
     if let Some(digits) = payment.card_summary().filter(|_| event.code == "AUTHORISATION") {
         additional_data.insert("cardSummary".into(), json!(digits));
+    }
+    if let Some(action) = event.action {
+        additional_data.insert("modification.action".into(), json!(action));
     }
     let mut item = json!({
         "additionalData": additional_data,

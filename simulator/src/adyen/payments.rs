@@ -3,6 +3,7 @@
 //! ```text
 //! POST /payments → Authorised | Refused | Error | Pending | RedirectShopper
 //! Pending ─a minute→ Authorised | Refused        RedirectShopper ─3-D Secure, POST /payments/details→ Authorised | Refused
+//! RedirectShopper ─12 hours→ cancelled (OFFER_CLOSED)
 //! Authorised ─captured at once, after captureDelayHours, or by /captures→ (money taken)
 //! Authorised and not captured ─/cancels→ cancelled          ─28 days→ expired
 //! ```
@@ -25,6 +26,9 @@ const DECIDED_AFTER_MS: i64 = 60_000;
 /// How long an authorisation lasts that nobody captures.
 const AUTHORISATION_LASTS_MS: i64 = 28 * 24 * HOUR_MS;
 const HOUR_MS: i64 = 60 * 60 * 1000;
+/// How long a shopper who was redirected can come back.
+const OFFERED_FOR_MS: i64 = 12 * HOUR_MS;
+
 /// `POST /payments`
 pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
     let mut payment = Payment {
@@ -61,14 +65,17 @@ pub fn create(call: &mut Call, request: &PaymentRequest) -> Fallible<Value> {
             payment.asked_issuer = true;
             payment.due_ms = Some(call.now_ms + DECIDED_AFTER_MS);
         }
-        Behaviour::Authenticate(_) if !request.shopper_present => {
+        Behaviour::Authenticate(_) | Behaviour::AuthenticateNamed if !request.shopper_present => {
             answered(call, &mut payment, Some(NOT_AUTHENTICATED))?;
         }
         // The shopper is there, and may not be asked.
-        Behaviour::Authenticate(_) if request.never_authenticates => {
+        Behaviour::Authenticate(_) | Behaviour::AuthenticateNamed if request.never_authenticates => {
             answered(call, &mut payment, Some(AUTHENTICATION_REQUIRED))?;
         }
-        Behaviour::Authenticate(_) => payment.status = PaymentStatus::AwaitingShopper,
+        Behaviour::Authenticate(_) | Behaviour::AuthenticateNamed => {
+            payment.status = PaymentStatus::AwaitingShopper;
+            payment.due_ms = Some(call.now_ms + OFFERED_FOR_MS);
+        }
         Behaviour::ErrorButHeld => {
             payment.asked_issuer = true;
             payment.answered = Some(ACQUIRER_ERROR.result_code.to_owned());
@@ -109,14 +116,23 @@ fn concluded(call: &mut Call, payment: &mut Payment, refusal: Option<Refusal>) -
             CaptureMode::Manual => payment.due_ms = Some(call.now_ms + AUTHORISATION_LASTS_MS),
         }
     }
-    notify(call, payment, "AUTHORISATION", refusal.map(|refusal| refusal.reason))
+    let reason = format!("123456:{}:12/2034", payment.last4);
+    notify(call, payment, "AUTHORISATION", refusal.map(|refusal| refusal.reason), Some(&reason))
 }
 
-fn notify(call: &mut Call, payment: &Payment, code: &'static str, failure: Option<&str>) -> Fallible<()> {
+/// Of an authorisation that succeeded the reason is the issuer's code, the card's last four digits and its expiry.
+/// <https://docs.adyen.com/development-resources/webhooks/webhook-types>
+fn notify(
+    call: &mut Call,
+    payment: &Payment,
+    code: &'static str,
+    failure: Option<&str>,
+    reason: Option<&str>,
+) -> Fallible<()> {
     notifications::record(
         call,
         payment,
-        &Event { code, modification: None, reference: None, amount: None, failure, reason: None },
+        &Event { code, modification: None, reference: None, amount: None, failure, reason, action: None },
     )
 }
 
@@ -139,10 +155,12 @@ pub fn settle(call: &mut Call, mut payment: Payment) -> Fallible<()> {
             payment.due_ms = None;
             return expired(call, &payment);
         }
-        PaymentStatus::AwaitingShopper
-        | PaymentStatus::Refused
-        | PaymentStatus::Cancelled
-        | PaymentStatus::Expired => {
+        PaymentStatus::AwaitingShopper => {
+            payment.status = PaymentStatus::Cancelled;
+            payment.due_ms = None;
+            notify(call, &payment, "OFFER_CLOSED", None, None)?;
+        }
+        PaymentStatus::Refused | PaymentStatus::Cancelled | PaymentStatus::Expired => {
             payment.due_ms = None;
         }
     }
@@ -151,7 +169,7 @@ pub fn settle(call: &mut Call, mut payment: Payment) -> Fallible<()> {
 
 /// Tells that a payment has expired.
 pub fn expired(call: &mut Call, payment: &Payment) -> Fallible<()> {
-    notify(call, payment, "EXPIRE", None)?;
+    notify(call, payment, "EXPIRE", None, None)?;
     save(call, payment)
 }
 
@@ -204,8 +222,11 @@ fn shown(call: &Call, payment: &Payment) -> Value {
         "paymentMethod": { "brand": payment.brand, "type": "scheme" },
     });
     if let Some(fields) = answer.as_object_mut() {
-        // An action comes without it in Adyen's examples.
-        if matches!(result_code, "RedirectShopper" | "IdentifyShopper") {
+        // An action comes without it in most of Adyen's examples.
+        let card = cards::find(&payment.stored_payment_method).map(|card| card.behaviour);
+        if matches!(result_code, "RedirectShopper" | "IdentifyShopper")
+            && card != Some(Behaviour::AuthenticateNamed)
+        {
             fields.remove("pspReference");
         }
         if let Some(digits) = payment.card_summary() {

@@ -24,7 +24,7 @@ enum AdyenRequest {
     Pay(PaymentRequest),
     /// `POST /payments/details`
     Details(DetailsRequest),
-    /// `POST /payments/{pspReference}/captures`, `/cancels` and `/refunds`
+    /// `POST /payments/{pspReference}/captures`, `/cancels`, `/refunds` and `/reversals`
     Modify {
         /// The payment's `pspReference`.
         payment: String,
@@ -78,6 +78,7 @@ impl AdyenRequest {
             ("POST", ["payments", payment, "captures"]) => (payment, ModificationKind::Capture),
             ("POST", ["payments", payment, "cancels"]) => (payment, ModificationKind::Cancel),
             ("POST", ["payments", payment, "refunds"]) => (payment, ModificationKind::Refund),
+            ("POST", ["payments", payment, "reversals"]) => (payment, ModificationKind::Reversal),
             _ => return Err(errors::no_endpoint().into()),
         };
         let request = ModificationRequest::parse(kind, body)?;
