@@ -10,7 +10,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Result};
 
-use crate::reader::Reader;
+use crate::reader::{Numeric, Reader, whole};
 
 pub(crate) struct Parts<'a, 'de> {
     reader: &'a mut Reader<'de>,
@@ -50,7 +50,7 @@ impl<'de> MapAccess<'de> for Parts<'_, 'de> {
     }
 }
 
-/// The name of a member: a text, which may also be the number that a map has for a key.
+/// The name of a member: a text, which may also be the number, `true` or `false` that a map has for a key.
 pub(crate) struct Name<'de>(Cow<'de, str>);
 
 impl<'de> Name<'de> {
@@ -73,30 +73,71 @@ impl<'de> Deserializer<'de> for Name<'de> {
         visitor.visit_str(&self.0)
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match crate::from_str(&self.0) {
-            Ok(number) => visitor.visit_u64(number),
-            Err(_) => Err(Error::invalid_type(Unexpected::Str(&self.0), &visitor)),
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0.as_ref() {
+            "true" => visitor.visit_bool(true),
+            "false" => visitor.visit_bool(false),
+            text => Err(Error::invalid_type(Unexpected::Str(text), &visitor)),
         }
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match numeric(&self.0) {
+            Some(Numeric::Positive(number)) => visitor.visit_u64(number),
+            Some(Numeric::Negative(number)) => visitor.visit_i64(number),
+            Some(Numeric::Float(number)) => visitor.visit_f64(number),
+            None => Err(Error::invalid_type(Unexpected::Str(&self.0), &visitor)),
+        }
+    }
+
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match whole(&self.0) {
+            Some(number) => visitor.visit_i128(number),
+            None => Err(Error::invalid_type(Unexpected::Str(&self.0), &visitor)),
+        }
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match whole(&self.0) {
+            Some(number) => visitor.visit_u128(number),
+            None => Err(Error::invalid_type(Unexpected::Str(&self.0), &visitor)),
+        }
+    }
+
+    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_f64(visitor)
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match crate::from_str(&self.0) {
-            Ok(number) => visitor.visit_i64(number),
-            Err(_) => Err(Error::invalid_type(Unexpected::Str(&self.0), &visitor)),
-        }
+        self.deserialize_f64(visitor)
     }
 
     fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        self.deserialize_u64(visitor)
+        self.deserialize_f64(visitor)
     }
 
     fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        self.deserialize_u64(visitor)
+        self.deserialize_f64(visitor)
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        self.deserialize_u64(visitor)
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_f64(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -117,8 +158,15 @@ impl<'de> Deserializer<'de> for Name<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct ignored_any
+        char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct ignored_any
     }
+}
+
+/// The number that all of the name is.
+#[inline(never)]
+fn numeric(name: &str) -> Option<Numeric> {
+    let mut reader = Reader::new(name);
+    if reader.digits().len() == name.len() { reader.number().ok().flatten() } else { None }
 }
 
 /// A variant of an enum: its name alone, or the one member of an object.

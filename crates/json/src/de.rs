@@ -174,6 +174,20 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.deserialize_f64(visitor)
     }
 
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.whole() {
+            Some(number) => visitor.visit_i128(number),
+            None => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.whole() {
+            Some(number) => visitor.visit_u128(number),
+            None => Err(self.unexpected(&visitor)),
+        }
+    }
+
     fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.deserialize_f64(visitor)
     }

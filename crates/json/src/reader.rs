@@ -1,6 +1,7 @@
 //! The text and the place in it. Nothing of this is generic.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use serde::de::{Error as _, IgnoredAny, Unexpected};
 use serde_json::{Deserializer, Error, Number, Result};
@@ -139,10 +140,8 @@ impl<'de> Reader<'de> {
         if !matches!(self.peek(), b'-' | b'0'..=b'9') {
             return Ok(None);
         }
-        let is_of_it = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-        let start = self.at;
-        self.at += self.rest().iter().take_while(|byte| is_of_it(byte)).count();
-        let number = self.text.get(start..self.at).unwrap_or_default();
+        let number = self.digits();
+        self.at += number.len();
         let is_plain = number.len() <= DIGITS_MAX && number.bytes().all(|byte| byte.is_ascii_digit());
         if is_plain && (number == "0" || !number.starts_with('0')) {
             let digits = number.bytes().map(|digit| u64::from(digit - b'0'));
@@ -151,6 +150,22 @@ impl<'de> Reader<'de> {
         let number: Number = serde_json::from_str(number).map_err(|error| unplaced(&error))?;
         let whole = number.as_u64().map(Numeric::Positive).or_else(|| number.as_i64().map(Numeric::Negative));
         Ok(whole.or_else(|| number.as_f64().map(Numeric::Float)))
+    }
+
+    /// What a number is written with, as far as it comes next.
+    pub(crate) fn digits(&self) -> &'de str {
+        let is_of_it = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let length = self.rest().iter().take_while(|byte| is_of_it(byte)).count();
+        self.text.get(self.at..self.at + length).unwrap_or_default()
+    }
+
+    /// A number of 128 bits, if it is one.
+    pub(crate) fn whole<T: FromStr>(&mut self) -> Option<T> {
+        self.peek();
+        let digits = self.digits();
+        let number = whole(digits);
+        self.at += if number.is_some() { digits.len() } else { 0 };
+        number
     }
 
     /// Whether that word comes next.
@@ -197,6 +212,13 @@ impl<'de> Reader<'de> {
         };
         Error::invalid_type(found, expected)
     }
+}
+
+/// The whole number that the text is, as JSON writes it: without a sign for what is positive, and without a zero before it.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_plain = digits == "0" || !digits.starts_with(['0', '+']);
+    text.parse().ok().filter(|_| is_plain)
 }
 
 /// The place that serde_json names is one in a part of the text.

@@ -195,6 +195,92 @@ fn numbers_and_texts_are_serde_jsons() {
 }
 
 #[test]
+fn whole_numbers_of_128_bits_are_serde_jsons() {
+    for text in [
+        "0",
+        "-0",
+        "00",
+        "01",
+        "-01",
+        "+1",
+        "-",
+        "",
+        " 7 ",
+        "1.0",
+        "1e3",
+        "-1",
+        "18446744073709551616",
+        "170141183460469231731687303715884105727",
+        "170141183460469231731687303715884105728",
+        "-170141183460469231731687303715884105728",
+        "-170141183460469231731687303715884105729",
+        "340282366920938463463374607431768211455",
+        "340282366920938463463374607431768211456",
+        "\"1\"",
+        "null",
+        "[]",
+    ] {
+        agree::<i128>(text);
+        agree::<u128>(text);
+        agree::<Option<i128>>(text);
+        agree::<Vec<u128>>(&format!("[{text},1]"));
+    }
+    assert_eq!(from_str::<i128>(&i128::MIN.to_string()).unwrap(), i128::MIN);
+    assert_eq!(from_str::<u128>(&u128::MAX.to_string()).unwrap(), u128::MAX);
+    let error = from_str::<u128>("[1,2]").unwrap_err();
+    assert!(error.to_string().starts_with("invalid type: sequence, expected u128"), "{error}");
+}
+
+fn is_read_as_written<K>(keys: [K; 2])
+where
+    K: Serialize + for<'de> Deserialize<'de> + Ord + std::fmt::Debug,
+{
+    let map: BTreeMap<K, u8> = keys.into_iter().map(|key| (key, 1)).collect();
+    let text = serde_json::to_string(&map).unwrap();
+    assert_eq!(from_str::<BTreeMap<K, u8>>(&text).unwrap(), map, "{text}");
+}
+
+#[test]
+fn a_maps_keys_are_serde_jsons() {
+    fn agree_on_keys<K>(keys: [K; 2])
+    where
+        K: Serialize + for<'de> Deserialize<'de> + Ord + std::fmt::Debug,
+    {
+        is_read_as_written(keys);
+        let small =
+            ["0", "-0", "-1", "+1", "01", "1.0", "1.5", "1e3", " 1", "1 ", "", "a", "-", "ß", "1x", "true"];
+        let large = ["128", "256", "65536", "2147483648", "4294967296", "9223372036854775808"];
+        let long =
+            ["18446744073709551616", "-170141183460469231731687303715884105729", "9".repeat(40).leak()];
+        for key in small.iter().chain(&large).chain(&long) {
+            agree::<BTreeMap<K, u8>>(&json!({ *key: 1 }).to_string());
+        }
+    }
+    agree_on_keys([i8::MIN, i8::MAX]);
+    agree_on_keys([i16::MIN, i16::MAX]);
+    agree_on_keys([i32::MIN, i32::MAX]);
+    agree_on_keys([i64::MIN, i64::MAX]);
+    agree_on_keys([i128::MIN, i128::MAX]);
+    agree_on_keys([u8::MIN, u8::MAX]);
+    agree_on_keys([u16::MIN, u16::MAX]);
+    agree_on_keys([u32::MIN, u32::MAX]);
+    agree_on_keys([u64::MIN, u64::MAX]);
+    agree_on_keys([u128::MIN, u128::MAX]);
+    agree_on_keys(['a', '"']);
+    agree_on_keys([Word::One, Word::Two]);
+    agree_on_keys([String::new(), "a\"b".to_owned()]);
+}
+
+/// Of other words serde_json panics.
+#[test]
+fn a_maps_keys_are_true_and_false() {
+    is_read_as_written([false, true]);
+    for key in ["True", "truee", "tru", "null", "1", ""] {
+        assert!(from_str::<BTreeMap<bool, u8>>(&json!({ key: 1 }).to_string()).is_err(), "{key}");
+    }
+}
+
+#[test]
 fn a_text_without_escapes_is_not_copied() {
     #[derive(Deserialize)]
     struct Borrowed<'a> {
