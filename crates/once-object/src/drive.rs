@@ -11,6 +11,7 @@ use once::alarm::{Forgotten, forget};
 use once::begin::{Begin, Command, KeyRoute, begin, bind, decided, ended};
 use once::context::{Bug, Context, Times};
 use once::fingerprint::Fingerprint;
+use once::flow::{Flow, ObjectLimit};
 use once::id::{ObjectId, Owner, RequestId};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
@@ -23,6 +24,7 @@ use worker::Delay;
 use super::execute::{Execute, ExecuteResult, Executed, Faults};
 use super::object::{Answer, Ended, Host, Live, Object, Refusal, Running, Settings};
 use super::runtime::now_ms;
+use super::store::Unreadable;
 
 /// How long a run that has just begun has to end before what it has staged so far leaves.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -143,7 +145,7 @@ impl<H: Host> Object<H> {
         takes_turn: bool,
     ) -> Result<Begun<H::Flow>, Bug> {
         let ctx = self.context_until(patience_until_ms);
-        self.store.transaction(&ctx, |state| {
+        let begun = self.store.begin(&ctx, |state| {
             let begun = begin(state, command, &self.me, &ctx)?;
             let first_turn = match &begun {
                 Begin::Run(token) if takes_turn => {
@@ -153,8 +155,12 @@ impl<H: Host> Object<H> {
                 }
                 _ => None,
             };
-            Ok((begun, first_turn))
-        })
+            Ok::<_, Bug>((begun, first_turn))
+        })?;
+        Ok(begun.unwrap_or_else(|Unreadable(bug)| {
+            self.log("warn", "begin_unreadable", &[("error", bug.0.into())]);
+            (Begin::Refused(H::Flow::limit_reached(ObjectLimit::Unreadable)), None)
+        }))
     }
 
     /// What a request is decided with that waits until then.

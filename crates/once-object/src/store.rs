@@ -85,6 +85,10 @@ impl<F: Flow, S> Default for Hooks<F, S> {
     }
 }
 
+/// A key was to begin with which the state could not be read again. Nothing was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable(pub Bug);
+
 /// The state as it was read or written last, and the text of it.
 struct Remembered<F: Flow> {
     text: String,
@@ -145,14 +149,24 @@ impl<F: Flow, S: Storage> Store<F, S> {
         ctx: &Context<F::Settings>,
         change: impl FnOnce(&mut ObjectState<F>) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.begin(ctx, change)?.map_err(|Unreadable(bug)| bug.into())
+    }
+
+    /// The same where a client's request may begin: whoever made it is told where what it holds could not be read again.
+    pub fn begin<T, E: From<Bug>>(
+        &self,
+        ctx: &Context<F::Settings>,
+        change: impl FnOnce(&mut ObjectState<F>) -> Result<T, E>,
+    ) -> Result<Result<T, Unreadable>, E> {
         let (before, beside) = self.load_all()?.unzip();
         let before_state = before
             .as_ref()
             .map_or_else(|| Rc::new(ObjectState::empty(self.object)), |it| Rc::clone(&it.object_state));
         let mut after = ObjectState::clone(&before_state);
         let value = change(&mut after)?;
-        self.commit((before.as_deref(), beside.unwrap_or_default()), &before_state, after, ctx)?;
-        Ok(value)
+        let committed =
+            self.commit((before.as_deref(), beside.unwrap_or_default()), &before_state, after, ctx)?;
+        Ok(committed.map(|()| value))
     }
 
     /// The rows as they are. `None` if nothing was ever written.
@@ -329,7 +343,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         before_state: &ObjectState<F>,
         mut after: ObjectState<F>,
         ctx: &Context<F::Settings>,
-    ) -> Result<(), Bug> {
+    ) -> Result<Result<(), Unreadable>, Bug> {
         F::on_commit(before_state, &mut after, ctx);
         let alarm_at_ms = alarm_to_set(before_state, &after, self.alarm.get(), ctx);
         let appended = after.take_appended();
@@ -337,7 +351,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let is_changed = has_facts || !appended.timeline.is_empty() || *before_state != after;
         if !is_changed && !self.replays.borrow().is_due() {
             // Nothing is written but the alarm, if that must move.
-            return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms));
+            return alarm_at_ms.map_or(Ok(()), |at_ms| self.set_alarm(at_ms)).map(Ok);
         }
         // Whatever happens now, they are not counted twice.
         let replays = self.replays.borrow_mut().take();
@@ -349,6 +363,12 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let has = had.saturating_add(timeline.len());
         let lines = u32::try_from(has.min(LINES_MAX)).unwrap_or(u32::MAX);
         let text = state::to_text(&after, lines)?;
+        // serde_json writes what no reader takes, such as JSON that is nested too deep. What has begun must be read again by each incarnation.
+        if after.keys.len() > before_state.keys.len()
+            && let Err(bug) = state::from_text::<F>(self.object, &text)
+        {
+            return Ok(Err(Unreadable(bug)));
+        }
         let (statement, mut values) = match before {
             Some(_) if !has_facts && timeline.is_empty() => (STATE, vec![]),
             _ => {
@@ -377,7 +397,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         }
         (self.hooks.committed)(before_state, &after);
         self.remembered.replace(Some(Rc::new(Remembered { text, lines, object_state: Rc::new(after) })));
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// The rows with lines, oldest first.

@@ -26,7 +26,7 @@ pub trait Flow: Domain {
         false
     }
 
-    /// Why an object takes no new key any more.
+    /// Why an object does not take a new key.
     fn limit_reached(limit: ObjectLimit) -> Self::Refusal;
 
     /// Whether a call that was never sent has lost its point: what it moves has changed since it was admitted. It is settled as not executed. Of a
@@ -69,6 +69,8 @@ pub enum ObjectLimit {
     Keys(u32),
     /// As much text as fits into one row. What has ended leaves room when its response expires.
     Bytes,
+    /// What can be read again: the request's JSON is nested too deep, most often. It will be refused at each repetition.
+    Unreadable,
 }
 
 /// Whether an operation may begin: the point to which what it has reserved brings it, if to any; or why not.

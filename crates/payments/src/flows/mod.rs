@@ -61,6 +61,9 @@ impl Flow for Payments {
                                    is room again when the first of their responses expires: send the same request with the \
                                    same key then."
                 .to_owned(),
+            ObjectLimit::Unreadable => {
+                "What was sent could not be read again once it was kept. Nothing was run.".to_owned()
+            }
         };
         Refusal::LimitReached { detail }
     }
