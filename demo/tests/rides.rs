@@ -35,7 +35,7 @@ impl Scenario for Trip {
         let pairs = COORDINATES.map(|(name, _)| (name.to_owned(), "1.5".to_owned()));
         let parameters = Parameters::Form(pairs.to_vec());
         let operation = api_request(&parameters, Account::ANONYMOUS).unwrap();
-        let canonical = parameters.canonical();
+        let canonical = parameters.canonical().unwrap();
         let command = Command {
             owner: Owner::Account("anonymous".into()),
             key_hash: KeyHash("trip".into()),

@@ -275,7 +275,9 @@ impl Press<'_> {
             return "refused: the form’s key is not valid: load the page again".to_owned();
         };
         let app = self.desk.app;
-        let entries = self.entries.clone().without(&["form"]).canonical();
+        let Ok(entries) = self.entries.clone().without(&["form"]).canonical() else {
+            return "refused: the form’s entries cannot be read: load the page again".to_owned();
+        };
         let command = Command {
             key_hash: key.hash(&owner),
             owner,

@@ -48,18 +48,18 @@ pub fn form(data: &[u8]) {
         return;
     };
     assert!(body.len() <= REQUEST_MAX_BYTES);
-    let canonical = parameters.canonical();
+    let canonical = parameters.canonical().expect("what was read has a canonical form");
     let again = match &parameters {
         Parameters::Json(_) => parse_parameters(media_type, canonical.0.as_bytes()).ok(),
         Parameters::Form(pairs) => Some(Parameters::Form(pairs.iter().rev().cloned().collect())),
     };
-    let again = again.map(|again| again.canonical());
+    let again = again.map(|again| again.canonical().expect("so has what is canonical"));
     assert_eq!(again.as_ref(), Some(&canonical), "canonical stays canonical");
     assert!(canonical.differing_fields(&canonical).is_empty());
     assert_eq!(Fingerprint::of("POST", "/payments", &canonical).0.len(), 67);
     for name in parameters.names().into_iter().take(16) {
         parameters.text(name);
-        let without = parameters.clone().without(&[name]).canonical();
+        let without = parameters.clone().without(&[name]).canonical().expect("so have fewer fields");
         assert_eq!(canonical.differing_fields(&without), [name], "what is missing is named");
     }
     let capture = capture_request(&parameters).err().map(|refused| refused.errors);

@@ -192,7 +192,7 @@ impl<'a> Call<'a> {
             }
         };
         let own = ObjectRef::Named(key_hash.object_name());
-        let canonical = parameters.canonical();
+        let canonical = parameters.canonical()?;
         let command = Command {
             owner,
             fingerprint: Fingerprint::of(&request.method, &path, &canonical),

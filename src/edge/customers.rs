@@ -10,7 +10,7 @@ use super::customer_params::{customer_content, customer_prefix, if_match, normal
 use super::reply;
 use messages::account::Account;
 use messages::message::{Execute, ExecuteResult, ObjectRequest};
-use once::fingerprint::{Canonical, Fingerprint, Parameters};
+use once::fingerprint::{Canonical, Fingerprint, NoCanonicalForm, Parameters};
 use once::id::Owner;
 use once::key::KeyHash;
 use once::record::Channel;
@@ -56,7 +56,7 @@ pub(super) async fn put(app: &App, request: &Request, encoded: &str) -> Result<A
     let content = customer_content(&body.without(&TRANSPORT_FIELDS)).map_err(invalid_parameters)?;
     let id_prefix = customer_prefix(&account).map_err(|error| invalid_parameters(vec![error]))?;
     let resource = path(&email);
-    let meaning = meaning(&content);
+    let meaning = meaning(&content)?;
     let number = 0;
     let merchant_account = account.at_stripe().map(str::to_owned);
     let operation = Operation::Customer(Box::new(CustomerRequest {
@@ -123,7 +123,7 @@ fn unfinished(verdict: &ExecuteResult) -> Option<Problem> {
 }
 
 /// What is asked for, however it was written.
-fn meaning(content: &CustomerContent) -> Canonical {
+fn meaning(content: &CustomerContent) -> Result<Canonical, NoCanonicalForm> {
     let CustomerContent { name, description, payment_method } = content;
     let all = [("description", description), ("name", name), ("payment_method", payment_method)];
     let given = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?))));

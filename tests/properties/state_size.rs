@@ -40,7 +40,7 @@ fn filling(value: char) -> Vec<(String, String)> {
 fn canonical(entries: &[(String, String)]) -> String {
     let members: Map<String, Value> =
         entries.iter().map(|(name, value)| (format!("metadata[{name}]"), value.as_str().into())).collect();
-    Parameters::Json(members).canonical().0
+    Parameters::Json(members).canonical().unwrap().0
 }
 
 fn at(now_ms: u64) -> Context {

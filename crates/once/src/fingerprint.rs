@@ -1,16 +1,23 @@
 //! The fingerprint: does a retry carry the request that the key was first used for?
 //!
 //! `v1:` and the SHA-256, in hexadecimal, of method, path and canonical parameters, each preceded by its length.
-//! JSON is made canonical by RFC 8785, a form by sorting its pairs, so that member order and white space never
+//! JSON is made canonical by RFC 8785 (JCS), a form by sorting its pairs, so that member order and white space never
 //! matter. Transport-only fields are left out before. docs/protocol.md publishes this definition.
+//!
+//! RFC 8785 is for numbers that all readers take for the same, those of I-JSON (RFC 7493, 2.2): beyond ±(2^53 − 1) two whole numbers can be one
+//! double. So parameters with such a number have [no canonical form](NoCanonicalForm), and the request is to be refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::id::digest;
 use super::sorted;
+
+/// The largest number up to which each whole one is a double of its own.
+const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// A request's parameters as they came, by how they were written.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,16 +40,13 @@ impl Parameters {
     }
 
     /// The text form of a field, if it is there exactly once and is a string, a number, `true` or `false`. Of a JSON number it is the
-    /// canonical one: 2500, 2500.0 and 2.5e3 are the same.
+    /// canonical one: 2500, 2500.0 and 2.5e3 are the same. One that has none is no text.
     pub fn text(&self, name: &str) -> Field {
         match self {
             Self::Json(members) => match members.get(name) {
                 None | Some(Value::Null) => Field::Missing,
                 Some(Value::String(text)) => Field::Text(text.clone()),
-                Some(Value::Number(number)) => {
-                    // A number always has a canonical form.
-                    Field::Text(serde_json_canonicalizer::to_string(number).unwrap_or_default())
-                }
+                Some(number @ Value::Number(_)) => canonical(number).map_or(Field::NotText, Field::Text),
                 Some(Value::Bool(flag)) => Field::Text(flag.to_string()),
                 Some(_) => Field::NotText,
             },
@@ -96,7 +100,10 @@ impl Parameters {
     }
 
     /// The canonical text. Stored beside the fingerprint, to be able to name the fields that differ.
-    pub fn canonical(&self) -> Canonical {
+    ///
+    /// # Errors
+    /// Where a field has none. Its requests are to be refused: they could not be told apart.
+    pub fn canonical(&self) -> Result<Canonical, NoCanonicalForm> {
         let value = match self {
             Self::Json(members) => Value::Object(members.clone()),
             Self::Form(pairs) => {
@@ -105,10 +112,49 @@ impl Parameters {
                 serde_json::json!(pairs)
             }
         };
-        // A serde_json value always has a canonical form: it holds no NaN and no non-string member name.
-        Canonical(serde_json_canonicalizer::to_string(&value).unwrap_or_default())
+        canonical(&value).map(Canonical).ok_or_else(|| {
+            let names = value.as_object().into_iter().flatten();
+            let field = names.filter(|(_, value)| !is_exact(value)).map(|(name, _)| name.clone()).next();
+            NoCanonicalForm { field: field.unwrap_or_default() }
+        })
     }
 }
+
+/// The canonical text of a value, if it has one.
+fn canonical(value: &Value) -> Option<String> {
+    if is_exact(value) { serde_json_canonicalizer::to_string(value).ok() } else { None }
+}
+
+/// Whether all its numbers are those that are written.
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64().is_some_and(|number| number.abs() <= EXACT_MAX),
+        Value::Array(items) => items.iter().all(is_exact),
+        Value::Object(members) => members.values().all(is_exact),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// Parameters that have no canonical form: a number in them is beyond ±(2^53 − 1), where JSON readers round differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoCanonicalForm {
+    /// The field in which it stands.
+    pub field: String,
+}
+
+impl NoCanonicalForm {
+    /// What is wrong with the field, and what to send instead.
+    pub const MESSAGE: &'static str =
+        "has a number beyond 2^53, which JSON readers round differently: send it as a string";
+}
+
+impl fmt::Display for NoCanonicalForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the field `{}` {}", self.field, Self::MESSAGE)
+    }
+}
+
+impl std::error::Error for NoCanonicalForm {}
 
 /// What stands under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +163,7 @@ pub enum Field {
     Missing,
     /// A single value.
     Text(String),
-    /// Given twice, or an array or object where one value is wanted.
+    /// Given twice, or an array or object where one value is wanted, or a number that has no canonical form.
     NotText,
 }
 
@@ -192,7 +238,7 @@ impl Fingerprint {
     /// let form = |pairs: &[(&str, &str)]| {
     ///     Parameters::Form(pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
     /// };
-    /// let of = |parameters: &Parameters| Fingerprint::of("POST", "/rides", &parameters.canonical());
+    /// let of = |parameters: &Parameters| parameters.canonical().map(|canonical| Fingerprint::of("POST", "/rides", &canonical));
     ///
     /// // The order does not matter, a value does.
     /// let first = form(&[("from", "A"), ("to", "B")]);

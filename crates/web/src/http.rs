@@ -9,7 +9,7 @@ use crate::problem::{Kind, Problem, Takes};
 use crate::trace::RequestTrace;
 use crate::url::percent_decode_bytes;
 pub use crate::url::{Url, percent_decode, with_query};
-use once::fingerprint::{FieldError, Parameters};
+use once::fingerprint::{FieldError, NoCanonicalForm, Parameters};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
 
@@ -205,6 +205,12 @@ fn unreadable(field: &str, message: &str) -> Problem {
         Problem::because(Kind::BadRequest, format!("The field `{field}` {message}. Nothing was run."));
     problem.errors = vec![FieldError { field, message: message.to_owned() }];
     problem
+}
+
+impl From<NoCanonicalForm> for Problem {
+    fn from(NoCanonicalForm { field }: NoCanonicalForm) -> Self {
+        unreadable(&field, NoCanonicalForm::MESSAGE)
+    }
 }
 
 /// An answer.

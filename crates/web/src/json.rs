@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Write};
 
+use once::fingerprint::NoCanonicalForm;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -74,7 +75,7 @@ impl Place {
     }
 
     fn inexact<E: Error>(&mut self) -> E {
-        self.refuse("is a number beyond 2^53, which JSON readers round differently: send it as a string")
+        self.refuse(NoCanonicalForm::MESSAGE)
     }
 }
 

@@ -182,7 +182,7 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             return Ok(form_page(app, request, &session, key, sheet));
         }
     };
-    let canonical = entries.canonical();
+    let canonical = entries.canonical()?;
     let command = Command {
         key_hash: key.hash(&owner),
         owner,

@@ -72,7 +72,7 @@ async fn book_by_api(app: &App, request: &Request) -> Result<Answer, Problem> {
         return Err(invalid_parameters(in_address));
     }
     let operation = api_request(&parameters, account).map_err(invalid_parameters)?;
-    let (owner, canonical) = (owner_of(account), parameters.canonical());
+    let (owner, canonical) = (owner_of(account), parameters.canonical()?);
     let key_hash = key.hash(&owner);
     let place = ObjectRef::Named(key_hash.object_name());
     let command = Command {

@@ -154,7 +154,7 @@ impl Till<'_> {
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
         let may_start = self.is_fresh(&form_key);
         let key_hash = key.hash(&self.owner);
-        let command = self.command(key_hash.clone(), operation, entries, may_start);
+        let command = self.command(key_hash.clone(), operation, entries, may_start)?;
         let answer = match self.run(command).await {
             Err(Unreachable) => {
                 let key = key.as_str().to_owned();
@@ -205,7 +205,7 @@ impl Till<'_> {
         };
         let key_hash = NaturalKey::give_up(attempt).hash(&self.owner);
         let command =
-            self.command(key_hash.clone(), Operation::Void(void), entries, self.is_fresh(&form_key));
+            self.command(key_hash.clone(), Operation::Void(void), entries, self.is_fresh(&form_key))?;
         match self.run(command).await {
             Ok(ExecuteResult::NotStarted) => Ok(self.see("not_given_up")),
             // The page shows whether it was given up; if not, it can be asked for once more.
@@ -230,9 +230,9 @@ impl Till<'_> {
         operation: Operation,
         entries: &Parameters,
         may_start: bool,
-    ) -> Command {
-        let canonical = entries.canonical();
-        Command {
+    ) -> Result<Command, Problem> {
+        let canonical = entries.canonical()?;
+        Ok(Command {
             owner: self.owner.clone(),
             key_hash,
             fingerprint: Fingerprint::of(&self.request.method, &self.request.path, &canonical),
@@ -243,7 +243,7 @@ impl Till<'_> {
             may_start,
             by: None,
             trace: None,
-        }
+        })
     }
 
     /// What is paid is the link's: nothing of it comes from the form but the card, and where the receipt goes.

@@ -251,7 +251,7 @@ impl Client {
         let owner = owner(stranger);
         let (operation, path, parameters) = request(&wish, place);
         let Value::Object(members) = parameters else { unreachable!() };
-        let canonical = Parameters::Json(members).canonical();
+        let canonical = Parameters::Json(members).canonical().unwrap();
         let natural = match &wish {
             Intention::Pay { .. } => NaturalKey::order(place.order.as_deref().unwrap_or_default()),
             Intention::Capture(_) => NaturalKey::capture(1),
