@@ -46,6 +46,10 @@ test('a transfer is made once, and a retry gets the same answer', async (t) => {
   assert.deepEqual(await account(worker, 'shop'), { balance_cents: BALANCE - CENTS, sent: ['tr_1'] });
   const other = transfer('shop', 'k1', { cents: 1 });
   assert.equal((await send(worker.origin, other.path, other)).status, 422);
+  const sameInOtherWords = { ...asked, body: `{ "cents": ${CENTS}, "to": "${IBAN}" }` };
+  assert.equal((await send(worker.origin, asked.path, sameInOtherWords)).status, 200);
+  const unknown = { ...asked, body: JSON.stringify({ to: IBAN, cents: CENTS, when: 'tomorrow' }) };
+  assert.equal((await send(worker.origin, asked.path, unknown)).status, 400);
   const tooMuch = transfer('shop', 'k2', { cents: BALANCE });
   assert.equal((await send(worker.origin, tooMuch.path, tooMuch)).status, 409);
   await bank.told(1);

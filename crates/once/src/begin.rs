@@ -39,9 +39,10 @@ pub struct Command<F: Domain> {
     pub owner: Owner,
     /// Under which key.
     pub key_hash: KeyHash,
-    /// The fingerprint of the request.
+    /// The fingerprint of the request: of what the client has sent. Made of `operation`, as this release reads it, it would be another one as soon
+    /// as a later release gives that type a member, and each retry of before would be a [mismatch](Begin::Mismatch).
     pub fingerprint: Fingerprint,
-    /// Its canonical parameters.
+    /// Its canonical parameters, made of [what has come](super::fingerprint::Parameters), too.
     pub parameters: Canonical,
     /// What it wants.
     pub operation: F::Operation,

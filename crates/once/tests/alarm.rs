@@ -9,7 +9,7 @@
 
 mod begun;
 
-use begun::flow::{Receipt, Transfer, Transfers, request};
+use begun::flow::{Receipt, Transfers, request};
 use begun::{BEGIN_MS, at};
 use once::alarm::{KnownAlarm, alarm_to_set, let_go, wake, wake_at};
 use once::begin::{Begin, begin};
@@ -169,7 +169,7 @@ fn a_run_that_traps_each_time_waits_longer_is_flagged_and_lets_others_end() {
     // How often runs of the two have broken off before.
     for broken_off in [[0, 0], [1, 1], [5, 5], [2, 1], [1, 2]] {
         let mut state = begun();
-        let gift = request("gift", Transfer { to: "DE03".into(), cents: 1_000 });
+        let gift = request("gift", r#"{"to":"DE03","cents":1000}"#).unwrap();
         let begun = begin(&mut state, &gift, &incarnation("me"), &at(BEGIN_MS));
         assert!(matches!(begun, Ok(Begin::Run(_))), "{begun:?}");
         for (key_id, broken_off) in [1, 2].into_iter().zip(broken_off) {

@@ -9,7 +9,7 @@
 
 mod begun;
 
-use begun::flow::{Receipt, Transfer, Transfers, request};
+use begun::flow::{Receipt, Transfers, request};
 use begun::{BEGIN_MS, at, begun};
 use once::begin::{Begin, begin};
 use once::call::{
@@ -233,7 +233,7 @@ fn whoever_comes_in_a_long_pause_is_told_that_it_is_not_known() {
     bench.run = Run::new(bench.run.token, 0, &[]);
     let end = bench.go(BEGIN_MS + SENT_MS);
     assert!(matches!(end, Action::End(RunEnd::Pending { in_doubt: true, .. })), "{end:?}");
-    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
+    let command = request("rent", r#"{"cents":7000,"to":"DE02"}"#).unwrap();
     let retry_at_ms = bench.call().next_try_at_ms;
     let comes = |now_ms| begin(&mut bench.state.clone(), &command, &InstanceId("me".into()), &at(now_ms));
     let wait_ms = Times::default().wait_ms;

@@ -4,7 +4,7 @@ use once::begin::Command;
 use once::call::{CallSpec, FrozenRequest, ProviderReply, RetryPolicy, Settlement};
 use once::context::Bug;
 use once::domain::{Answer, Domain, NoPoint, Provider};
-use once::fingerprint::{Canonical, Fingerprint};
+use once::fingerprint::{Canonical, Fingerprint, Parameters};
 use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
@@ -12,6 +12,7 @@ use once::outbox;
 use once::record::{Channel, StoredResponse};
 use once::times::Times;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -138,19 +139,27 @@ impl Flow for Transfers {
     }
 }
 
+/// What a body asks for, and the canonical text by which a retry of it is known: that of the object that came, not of what this release makes of it.
+/// One whose `Transfer` has another member has begun nothing else with the same body.
+pub(crate) fn parse(body: &[u8]) -> Result<(Transfer, Canonical), Box<dyn std::error::Error>> {
+    let members: Map<String, Value> = serde_json::from_slice(body)?;
+    let transfer = serde_json::from_value(Value::Object(members.clone()))?;
+    Ok((transfer, Parameters::Json(members).canonical()?))
+}
+
 /// A request of the account's owner under a key.
-pub(crate) fn request(key: &str, transfer: Transfer) -> Command<Transfers> {
-    let parameters = Canonical(serde_json::json!(transfer).to_string());
-    Command {
+pub(crate) fn request(key: &str, body: &str) -> Result<Command<Transfers>, Box<dyn std::error::Error>> {
+    let (operation, parameters) = parse(body.as_bytes())?;
+    Ok(Command {
         owner: Owner::Account("shop".into()),
         key_hash: KeyHash(key.into()), // of a client's key: IdempotencyKey::parse(header)?.hash(&owner)
         fingerprint: Fingerprint::of("POST", "/transfers", &parameters),
         parameters,
-        operation: transfer,
+        operation,
         channel: Channel::Api,
         request_id: RequestId(format!("req_{key}")),
         may_start: true,
         by: None,
         trace: None,
-    }
+    })
 }

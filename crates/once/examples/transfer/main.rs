@@ -2,7 +2,7 @@
 
 mod flow;
 
-use flow::{Receipt, Transfer, Transfers, request};
+use flow::{Receipt, Transfers, request};
 use once::begin::{Begin, begin};
 use once::call::{Outcome, ProviderCall, ProviderReply};
 use once::context::Context;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ctx = Context { now_ms: 0, jitter_permille: 0, times: Times::default(), keys_max: 100, settings: () };
     let mut state = ObjectState::<Transfers>::empty(ObjectId::from_bytes([7; 32]));
     for _ in 0..2 {
-        let command = request("k1", Transfer { to: "DE02 1203 0000 0000 2020 51".into(), cents: 2_500 });
+        let command = request("k1", r#"{"to": "DE02 1203 0000 0000 2020 51", "cents": 2500}"#)?;
         match begin(&mut state, &command, &InstanceId("me".into()), &ctx)? {
             Begin::Run(token) => {
                 let mut run = Run::new(token, 0, &[]);

@@ -3,7 +3,7 @@
 #[path = "../../examples/transfer/flow.rs"]
 pub(crate) mod flow;
 
-use flow::{Transfer, Transfers, request};
+use flow::{Transfers, request};
 use once::begin::{Begin, begin};
 use once::context::Context;
 use once::id::{InstanceId, ObjectId};
@@ -21,7 +21,7 @@ pub(crate) fn at(now_ms: u64) -> Context<()> {
 /// One that the incarnation "me" has begun, and the token with which it runs.
 pub(crate) fn begun() -> (ObjectState<Transfers>, FencingToken) {
     let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let command = request("rent", Transfer { to: "DE02".into(), cents: 7_000 });
+    let command = request("rent", r#"{"to":"DE02","cents":7000}"#).unwrap();
     let begun = begin(&mut state, &command, &InstanceId("me".into()), &at(BEGIN_MS));
     let Ok(Begin::Run(token)) = begun else { panic!("{begun:?}") };
     (state, token)

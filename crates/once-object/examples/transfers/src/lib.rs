@@ -7,7 +7,7 @@ use std::rc::Rc;
 use once::begin::Command;
 use once::call::{FrozenRequest, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
 use once::context::Bug;
-use once::fingerprint::{Canonical, Fingerprint};
+use once::fingerprint::Fingerprint;
 use once::id::{Owner, RequestId};
 use once::key::IdempotencyKey;
 use once::object_state::{ObjectState, StagedJob};
@@ -22,7 +22,7 @@ use worker::{
 };
 use worker::{Request, Response, Result};
 
-use flow::{Receipt, Transfer, Transfers};
+use flow::{Receipt, Transfers};
 
 #[allow(dead_code, reason = "the engine's own example uses more of it")]
 #[path = "../../../../once/examples/transfer/flow.rs"]
@@ -134,11 +134,11 @@ impl DurableObject for Accounts {
         }
         let header = request.headers().get("idempotency-key")?.unwrap_or_default();
         let Ok(key) = IdempotencyKey::parse(&header) else { return Response::error("no key", 400) };
-        let Ok(operation) = request.json::<Transfer>().await else {
-            return Response::error("no transfer", 400);
+        let (operation, parameters) = match flow::parse(&request.bytes().await?) {
+            Ok(read) => read,
+            Err(error) => return Response::error(format!("no transfer: {error}"), 400),
         };
-        let (owner, parameters) =
-            (Owner::Account(request.path()), Canonical(serde_json::json!(operation).to_string()));
+        let owner = Owner::Account(request.path());
         let command = Command {
             key_hash: key.hash(&owner),
             owner,
