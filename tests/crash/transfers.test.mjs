@@ -55,6 +55,27 @@ test('a transfer is made once, and a retry gets the same answer', async (t) => {
   await bank.told(1);
 });
 
+test('what is not made is answered by a problem, which is stored, too', async (t) => {
+  const { bank, worker } = await start(t, 'problems');
+  await worker.start();
+  const rejected = transfer('shop', 'k1', { to: 'nobody' });
+  const problems = [];
+  for (let time = 0; time < 2; time += 1) problems.push(await send(worker.origin, rejected.path, rejected));
+  for (const { status, headers, text } of problems) {
+    assert.deepEqual([status, headers['content-type']], [402, 'application/problem+json']);
+    const problem = { title: 'The bank has rejected the transfer', status, detail: 'no such account' };
+    assert.deepEqual(JSON.parse(text), problem);
+  }
+  assert.deepEqual(await account(worker, 'shop'), { balance_cents: BALANCE, sent: [] });
+  const without = await send(worker.origin, rejected.path, { ...rejected, headers: {} });
+  assert.deepEqual([without.status, without.headers['content-type']], [400, 'application/problem+json']);
+  bank.holds = true;
+  const pending = transfer('shop', 'k2');
+  const { status, headers } = await send(worker.origin, pending.path, pending);
+  assert.equal(status, 503);
+  assert.match(headers['retry-after'], /^[1-9]\d*$/);
+});
+
 test('the alarm ends what nobody asks for any more', async (t) => {
   const { bank, worker } = await start(t, 'alarm');
   await worker.start();

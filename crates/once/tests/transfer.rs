@@ -57,7 +57,9 @@ impl Scenario for Morning {
             return Err(format!("{} jobs for {booked} transfers", end.staged.len()));
         }
         let is_right = |(key, response): (&String, &StoredResponse)| {
-            (response.body == b"sent") == (key == "rent" && booked == 1)
+            let is_sent = response.status == 200 && response.body == b"sent";
+            let is_problem = response.status == 402 && response.body.starts_with(b"{\"title\":");
+            is_sent != is_problem && is_sent == (key == "rent" && booked == 1)
         };
         match end.responses.iter().find(|answered| !is_right(*answered)) {
             Some((key, response)) => Err(format!("{key} was answered {response:?}, {booked} were booked")),

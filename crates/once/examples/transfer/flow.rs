@@ -56,7 +56,7 @@ impl Provider for Bank {
     }
 }
 
-/// What the bank's answers mean.
+/// What the bank's answers mean, as it is kept. What the bank says is read into a type of its own, which takes what this one refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) enum Receipt {
@@ -104,7 +104,7 @@ impl Flow for Transfers {
     /// The call; and phase 2, once the bank has answered.
     fn run(transfer: &Transfer, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug> {
         let id = format!("{}_{}", phase.object_state.object.to_hex(), phase.key_id);
-        let rejected = match phase.settlement("send")? {
+        let failed = match phase.settlement("send")? {
             None => {
                 return Ok(End::Call(CallSpec {
                     name: "send".into(),
@@ -122,21 +122,31 @@ impl Flow for Transfers {
                 None
             }
             Some(Settlement::Answered(ProviderReply { result: Receipt::Rejected { reason }, .. })) => {
-                Some(reason)
+                Some(("The bank has rejected the transfer", reason))
             }
-            Some(Settlement::NotExecuted) => Some("the bank was not reached".into()),
+            Some(Settlement::NotExecuted) => Some((
+                "The bank was not reached",
+                "Nothing was sent. It can be tried again under another key.".into(),
+            )),
             Some(Settlement::NeedsReview) => return Err(Bug("the bank executes a key once".into())),
         };
-        if rejected.is_some() {
-            phase.object_state.resource.balance_cents += transfer.cents;
-        }
-        let body = rejected.unwrap_or_else(|| "sent".into()).into_bytes();
-        Ok(End::Response(StoredResponse { status: 200, headers: Vec::new(), body }))
+        let Some((title, detail)) = failed else {
+            return Ok(End::Response(response(200, "text/plain; charset=utf-8", "sent".to_owned())));
+        };
+        phase.object_state.resource.balance_cents += transfer.cents;
+        // Not a status at which a client would ask again with the same key: this is the end.
+        let problem = serde_json::json!({ "title": title, "status": 402, "detail": detail });
+        Ok(End::Response(response(402, "application/problem+json", problem.to_string())))
     }
 
     fn limit_reached(_: ObjectLimit) -> String {
         "there are as many transfers as there may be".to_owned()
     }
+}
+
+fn response(status: u16, content_type: &str, body: String) -> StoredResponse {
+    let headers = vec![("content-type".to_owned(), content_type.to_owned())];
+    StoredResponse { status, headers, body: body.into_bytes() }
 }
 
 /// What a body asks for, and the canonical text by which a retry of it is known: that of the object that came, not of what this release makes of it.

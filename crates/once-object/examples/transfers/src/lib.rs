@@ -17,6 +17,8 @@ use once_object::execute::{Execute, ExecuteResult};
 use once_object::object::{Host, NotTaken, Object};
 use once_object::runtime::random_uuid;
 use once_object::within;
+use serde::Deserialize;
+use serde_json::json;
 use worker::{
     Context, DurableObject, Env, Fetch, Headers, Method, RequestInit, State, durable_object, event,
 };
@@ -27,6 +29,22 @@ use flow::{Receipt, Transfers};
 #[allow(dead_code, reason = "the engine's own example uses more of it")]
 #[path = "../../../../once/examples/transfer/flow.rs"]
 mod flow;
+
+/// What the bank says, as far as it is understood here: it may say more one day. What is kept of it is [`Receipt`], which refuses what it does not know.
+#[derive(Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Answer {
+    Booked { reference: String },
+    Rejected { reason: String },
+}
+
+fn reply(status: u16, answer: Answer) -> ProviderReply<Receipt> {
+    let result = match answer {
+        Answer::Booked { reference } => Receipt::Booked { reference },
+        Answer::Rejected { reason } => Receipt::Rejected { reason },
+    };
+    ProviderReply { status, result, request_id: None }
+}
 
 /// Asks the bank: its address, and how long a run may take.
 struct BankHost {
@@ -65,8 +83,8 @@ impl Host for BankHost {
         let unknown = |reason| Outcome::Unknown { answer_is_stored: false, reason };
         let FrozenRequest { path, body, .. } = &call.request;
         match self.ask(Method::Post, path, &call.provider_key, Some(body)).await {
-            Ok((status @ (200 | 422), text)) => match serde_json::from_str(&text) {
-                Ok(result) => Outcome::Definitive(ProviderReply { status, result, request_id: None }),
+            Ok((status @ (200 | 422), text)) => match serde_json::from_str::<Answer>(&text) {
+                Ok(answer) => Outcome::Definitive(reply(status, answer)),
                 Err(error) => unknown(error.to_string()),
             },
             Ok((429, _)) => {
@@ -82,8 +100,8 @@ impl Host for BankHost {
         let from = |reason| LookUp::Inconclusive { from_the_start: false, reason };
         match self.ask(Method::Get, "/transfers", &call.provider_key, None).await {
             Ok((404, _)) => LookUp::Absent,
-            Ok((200, text)) => match serde_json::from_str(&text) {
-                Ok(result) => LookUp::Found(ProviderReply { status: 200, result, request_id: None }),
+            Ok((200, text)) => match serde_json::from_str::<Answer>(&text) {
+                Ok(answer) => LookUp::Found(reply(200, answer)),
                 Err(error) => from(error.to_string()),
             },
             Ok((status, _)) => from(format!("status {status}")),
@@ -133,10 +151,12 @@ impl DurableObject for Accounts {
             );
         }
         let header = request.headers().get("idempotency-key")?.unwrap_or_default();
-        let Ok(key) = IdempotencyKey::parse(&header) else { return Response::error("no key", 400) };
+        let Ok(key) = IdempotencyKey::parse(&header) else {
+            return problem(400, "The header Idempotency-Key is missing, or has no key in it");
+        };
         let (operation, parameters) = match flow::parse(&request.bytes().await?) {
             Ok(read) => read,
-            Err(error) => return Response::error(format!("no transfer: {error}"), 400),
+            Err(error) => return problem(400, &format!("The body is no transfer: {error}")),
         };
         let owner = Owner::Account(request.path());
         let command = Command {
@@ -155,13 +175,25 @@ impl DurableObject for Accounts {
         match object.execute(ask).await.map_err(|bug| failed(&bug))?.result {
             ExecuteResult::Finished { response, replayed, .. } => {
                 let answer = Response::from_bytes(response.body)?.with_status(response.status);
+                for (name, value) in response.headers {
+                    answer.headers().set(&name, &value)?;
+                }
                 answer.headers().set("idempotent-replayed", &replayed.to_string())?;
                 Ok(answer)
             }
-            ExecuteResult::Mismatch { .. } => Response::error("the key stands for another transfer", 422),
-            ExecuteResult::Refused(reason) => Response::error(reason, 409),
-            ExecuteResult::Expired => Response::error("that was long ago", 410),
-            _ => Response::error("not known yet: ask again with the same key", 503),
+            ExecuteResult::Mismatch { .. } => problem(422, "The key stands for another transfer"),
+            ExecuteResult::Refused(reason) => problem(409, &reason),
+            ExecuteResult::Expired => problem(410, "That was long ago: what it was answered is gone"),
+            ExecuteResult::NotOwner => problem(403, "The key is somebody else's"),
+            ExecuteResult::NotStarted => problem(409, "Nothing was begun with the key"),
+            ExecuteResult::RateLimited => problem(429, "Too many at once"),
+            ExecuteResult::InProgress { retry_after_ms }
+            | ExecuteResult::Pending { retry_after_ms, .. }
+            | ExecuteResult::Interrupted { retry_after_ms } => {
+                let answer = problem(503, "It is not known yet how it ends: ask again with the same key")?;
+                answer.headers().set("retry-after", &retry_after_ms.div_ceil(1000).max(1).to_string())?;
+                Ok(answer)
+            }
         }
     }
 
@@ -170,6 +202,13 @@ impl DurableObject for Accounts {
         self.0.as_ref().map_err(failed)?.alarm().await;
         Response::empty()
     }
+}
+
+/// Problem details (RFC 9457).
+fn problem(status: u16, title: &str) -> Result<Response> {
+    let answer = Response::from_json(&json!({ "title": title, "status": status }))?.with_status(status);
+    answer.headers().set("content-type", "application/problem+json")?;
+    Ok(answer)
 }
 
 fn failed(bug: &Bug) -> worker::Error {
