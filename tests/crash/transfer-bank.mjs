@@ -17,10 +17,14 @@ export const transfer = (name, key, { cents = 700, to = IBAN } = {}) => ({
 export class Bank {
   executed = [];
   requests = 0;
+  /** So many requests were given up before they were answered. */
+  givenUp = 0;
   /** It answers late, or not at all. */
   isSlow = false;
   /** It executes, and answers nobody. */
   holds = false;
+  /** It begins to answer, and comes to no end: this many bytes at once, again and again. */
+  pours = 0;
   #answers = new Map();
   #notices = new Set();
   #waiting = [];
@@ -41,6 +45,11 @@ export class Bank {
   close() {
     this.#server.closeAllConnections();
     this.#server.close();
+  }
+
+  /** So many requests were given up. */
+  leftAlone(count) {
+    return this.#until(() => this.givenUp >= count);
   }
 
   /** So many requests have come. */
@@ -66,16 +75,30 @@ export class Bank {
 
   async #serve(request, response) {
     const key = request.headers['idempotency-key'];
+    response.once('close', () => {
+      if (response.writableFinished) return;
+      this.givenUp += 1;
+      this.#look();
+    });
     const chunks = await Array.fromAsync(request);
     const text = Buffer.concat(chunks).toString();
     const answer = request.url === '/notices' ? this.#notice(key) : this.#transfer(request.method, key, text);
     this.#look();
     if (this.holds) return;
+    if (this.pours > 0) return this.#pour(response);
     if (this.isSlow) await pause(this.#options.between(20, 300));
     if (this.isSlow && this.#options.between(1, 8) === 1) return response.destroy();
     response
       .writeHead(answer.status, { 'content-type': 'application/json' })
       .end(JSON.stringify(answer.body));
+  }
+
+  async #pour(response) {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    while (!response.destroyed) {
+      response.write(' '.repeat(this.pours));
+      await pause(20);
+    }
   }
 
   #notice(id) {

@@ -76,6 +76,27 @@ test('what is not made is answered by a problem, which is stored, too', async (t
   assert.match(headers['retry-after'], /^[1-9]\d*$/);
 });
 
+test('a call that was given up does not stay open at the bank', { timeout: 60_000 }, async (t) => {
+  const { bank, worker } = await start(t, 'given-up');
+  await worker.start();
+  bank.holds = true;
+  const held = transfer('shop', 'k1');
+  assert.equal((await send(worker.origin, held.path, held)).status, 503);
+  await bank.leftAlone(1);
+  bank.holds = false;
+  bank.pours = 8 << 10;
+  const before = bank.givenUp;
+  const poured = transfer('other', 'k2');
+  const began = Date.now();
+  const answered = send(worker.origin, poured.path, poured);
+  // Long before the time is over that the bank has for an answer.
+  await bank.leftAlone(before + 1);
+  assert.ok(Date.now() - began < 1_500, `${Date.now() - began} ms`);
+  bank.pours = 0;
+  assert.equal((await answered).status, 200);
+  assert.equal(bank.executed.length, 2);
+});
+
 test('the alarm ends what nobody asks for any more', async (t) => {
   const { bank, worker } = await start(t, 'alarm');
   await worker.start();

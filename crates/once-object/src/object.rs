@@ -67,8 +67,9 @@ pub trait Host: Sized + 'static {
     }
 
     /// Sends a call once, with the bytes and under the key that stand in it. Whatever is not certain is
-    /// [`Outcome::Unknown`]: also that no answer came in `provider_timeout_ms`. It must come to an end by then, as must all that waits for somebody
-    /// else here ([`within`](crate::within)): while an alarm waits no other one rings.
+    /// [`Outcome::Unknown`]: also that no answer came in `provider_timeout_ms`. It must come to an end by then, with its body, as must all that waits
+    /// for somebody else here ([`within`](crate::within)): while an alarm waits no other one rings. What is given up is to be aborted, or it stays open
+    /// beside the next send; and a body is to be [bounded](crate::text_at_most).
     async fn send(&self, call: &Call<Self>) -> Outcome<Answer<Self>>;
 
     /// Asks the provider for one page of what became of a call.

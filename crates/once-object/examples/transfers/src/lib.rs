@@ -16,11 +16,12 @@ use once::times::Times;
 use once_object::execute::{Execute, ExecuteResult};
 use once_object::object::{Host, NotTaken, Object};
 use once_object::runtime::random_uuid;
-use once_object::within;
+use once_object::{text_at_most, within};
 use serde::Deserialize;
 use serde_json::json;
 use worker::{
-    Context, DurableObject, Env, Fetch, Headers, Method, RequestInit, State, durable_object, event,
+    AbortController, Context, DurableObject, Env, Fetch, Headers, Method, RequestInit, State, durable_object,
+    event,
 };
 use worker::{Request, Response, Result};
 
@@ -29,6 +30,9 @@ use flow::{Receipt, Transfers};
 #[allow(dead_code, reason = "the engine's own example uses more of it")]
 #[path = "../../../../once/examples/transfer/flow.rs"]
 mod flow;
+
+/// The longest answer of the bank's that is read, in bytes: what is kept of it stands in the state, and its reason in the response.
+const ANSWER_MAX_BYTES: usize = 4 << 10;
 
 /// What the bank says, as far as it is understood here: it may say more one day. What is kept of it is [`Receipt`], which refuses what it does not know.
 #[derive(Deserialize)]
@@ -59,12 +63,18 @@ impl BankHost {
         let mut init = RequestInit::new();
         init.with_method(method).with_headers(headers).with_body(body.map(Into::into));
         let request = Fetch::Request(Request::new_with_init(&format!("{}{path}", self.bank), &init)?);
+        let (controller, late) = (AbortController::default(), "no answer in time".to_owned());
+        let signal = controller.signal();
         let answer = async {
-            let mut response = request.send().await?;
-            Ok((response.status_code(), response.text().await?))
+            let mut response = request.send_with_signal(&signal).await?;
+            Ok((response.status_code(), text_at_most(&mut response, ANSWER_MAX_BYTES).await?))
         };
-        let late = || Err(worker::Error::RustError("no answer in time".to_owned()));
-        within(self.times().provider_timeout_ms, answer).await.unwrap_or_else(late)
+        let answer = within(self.times().provider_timeout_ms, answer).await;
+        let answer = answer.unwrap_or(Err(worker::Error::RustError(late)));
+        if answer.is_err() {
+            controller.abort();
+        }
+        answer
     }
 }
 
