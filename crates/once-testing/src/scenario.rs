@@ -67,6 +67,12 @@ pub trait Scenario {
         Outcome::Definitive(kept)
     }
 
+    /// Whether the provider tells by itself what it has executed, just before its answer comes, and again where that is not taken: the object takes it
+    /// by [`settle_by_provider`](ObjectState::settle_by_provider).
+    fn tells_by_itself(&self) -> bool {
+        false
+    }
+
     /// Whether the keys at a provider and the ids of jobs are made of the object's id, so that no other object has the same. Not where they are made of
     /// something else that is unique, such as the request's own key, or where they are seen in no place but the object.
     fn names_have_the_object(&self) -> bool {

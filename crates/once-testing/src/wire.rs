@@ -1,8 +1,10 @@
 //! The way of a call to the provider and back.
 
-use once::call::{CallState, LookUp, Outcome, ProviderCall, RefusalScope, RetryPolicy};
+use once::by_provider::Refusal;
+use once::call::{CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy};
 use once::run::Event as Input;
 
+use crate::commit::Committed;
 use crate::fault::{Fault, Meets, Outage, Site};
 use crate::provider::{failed, no_answer, not_executed, timed_out};
 use crate::saboteur::Saboteur;
@@ -11,6 +13,10 @@ use crate::world::{Answer, Event, Flow, WAY_MS, World};
 
 /// How much longer than the provider keeps a key it is away, in ms.
 const AWAY_MS: u64 = 600_000;
+/// How soon a provider tells again what was not taken, in ms; the pause is doubled each time.
+const TELLS_AGAIN_MS: u64 = 60_000;
+/// How often it tells the same again.
+const TELLS_MAX: u32 = 6;
 /// How many faults can happen while the provider is away: what comes later is the same again and again.
 const PLACES_AWAY: usize = 6;
 
@@ -169,9 +175,34 @@ impl<S: Scenario> World<'_, S> {
                     return Err(format!("{} was executed twice", call.name));
                 }
                 let answer = self.scenario.execute(call);
+                if self.scenario.tells_by_itself() {
+                    let (call, answer) = (Box::new(call.clone()), answer.clone());
+                    self.after(WAY_MS / 2, Event::Tell { call, answer, tries: 0 });
+                }
                 Ok(self.provider.execute(key, call, self.now_ms, answer))
             }
         }
+    }
+
+    /// The object is told by the provider what that has executed. A provider repeats what is not taken, for some hours.
+    pub(crate) fn told_by_provider(
+        &mut self,
+        call: Box<ProviderCall<Flow<S>>>,
+        answer: Answer<S>,
+        tries: u32,
+    ) -> Result<(), String> {
+        let (call_id, me) = (call.call_id, self.me());
+        let reply = ProviderReply { status: 200, result: answer.clone(), request_id: None };
+        let told = self.transaction(|state, ctx| Ok(state.settle_by_provider(call_id, reply, &me, ctx)))?;
+        self.tell(format_args!("{} is told of by the provider", call.name));
+        let comes_again = match told {
+            Committed::Done { value, .. } => value.is_err_and(Refusal::comes_again),
+            Committed::Died | Committed::Fenced | Committed::Failed => true,
+        };
+        if comes_again && tries < TELLS_MAX {
+            self.after(TELLS_AGAIN_MS << tries, Event::Tell { call, answer, tries: tries + 1 });
+        }
+        Ok(())
     }
 
     /// The provider is asked what became of a call: when it reads, and what comes back then.

@@ -77,6 +77,7 @@ pub(crate) enum Event<S: Scenario> {
     Page { instance: u32, run: u32, call: Box<ProviderCall<Flow<S>>>, fault: Option<Fault> },
     Alarm { set: u64 },
     Confirm { job_id: String },
+    Tell { call: Box<ProviderCall<Flow<S>>>, answer: Answer<S>, tries: u32 },
     Person,
 }
 
@@ -215,6 +216,7 @@ impl<'a, S: Scenario> World<'a, S> {
             Event::Alarm { set } if set == self.alarms_set => self.ring(),
             Event::Alarm { .. } => Ok(()),
             Event::Confirm { job_id } => self.confirm(&job_id),
+            Event::Tell { call, answer, tries } => self.told_by_provider(call, answer, tries),
             Event::Person => self.look(),
         }
     }

@@ -18,6 +18,7 @@ pub mod account;
 pub mod alarm;
 pub mod begin;
 pub mod by_hand;
+pub mod by_provider;
 pub mod call;
 pub mod context;
 pub mod domain;

@@ -199,10 +199,18 @@ pub fn record<F: Flow>(
         Outcome::LeftOpen(reply) => format!("answered {}, and left open: it is canceled", reply.status),
     };
     let call = call_mut(object_state, call_id)?;
-    if call.state != CallState::InFlight {
-        return Err(Bug(format!("an outcome for call {call_id}, which is {}", call.state.name())).into());
-    }
-    call.take(outcome, ctx);
+    let detail = match call.state {
+        // The provider has told by itself meanwhile.
+        CallState::Settled(_) => format!("{detail}; it was settled before"),
+        CallState::InFlight => {
+            call.take(outcome, ctx);
+            detail
+        }
+        CallState::Frozen | CallState::Unknown => {
+            let state = call.state.name();
+            return Err(Bug(format!("an outcome for call {call_id}, which is {state}")).into());
+        }
+    };
     object_state.append_timeline(token.key_id, ctx.now_ms, "call_outcome", detail);
     Ok(())
 }

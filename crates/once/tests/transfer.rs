@@ -15,7 +15,11 @@ use once::state::{from_text, to_text};
 use once_testing::{End, Harness, Saboteur, Scenario};
 
 /// Two transfers, the second of which the bank rejects, and one for which there is no money.
-struct Morning;
+#[derive(Default)]
+struct Morning {
+    /// By a webhook, before it answers.
+    bank_tells: bool,
+}
 
 impl Scenario for Morning {
     type Flow = Transfers;
@@ -35,6 +39,10 @@ impl Scenario for Morning {
             true => Receipt::Rejected { reason: "no such account".to_owned() },
             false => Receipt::Booked { reference: format!("tr_{}", call.key_id) },
         }
+    }
+
+    fn tells_by_itself(&self) -> bool {
+        self.bank_tells
     }
 
     fn refuse(&self, _: &ProviderCall<Transfers>) -> Option<Receipt> {
@@ -70,29 +78,43 @@ impl Scenario for Morning {
 
 #[test]
 fn one_fault_anywhere_moves_no_money_twice() {
-    let played =
-        Harness::new(&Morning).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+    let played = Harness::new(&Morning::default())
+        .every_single_fault()
+        .unwrap_or_else(|violation| panic!("{violation}"));
     println!("{} histories with {} faults", played.histories, played.faults);
     assert!(played.histories > 50);
 }
 
 #[test]
 fn two_faults_move_no_money_twice() {
-    let played = Harness::new(&Morning).every_pair().unwrap_or_else(|violation| panic!("{violation}"));
+    let played =
+        Harness::new(&Morning::default()).every_pair().unwrap_or_else(|violation| panic!("{violation}"));
     println!("{} histories with {} faults", played.histories, played.faults);
     assert!(played.histories > 1_000);
 }
 
 #[test]
 fn faults_at_random_move_no_money_twice() {
-    let played = Harness::new(&Morning).random(10_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    let played =
+        Harness::new(&Morning::default()).random(10_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
     println!("{} histories with {} faults", played.histories, played.faults);
+}
+
+/// What it has booked is known by its own news, before its answer and where that is lost.
+#[test]
+fn what_the_bank_tells_by_itself_moves_no_money_twice() {
+    let morning = Morning { bank_tells: true };
+    let harness = Harness::new(&morning);
+    let played = harness.every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{} histories with {} faults", played.histories, played.faults);
+    harness.random(2_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
 #[test]
 fn without_a_protection_something_breaks() {
+    let morning = Morning::default();
     for protection in Saboteur::ALL {
-        let harness = Harness::new(&Morning).without(protection);
+        let harness = Harness::new(&morning).without(protection);
         let found = harness.every_single_fault().and_then(|_| harness.random(20_000, 1));
         let violation = found.expect_err(&format!("nothing breaks without {protection:?}"));
         println!("without {protection:?}: {}", violation.what);
