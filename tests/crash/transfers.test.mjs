@@ -76,6 +76,30 @@ test('what is not made is answered by a problem, which is stored, too', async (t
   assert.match(headers['retry-after'], /^[1-9]\d*$/);
 });
 
+test('what could not be read again begins nothing, and its key is free', async (t) => {
+  const { bank, worker } = await start(t, 'unreadable');
+  await worker.start();
+  const nested = (depth) => ({
+    ...transfer('shop', 'k1'),
+    body: `{"to": "${IBAN}", "cents": ${CENTS}, "remittance": ${'['.repeat(depth)}${']'.repeat(depth)}}`,
+  });
+  const asks = async (depth) => {
+    const { status, text } = await send(worker.origin, nested(depth).path, nested(depth));
+    return [status, text];
+  };
+  for (let time = 0; time < 2; time += 1) {
+    const [status, text] = await asks(125);
+    assert.deepEqual([status, JSON.parse(text).title], [409, 'the remittance is nested too deep']);
+  }
+  assert.equal(bank.requests, 0);
+  assert.deepEqual(await asks(110), [200, 'sent']);
+  // Another incarnation reads what this one has written.
+  await worker.kill();
+  await worker.start();
+  assert.deepEqual(await asks(110), [200, 'sent']);
+  assert.equal(bank.executed.length, 1);
+});
+
 test('a call that was given up does not stay open at the bank', { timeout: 60_000 }, async (t) => {
   const { bank, worker } = await start(t, 'given-up');
   await worker.start();

@@ -130,6 +130,10 @@ fn a_request_is_known_by_the_body_that_came() {
         parse(body.as_bytes()).map(|(_, canonical)| canonical.0).map_err(|error| error.to_string())
     };
     let known = Ok(r#"{"cents":7000,"to":"DE02"}"#.to_owned());
+    assert!(
+        canonical(r#"{"to":"DE02","cents":7000,"remittance":{"of":"May"}}"#)
+            .is_ok_and(|other| Ok(other) != known)
+    );
     assert_eq!(canonical(r#"{"to":"DE02","cents":7000}"#), known);
     assert_eq!(canonical(r#"{ "cents": 7000, "to": "DE02" }"#), known);
     for (wrong, why) in [

@@ -24,6 +24,9 @@ pub(crate) struct Transfers;
 pub(crate) struct Transfer {
     pub(crate) to: String,
     pub(crate) cents: u64,
+    /// What the payee is told with it, for the bank to read: any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remittance: Option<Value>,
 }
 
 /// The flow's half of an object's state: an account of the shop, and what left it.
@@ -139,8 +142,13 @@ impl Flow for Transfers {
         Ok(End::Response(response(402, "application/problem+json", problem.to_string())))
     }
 
-    fn limit_reached(_: ObjectLimit) -> String {
-        "there are as many transfers as there may be".to_owned()
+    fn limit_reached(limit: ObjectLimit) -> String {
+        match limit {
+            ObjectLimit::Keys(_) | ObjectLimit::Bytes => {
+                "there are as many transfers as there may be".to_owned()
+            }
+            ObjectLimit::Unreadable => "the remittance is nested too deep".to_owned(),
+        }
     }
 }
 
