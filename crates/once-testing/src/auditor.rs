@@ -25,6 +25,7 @@ impl<S: Scenario> World<'_, S> {
                     self.is_kept(key, now, now_ms)?;
                 }
                 None if self.saboteur == Some(Saboteur::Tombstone) => {}
+                None if self.may_be_forgotten(key, now_ms) => {}
                 None => return Err(format!("key {} is forgotten", key.key_id)),
             }
         }
@@ -44,6 +45,17 @@ impl<S: Scenario> World<'_, S> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether no client repeats it any more.
+    fn may_be_forgotten(&self, key: &KeyRecord<Flow<S>>, now_ms: u64) -> bool {
+        let expires_at_ms = match &key.lifecycle {
+            Lifecycle::Open(_) => return false,
+            Lifecycle::Finished(finished) => finished.expires_at_ms,
+            Lifecycle::Expired(tombstone) => tombstone.expires_at_ms,
+        };
+        let is_over = |after_ms| now_ms >= expires_at_ms.saturating_add(after_ms);
+        self.scenario.forgets_after_ms().is_some_and(is_over)
     }
 
     /// Whoever does a job knows it by its id: another one of the same id is never done.

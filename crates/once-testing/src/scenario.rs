@@ -105,6 +105,12 @@ pub trait Scenario {
         KEYS_MAX
     }
 
+    /// How long after a response has expired the flow may forget its key ([`forget_expired`](ObjectState::forget_expired)), in ms. A client asks again two
+    /// hours after the retention, and that would begin anew. `None` where it forgets none.
+    fn forgets_after_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// The configured times, which must [fit together](Times::validate). Those of a provider are hours unless the scenario says otherwise, not days: it takes its time to play them.
     fn times(&self) -> Times {
         Times { provider_window_ms: 7_200_000, quarantine_ms: 21_600_000, ..Times::default() }

@@ -9,7 +9,7 @@
 
 use once::begin::Command;
 use once::call::{CallSpec, FrozenRequest, ProviderCall, RetryPolicy, Settlement};
-use once::context::Bug;
+use once::context::{Bug, Context};
 use once::domain::{Answer, Domain, NoPoint, Provider, Settings};
 use once::fingerprint::{Canonical, Fingerprint};
 use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
@@ -95,6 +95,8 @@ enum Mistake {
     BareFacts,
     /// The page is kept, and the response has it, too.
     KeepsPages,
+    /// A key is forgotten as soon as its response has expired, though its client may come back.
+    ForgetsAtOnce,
 }
 
 /// A day at a hotel.
@@ -102,6 +104,8 @@ enum Mistake {
 struct Day {
     hotel: Hotel,
     mistake: Option<Mistake>,
+    /// How long after a response has expired a key may be forgotten, in ms.
+    forgets_after_ms: Option<u64>,
 }
 
 impl Settings<Hotel> for Day {}
@@ -156,6 +160,12 @@ impl Flow for Bookings {
     }
 
     fn limit_reached(_: ObjectLimit) {}
+
+    fn on_alarm(state: &mut ObjectState<Self>, ctx: &Context<Day>) {
+        if ctx.settings.mistake == Some(Mistake::ForgetsAtOnce) {
+            state.forget_expired(ctx.now_ms);
+        }
+    }
 
     fn is_overtaken(_: &ProviderCall<Self>, state: &ObjectState<Self>) -> bool {
         state.resource.is_canceled
@@ -214,6 +224,10 @@ impl Scenario for Day {
         }
     }
 
+    fn forgets_after_ms(&self) -> Option<u64> {
+        self.forgets_after_ms
+    }
+
     fn judge(&self, end: &Ended<'_, Bookings>) -> Result<(), String> {
         let is_booked = end.object_state.resource.is_booked;
         let is_told = end.responses.get("book").is_none_or(|response| (response.status == 201) == is_booked);
@@ -231,6 +245,18 @@ fn whoever_changes_their_mind_is_told_what_the_hotel_has_done() {
         assert!(played.histories > 100);
         Harness::new(&day).random(2_000, 1).unwrap_or_else(|violation| panic!("{violation}"));
     }
+}
+
+#[test]
+fn a_key_is_forgotten_when_no_client_comes_back_with_it() {
+    let forgets = |forgets_after_ms| {
+        let day = Day { mistake: Some(Mistake::ForgetsAtOnce), forgets_after_ms, ..Day::default() };
+        Harness::new(&day).replay(Plan::quiet()).map_err(|violation| violation.what)
+    };
+    assert_eq!(forgets(None), Err("key 2 is forgotten".to_owned()));
+    assert_eq!(forgets(Some(1)), Err("key 2 is forgotten".to_owned()), "too early");
+    let played = forgets(Some(0));
+    assert!(played.is_ok(), "{played:?}");
 }
 
 /// What the first commit writes, and a later one cannot; and what no commit can.

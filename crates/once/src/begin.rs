@@ -237,7 +237,7 @@ fn start<F: Flow>(
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
     let before = object_state.clone();
-    let key_id = object_state.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
+    let key_id = object_state.next_key_id();
     let attempt = 1;
     object_state.keys.push(KeyRecord {
         key_id,

@@ -70,7 +70,8 @@ pub struct ObjectState<F: Domain> {
     /// The object they belong to.
     #[serde(skip, default = "ObjectId::nil")]
     pub object: ObjectId,
-    /// The keys, by number.
+    /// The keys, by number. None is taken out but by [`forget_expired`](Self::forget_expired): the next one would be given its number, with which
+    /// the keys at a provider are made.
     pub keys: Vec<KeyRecord<F>>,
     /// The keys that run elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -83,9 +84,27 @@ pub struct ObjectState<F: Domain> {
     /// The jobs that are staged and not known to be over.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<StagedJob<F::JobKind>>,
+    /// The largest numbers of what was forgotten.
+    #[serde(default, skip_serializing_if = "ForgottenNumbers::is_none")]
+    pub forgotten: ForgottenNumbers,
     /// What this transaction adds.
     #[serde(skip)]
     pub appended: NewRows<F>,
+}
+
+/// The largest numbers of the keys and calls that were forgotten, 0 where none was: no other one is given them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ForgottenNumbers {
+    /// Of a key.
+    pub key_id: u32,
+    /// Of a call.
+    pub call_id: u32,
+}
+
+impl ForgottenNumbers {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl<F: Domain> ObjectState<F> {
@@ -98,8 +117,43 @@ impl<F: Domain> ObjectState<F> {
             resource: F::Resource::default(),
             calls: Vec::new(),
             jobs: Vec::new(),
+            forgotten: ForgottenNumbers::default(),
             appended: NewRows::default(),
         }
+    }
+
+    /// Forgets the keys whose responses had expired by `before_ms` (since the epoch), with their calls, and makes room for as many others. Gives how many.
+    /// The first key stays: it says whose the object is.
+    ///
+    /// A retry under a key that is forgotten runs its operation anew. So this is for what no client repeats any more: months after the response expired, not
+    /// hours.
+    pub fn forget_expired(&mut self, before_ms: u64) -> usize {
+        let is_old = |key: &KeyRecord<F>| match &key.lifecycle {
+            Lifecycle::Expired(tombstone) => tombstone.expires_at_ms <= before_ms,
+            Lifecycle::Open(_) | Lifecycle::Finished(_) => false,
+        };
+        let old: Vec<u32> =
+            self.keys.iter().skip(1).filter(|key| is_old(key)).map(|key| key.key_id).collect();
+        if old.is_empty() {
+            return 0;
+        }
+        let (key_id, call_id) = (self.next_key_id(), self.next_call_id());
+        self.keys.retain(|key| !old.contains(&key.key_id));
+        self.calls.retain(|call| !old.contains(&call.key_id));
+        self.forgotten =
+            ForgottenNumbers { key_id: key_id.saturating_sub(1), call_id: call_id.saturating_sub(1) };
+        old.len()
+    }
+
+    /// The number of the next key.
+    pub(crate) fn next_key_id(&self) -> u32 {
+        let newest = self.keys.iter().map(|key| key.key_id).max().unwrap_or(0);
+        newest.max(self.forgotten.key_id).saturating_add(1)
+    }
+
+    fn next_call_id(&self) -> u32 {
+        let newest = self.calls.iter().map(|call| call.call_id).max().unwrap_or(0);
+        newest.max(self.forgotten.call_id).saturating_add(1)
     }
 
     /// Refuses what cannot be: the state would be wrong, and is neither written nor read.
@@ -198,7 +252,7 @@ impl<F: Domain> ObjectState<F> {
     pub(crate) fn freeze(&mut self, key_id: u32, spec: CallSpec<F>) {
         let moved = spec.provider.moves(spec.kind, &spec.request);
         let sent_to = moved.and_then(|moved| self.account_of(spec.provider, &moved)).map(SentTo::again);
-        let call_id = self.calls.iter().map(|call| call.call_id).max().unwrap_or(0).saturating_add(1);
+        let call_id = self.next_call_id();
         self.calls.push(ProviderCall {
             call_id,
             key_id,
