@@ -53,7 +53,7 @@ pub fn settle(
     let said_of = Word { call_id: call.call_id, sends: call.sends, settlement, by_hand };
     let taken = match known {
         // Its call has ended as one that nobody knows the end of.
-        Some(_) => object_state.overrule_by_hand(said_of, ctx),
+        Some(_) => object_state.overrule_by_hand(said_of, me, ctx),
         None if is_in_doubt => object_state.settle_by_hand(said_of, me, ctx),
         None => Err(Refusal::NeverSent),
     };

@@ -34,7 +34,7 @@ pub enum Refusal {
     Open,
     /// It was never sent: there is nothing to settle.
     NeverSent,
-    /// A run works on it: a send or a look-up is on its way.
+    /// A run works on it, or on another call of its operation: a send or a look-up is on its way.
     UnderWay,
     /// It was sent again since the operator looked.
     SentAgain,
@@ -108,14 +108,23 @@ impl<F: Domain> ObjectState<F> {
     }
 
     /// Takes an operator's word against the end that a call has: for where the flow knows that this end is not the last word, such as one that nobody knows.
-    /// What the operation has made of that end is the flow's to change.
+    /// What the operation has made of that end is the flow's to change. `me` is this incarnation: a run of its own may be sending the operation's next call,
+    /// and would be fenced when that is answered.
     ///
     /// # Errors
     /// Why it is not taken.
-    pub fn overrule_by_hand(&mut self, word: Word<F>, ctx: &Context<F::Settings>) -> Result<(), Refusal> {
+    pub fn overrule_by_hand(
+        &mut self,
+        word: Word<F>,
+        me: &InstanceId,
+        ctx: &Context<F::Settings>,
+    ) -> Result<(), Refusal> {
         let call = self.calls.iter().find(|call| call.call_id == word.call_id).ok_or(Refusal::NoCall)?;
         if !call.is_settled() {
             return Err(Refusal::Open);
+        }
+        if self.key(call.key_id).is_some_and(|key| key.is_worked_on(me, ctx.now_ms)) {
+            return Err(Refusal::UnderWay);
         }
         call.was_seen(&word, ctx)?;
         self.take_word(word, ctx.now_ms);

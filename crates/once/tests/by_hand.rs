@@ -15,6 +15,7 @@ use once::by_hand::{Refusal, Word};
 use once::call::{ByHand, CallState, ProviderReply, Settlement};
 use once::id::InstanceId;
 use once::object_state::ObjectState;
+use once::record::{Lease, Lifecycle};
 use once::run::{Action, Event, Run};
 use once::step::StepError;
 
@@ -100,11 +101,38 @@ fn nobody_has_seen_that_it_was_not_executed_while_it_may_arrive() {
 #[test]
 fn what_has_ended_is_overruled_on_purpose_alone() {
     let (mut state, _) = sent();
-    assert_eq!(state.overrule_by_hand(word(booked()), &at(QUIET_MS)), Err(Refusal::Open));
+    assert_eq!(
+        state.overrule_by_hand(word(booked()), &incarnation("next"), &at(QUIET_MS)),
+        Err(Refusal::Open)
+    );
     assert_eq!(says(&mut state, word(booked()), "next", QUIET_MS), Ok(()));
     assert_eq!(says(&mut state, word(Settlement::NotExecuted), "next", QUIET_MS), Err(Refusal::Settled));
-    let early = state.overrule_by_hand(word(Settlement::NotExecuted), &at(QUIET_MS - 1));
+    let early =
+        state.overrule_by_hand(word(Settlement::NotExecuted), &incarnation("next"), &at(QUIET_MS - 1));
     assert_eq!(early, Err(Refusal::TooEarly { until_ms: QUIET_MS }));
-    assert_eq!(state.overrule_by_hand(word(Settlement::NotExecuted), &at(QUIET_MS)), Ok(()));
+    assert_eq!(
+        state.overrule_by_hand(word(Settlement::NotExecuted), &incarnation("next"), &at(QUIET_MS)),
+        Ok(())
+    );
     assert_eq!(state.calls[0].state, CallState::Settled(Settlement::NotExecuted));
+}
+
+/// A call has ended, and the operation's run goes on with another one: it is not taken from that.
+#[test]
+fn what_has_ended_is_not_overruled_under_a_run_that_lives() {
+    let (mut state, _) = sent();
+    state.calls[0].state = CallState::Settled(booked());
+    let overrules = |state: &mut ObjectState<Transfers>, who: &str, now_ms| {
+        let before = state.clone();
+        let said = state.overrule_by_hand(word(Settlement::NotExecuted), &incarnation(who), &at(now_ms));
+        assert_eq!(*state == before, said.is_err(), "{said:?}");
+        said
+    };
+    // By then the send has arrived; the run has a lease until later.
+    let lease = Lease { holder: incarnation("me"), until_ms: QUIET_MS + 10 };
+    let Lifecycle::Open(open) = &mut state.keys[0].lifecycle else { panic!("it is open") };
+    open.lease = Some(lease);
+    assert_eq!(overrules(&mut state, "me", QUIET_MS + 9), Err(Refusal::UnderWay));
+    assert_eq!(overrules(&mut state.clone(), "me", QUIET_MS + 10), Ok(()), "it has run out");
+    assert_eq!(overrules(&mut state, "next", QUIET_MS), Ok(()), "it is of one that is gone");
 }

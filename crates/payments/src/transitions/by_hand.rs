@@ -194,7 +194,7 @@ pub fn settle(
     }
     let was_quarantined = call.quarantined_until_ms(ctx).is_some_and(|until_ms| ctx.now_ms < until_ms);
     let settled = match ended(&call) {
-        Some(_) => state.overrule_by_hand(word.clone(), ctx),
+        Some(_) => state.overrule_by_hand(word.clone(), me, ctx),
         None => state.settle_by_hand(word.clone(), me, ctx),
     };
     if let Err(refusal) = settled {
