@@ -21,12 +21,16 @@ const OBJECT_HANDLERS = [
 
 /**
  * The guard of a Worker whose WebAssembly is `wasm`: all that `build/index.js` exports, by worker-build or by wasm-bindgen itself. `handlers`
- * are the Worker's own, for its default export; `objectOf` gives the class of a Durable Object that is written in Rust, by its name. `guarded`
- * makes any other call, `atOnce` one that waits for nothing.
+ * are the Worker's own, for its default export; `objectOf` gives the class of a Durable Object that is written in Rust, by its name and the names of
+ * what else may be called of it by RPC. `guarded` makes any other call, `atOnce` one that waits for nothing.
  */
 export function guard(wasm) {
   /** The `worker` crate's own: whether the instance has panicked, and the number of the instance. */
   const instance = globalThis.__worker_init_state;
+  if (!instance)
+    throw new Error(
+      'there is no __worker_init_state: import what worker-build has made before guard() is called, of a version of the worker crate that has it (0.8)',
+    );
   const underWay = new Set();
 
   function failAll(trap) {
@@ -91,19 +95,25 @@ export function guard(wasm) {
     handlers,
     guarded,
     atOnce,
-    objectOf: (className) => objectOf({ wasm, instance, guarded }, className),
+    objectOf: (className, methods = []) => objectOf({ wasm, instance, guarded }, className, methods),
   };
 }
 
 /** Nothing but its handlers is on the prototype: callers could reach it. */
-function objectOf({ wasm, instance, guarded }, className) {
-  const { prototype } = wasm[className];
+function objectOf({ wasm, instance, guarded }, className, methods) {
+  const { prototype } = wasm[className] ?? {};
+  if (!prototype)
+    throw new Error(`no class ${className} is written in Rust: is it #[durable_object] and pub?`);
+  const missing = methods.find((name) => !prototype[name]);
+  if (missing)
+    throw new Error(`${className} has no method ${missing}: is it pub, in an impl with #[wasm_bindgen]?`);
   class RustObject extends DurableObject {
     #inner;
     #instanceId;
 
     static {
-      for (const name of OBJECT_HANDLERS.filter((handler) => prototype[handler]))
+      const handlers = OBJECT_HANDLERS.filter((handler) => prototype[handler]);
+      for (const name of new Set([...handlers, ...methods]))
         this.prototype[name] = function (...given) {
           return guarded(() => RustObject.#of(this)[name](...given));
         };

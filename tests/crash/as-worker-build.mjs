@@ -35,8 +35,25 @@ class Sockets {
   webSocketMessage() {}
   webSocketClose() {}
   webSocketError() {}
+  transfer() {}
+  secret() {}
 }
-const { prototype } = guard({ Sockets }).objectOf('Sockets');
+const { prototype } = guard({ Sockets }).objectOf('Sockets', ['transfer']);
+
+const refused = (wrong) => {
+  try {
+    return `not refused: ${wrong()}`;
+  } catch ({ message }) {
+    return message;
+  }
+};
+const refusals = [
+  refused(() => guard({ Sockets }).objectOf('Nobody')),
+  refused(() => guard({ Sockets }).objectOf('Sockets', ['transfer', 'refund'])),
+];
+delete globalThis.__worker_init_state;
+refusals.push(refused(() => guard({ Sockets })));
+globalThis.__worker_init_state = state;
 
 export class Accounts extends objectOf('Accounts') {}
 
@@ -48,6 +65,7 @@ export default {
   fetch(request, env, ctx) {
     const { pathname } = new URL(request.url);
     if (pathname === '/instance') return new Response(String(state.instanceId));
+    if (pathname === '/refusals') return Response.json(refusals);
     if (pathname === '/handlers') return Response.json(Object.getOwnPropertyNames(prototype));
     return pathname === '/trap' ? guarded(trap) : handlers.fetch(request, env, ctx);
   },

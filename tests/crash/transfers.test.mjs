@@ -175,12 +175,16 @@ test('by worker-build a trap fails what is under way, too, and a new instance go
   assert.equal(bank.executed.length, 1);
 });
 
-test('an object has the handlers that its class has in Rust, and no other', async (t) => {
+test('an object has the handlers that its class has in Rust, what else is named, and no other', async (t) => {
   const { worker } = await start(t, 'handlers', { entry: 'tests/crash/as-worker-build.mjs' });
   await worker.start();
   const handlers = JSON.parse((await send(worker.origin, '/handlers')).text);
   const sockets = ['webSocketMessage', 'webSocketClose', 'webSocketError'];
-  assert.deepEqual(handlers.sort(), ['constructor', 'fetch', ...sockets].sort());
+  assert.deepEqual(handlers.sort(), ['constructor', 'fetch', 'transfer', ...sockets].sort());
+  const [noClass, noMethod, noState] = JSON.parse((await send(worker.origin, '/refusals')).text);
+  assert.match(noClass, /^no class Nobody is written in Rust/);
+  assert.match(noMethod, /^Sockets has no method refund/);
+  assert.match(noState, /^there is no __worker_init_state/);
 });
 
 test('an object whose times do not fit together begins nothing, and says why', async (t) => {
