@@ -12,7 +12,8 @@ use once::run::Event;
 pub struct Execute<F: Flow> {
     /// What is asked for, by whom, under which key.
     pub command: Command<F>,
-    /// How long it waits for the run of another request, and over short pauses of its own, in ms.
+    /// How long it waits for the run of another request, and over short pauses of its own, in ms: in the place of
+    /// [`Times::wait_ms`](once::times::Times::wait_ms).
     pub wait_ms: u64,
     /// It was counted against the account's rate already.
     pub is_counted: bool,

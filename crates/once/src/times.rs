@@ -19,7 +19,8 @@ pub(crate) const OUTBOX_MS: u64 = 9_000;
 pub struct Times {
     /// How long a run may hold a key without a sign of life before another may take it over.
     pub lease_ms: u64,
-    /// How long a request waits for a result, unless it says so itself: a duplicate for the first one's, and anybody for the provider.
+    /// How long a request waits for a result, unless it says so itself: a duplicate for the first one's, and anybody for the provider. On `once-object` each
+    /// says so, by its `Execute::wait_ms`: this is what yours may take for that.
     pub wait_ms: u64,
     /// After how long without a sign of life the alarm pushes an unfinished key through.
     pub completer_ms: u64,
@@ -66,7 +67,8 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Checks that the times fit together; the error says which do not and why.
+    /// Checks that the times fit together; the error says which do not and why. It names them in capitals, as the variables of a Worker are called in which
+    /// they stand: `LEASE_MS` is [`lease_ms`](Self::lease_ms).
     ///
     /// ```
     /// use once::times::Times;

@@ -184,7 +184,8 @@ impl DurableObject for Accounts {
             by: None,
             trace: None,
         };
-        let ask = Execute { command, wait_ms: 3_000, is_counted: false, faults: None };
+        let wait_ms = object.host().times().wait_ms;
+        let ask = Execute { command, wait_ms, is_counted: false, faults: None };
         match object.execute(ask).await.map_err(|bug| failed(&bug))?.result {
             ExecuteResult::Finished { response, replayed, .. } => {
                 let answer = Response::from_bytes(response.body)?.with_status(response.status);
