@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 
-import { Callers, dice, killAgain, send } from '../../crates/once-testing/kill/kill.mjs';
+import { Callers, between, killAgain, send } from '../../crates/once-testing/kill/kill.mjs';
 import { build } from '../../scripts/build.mjs';
 import { keysIn, startGate } from '../worker/support/gate.mjs';
 
@@ -37,8 +37,7 @@ test('control: a gate that believes that the shop looks at keys orders twice', a
 });
 
 async function start(t, route) {
-  const random = dice(SEED);
-  const between = (from, to) => from + Math.floor(random() * (to - from + 1));
+  const roll = between(SEED);
   const gate = await startGate({ '': route });
   const { shop, runtime } = gate;
   shop.page('/checkout', '<form method="post" action="/checkout"><input name="name"></form>');
@@ -61,8 +60,8 @@ async function start(t, route) {
 
   /** Some are sent twice at once, and every fifth answer is lost. */
   async function kill({ kills, until = () => false }) {
-    shop.answersWithin = () => between(0, 150);
-    shop.loses = () => between(1, 5) === 1;
+    shop.answersWithin = () => roll(0, 150);
+    shop.loses = () => roll(1, 5) === 1;
     const begin = () => {
       const { key, cookie, name } = forms[callers.callers.length];
       const body = String(new URLSearchParams({ paid_once_key: key, name }));
@@ -76,7 +75,7 @@ async function start(t, route) {
     let lives = 0;
     const struck = await killAgain(runtime, {
       kills,
-      between,
+      between: roll,
       isDone,
       live() {
         // The last one brings all that are left.
@@ -84,7 +83,7 @@ async function start(t, route) {
         if (lives === kills) while (!isDone()) begin();
         const left = Math.min(Math.ceil(FORMS / kills / 2), FORMS - callers.callers.length);
         for (let count = 0; count < left; count += 1) begin();
-        return callers.moreEnded(between(0, 3));
+        return callers.moreEnded(roll(0, 3));
       },
       underWay: callers.underWay,
       begin: () => callers.ended === callers.callers.length && !isDone() && begin(),

@@ -9,7 +9,7 @@ import { before, test } from 'node:test';
 import {
   Callers,
   Runtime,
-  dice,
+  between,
   killAgain,
   send,
   temporaryDirectory,
@@ -223,9 +223,8 @@ const account = async (worker, name) => JSON.parse((await send(worker.origin, `/
 
 /** The bank, and the Worker in a process that is not started yet. */
 async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mjs`, vars = {} } = {}) {
-  const random = dice(SEED);
-  const between = (from, to) => from + Math.floor(random() * (to - from + 1));
-  const bank = new Bank({ between, looksAtKeys });
+  const roll = between(SEED);
+  const bank = new Bank({ between: roll, looksAtKeys });
   await bank.start();
   const worker = new Runtime({
     root,
@@ -258,12 +257,12 @@ async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mj
     };
     const struck = await killAgain(worker, {
       kills,
-      between,
+      between: roll,
       isDone: () => callers.callers.length >= transfers,
       live() {
         const left = Math.min(Math.ceil(transfers / kills), transfers - callers.callers.length);
         for (let count = 0; count < left; count += 1) begin();
-        return callers.moreEnded(between(0, 3));
+        return callers.moreEnded(roll(0, 3));
       },
       underWay: callers.underWay,
       begin: () => callers.ended === callers.callers.length && begin(),

@@ -165,3 +165,9 @@ export function dice(seed) {
     return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32;
   };
 }
+
+/** Whole numbers from … to …, both included, by the dice of this seed. */
+export function between(seed) {
+  const random = dice(seed);
+  return (from, to) => from + Math.floor(random() * (to - from + 1));
+}
