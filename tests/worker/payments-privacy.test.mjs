@@ -156,7 +156,7 @@ describe('neither rows nor logs hold', () => {
 
   test('what an Adyen call was made with', async () => {
     const answer = await user.pay(
-      { ...PAYMENT, provider: 'adyen', payment_method: 'adyen_card_mastercard' },
+      { ...PAYMENT, provider: 'adyen', payment_method: 'adyen_card_mastercard', customer: 'shopper-7' },
       freshKey(),
     );
     assert.equal(answer.status, 201, answer.text);
