@@ -84,6 +84,8 @@ const example = (route) =>
     '/admin/history/{shard}/{batch}/{kind}': '/admin/history/g1-2026-10-003/1/payments',
     '/admin/dead-letters/requeue-all/{kind}': '/admin/dead-letters/requeue-all/webhook',
     '/admin/dead-letters/{job}/{action}': '/admin/dead-letters/x/requeue',
+    '/admin/api/dead-letters/{kind}/requeue': '/admin/api/dead-letters/webhook/requeue',
+    '/admin/breaks/accept-all/{kind}': '/admin/breaks/accept-all/orphan',
     '/admin/breaks/{id}/{action}': '/admin/breaks/x/accept',
   })[route] ?? route.replaceAll(/\{\w+\}/g, 'x');
 
@@ -119,6 +121,8 @@ const refusals = {
   '/admin/dead-letters/requeue-all': [401, STRANGER],
   '/admin/dead-letters/requeue-all/{kind}': [401, STRANGER],
   '/admin/dead-letters/{job}/{action}': [401, STRANGER],
+  '/admin/api/dead-letters/{kind}/requeue': [401, STRANGER],
+  '/admin/breaks/accept-all/{kind}': [401, STRANGER],
   '/admin/breaks/{id}/{action}': [401, STRANGER],
   '/admin/tasks/run': [401, STRANGER],
   '/admin/accounts/new': [401, STRANGER],
