@@ -59,6 +59,7 @@ impl<F: Domain> ObjectState<F> {
         }
         call.look_up = None;
         call.evidence.needs_review = None;
+        call.evidence.is_told = true;
         call.state = CallState::Settled(Settlement::Answered(reply));
         let (key_id, detail) = (call.key_id, format!("{}: told by the provider", call.name));
         self.append_timeline(key_id, ctx.now_ms, "call_settled", detail);

@@ -289,6 +289,9 @@ pub struct Evidence<A> {
     /// At which account the provider got it, or must get it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_to: Option<SentTo>,
+    /// The provider has told by itself how it ended: an answer that comes after that says nothing new.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_told: bool,
     /// An operator has settled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<ByHand>,
@@ -309,6 +312,7 @@ impl<A> Default for Evidence<A> {
             is_given_up: false,
             needs_client: false,
             sent_to: None,
+            is_told: false,
             by_hand: None,
         }
     }

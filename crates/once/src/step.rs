@@ -201,12 +201,12 @@ pub fn record<F: Flow>(
     let call = call_mut(object_state, call_id)?;
     let detail = match call.state {
         // The provider has told by itself meanwhile.
-        CallState::Settled(_) => format!("{detail}; it was settled before"),
+        CallState::Settled(_) if call.evidence.is_told => format!("{detail}; it was settled before"),
         CallState::InFlight => {
             call.take(outcome, ctx);
             detail
         }
-        CallState::Frozen | CallState::Unknown => {
+        CallState::Settled(_) | CallState::Frozen | CallState::Unknown => {
             let state = call.state.name();
             return Err(Bug(format!("an outcome for call {call_id}, which is {state}")).into());
         }
