@@ -16,7 +16,7 @@ use crate::cookies::for_our_host;
 use crate::headers::{OF_BYTES, OF_CACHES, cache_control, led_to, script_nonce};
 use crate::message::{FormAgain, MessagePage, Say};
 use crate::page::{Page, Rewritten, rewrite};
-use crate::visitor;
+use crate::visitor::{self, Sender};
 
 /// An answer of the origin: its addresses become ours, and its forms get keys. `replayed` says of what was sent under a key whether it was
 /// answered before.
@@ -187,7 +187,7 @@ impl Problem {
     /// With a form that sends the same again, where that can be shown: not with files, and not for ever. What another site's page has sent would
     /// come from one of the shop's own then: it gets none.
     pub(crate) fn again(self, gate: &Gate, request: &Request, encoding: &Encoding, body: &[u8]) -> Self {
-        if !is_from_here(request) {
+        if !matches!(Sender::of(request), Sender::ThisSite | Sender::Nobody) {
             let say = if self.say == Say::KeyMissing { Say::CrossSite } else { self.say };
             return Self { say, ..self };
         }
@@ -260,14 +260,6 @@ fn quiet(quiet_ms: u64) -> String {
         (1, _) => "in a second".to_owned(),
         (seconds @ ..=90, _) => format!("in {seconds} seconds"),
         (_, minutes) => format!("in {minutes} minutes"),
-    }
-}
-
-/// Whether a request comes from a page of this site. `Origin` is `null` also where a page of its own asks to be named to nobody.
-fn is_from_here(request: &Request) -> bool {
-    match request.header("sec-fetch-site") {
-        Some(site) => matches!(site, "same-origin" | "none"),
-        None => request.header("origin").is_none_or(|origin| origin == request.origin()),
     }
 }
 
