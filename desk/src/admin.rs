@@ -82,52 +82,29 @@ const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the g
 fn by_kind(counts: &Counts) -> String {
     let breaks = counts.of_kinds(BREAKS, KINDS.iter().map(|(kind, _)| *kind), counts.breaks);
     let dead = counts.of_kinds(DEAD, DeadKind::ALL.iter().map(|kind| kind.as_str()), counts.dead);
-    let mut shown = String::new();
-    for (name, help, numbers) in [
-        ("paid_once_breaks_open", "Open differences from the provider's books.", breaks),
-        (
-            "paid_once_dead_letters",
-            "Jobs, and webhooks, that failed for good and wait for an operator.",
-            dead,
-        ),
-    ] {
-        shown.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
-        for (kind, number) in numbers {
-            shown.push_str(&format!("{name}{{kind=\"{kind}\"}} {number}\n"));
-        }
-    }
-    shown
+    let breaks_help = "Open differences from the provider's books.";
+    let dead_help = "Jobs, and webhooks, that failed for good and wait for an operator.";
+    text::gauge_by("paid_once_breaks_open", breaks_help, "kind", breaks)
+        + &text::gauge_by("paid_once_dead_letters", dead_help, "kind", dead)
 }
 
 /// A place has room for 10 GB.
 fn read_model_bytes(sizes: Sizes) -> String {
     let name = "paid_once_read_model_bytes";
     let help = "How large D1 and the largest shard are, of 10 GB. Where there are more shards than are asked, one below 5 GB is left out.";
-    let mut shown = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
-    for (place, bytes) in [("d1", sizes.d1), ("largest_shard", sizes.largest_shard)] {
-        if let Some(bytes) = bytes {
-            shown.push_str(&format!("{name}{{place=\"{place}\"}} {bytes}\n"));
-        }
-    }
-    shown
+    let places = [("d1", sizes.d1), ("largest_shard", sizes.largest_shard)];
+    text::gauge_by(name, help, "place", places.into_iter().filter_map(|(place, bytes)| Some((place, bytes?))))
 }
 
 fn tasks_failing(tasks: &BTreeMap<&str, bool>) -> String {
     let name = "paid_once_task_failing";
     let help = "1 if the newest run of a scheduled task has failed, or it has not run for 15 minutes.";
-    let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
-    let each = tasks
-        .iter()
-        .map(|(task, is_failing)| format!("{name}{{task=\"{task}\"}} {}\n", u8::from(*is_failing)));
-    std::iter::once(head).chain(each).collect()
+    text::gauge_by(name, help, "task", tasks.iter().map(|(task, is_failing)| (*task, (*is_failing).into())))
 }
 
 fn settlement_lag(behind_ms: u64) -> String {
-    let name = "paid_once_settlement_lag_seconds";
-    format!(
-        "# HELP {name} For how long the oldest day that is due has had no whole settlement file.\n# TYPE {name} gauge\n{name} {}\n",
-        behind_ms / 1000
-    )
+    let help = "For how long the oldest day that is due has had no whole settlement file.";
+    text::gauge("paid_once_settlement_lag_seconds", help, behind_ms / 1000)
 }
 
 /// `GET /admin/stats`

@@ -68,6 +68,18 @@ pub fn gauge(name: &str, help: &str, value: u64) -> String {
     format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n")
 }
 
+/// A gauge with a number for each of these values of a label.
+pub fn gauge_by<'a>(
+    name: &str,
+    help: &str,
+    label: &str,
+    values: impl IntoIterator<Item = (&'a str, u64)>,
+) -> String {
+    let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+    let each = values.into_iter().map(|(of, value)| format!("{name}{{{label}=\"{of}\"}} {value}\n"));
+    std::iter::once(head).chain(each).collect()
+}
+
 fn histogram(text: &mut String, family: Family, counters: &Counters) {
     let mut series: Vec<&Labels> = counters.of(family).map(|(labels, _, _)| labels).collect();
     series.dedup();
