@@ -9,7 +9,6 @@ use super::confirm;
 use super::context::Desk;
 use super::format;
 use super::outcome::said;
-
 use super::route::{OperatorAction, Target};
 use crate::accounts;
 use crate::app::Unreachable;
@@ -38,8 +37,9 @@ const NOTE_MAX: usize = 300;
 /// What is said where what the page has shown is not so any more.
 pub(super) const CHANGED: &str = "refused: it has changed since the page was loaded: look again";
 
-fn accepting(note: &str) -> String {
-    format!("{}: {note}", OperatorAction::Accept.as_str())
+/// How the log has it that breaks are accepted.
+fn accepting(act: OperatorAction, note: &str) -> String {
+    format!("{}: {note}", act.as_str())
 }
 
 /// A click on a button.
@@ -108,8 +108,7 @@ impl Press<'_> {
             let note = self.note()?;
             // How somebody knows what the gate has passed on stays there, for as long as the gate keeps it: this log is kept for good.
             let what = match self.act {
-                OperatorAction::Accept => accepting(&note),
-                OperatorAction::AcceptAll => format!("{}: {note}", self.act.as_str()),
+                act @ (OperatorAction::Accept | OperatorAction::AcceptAll) => accepting(act, &note),
                 act => act.as_str().to_owned(),
             };
             return Ok(Named { what, operation: None });
@@ -328,9 +327,9 @@ impl Press<'_> {
         Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
     }
 
-    /// How the log has it that a break is accepted with the note of this form.
+    /// How the log has it that one break is accepted with the note of this form.
     pub(super) fn accepting(&self) -> String {
-        accepting(&self.note().unwrap_or_default())
+        accepting(OperatorAction::Accept, &self.note().unwrap_or_default())
     }
 
     /// Accepts a break that was found in this shard, if it still says what was `seen`.

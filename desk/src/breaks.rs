@@ -25,6 +25,8 @@ use web::route::Parameter;
 
 /// What goes with the button that accepts all that are shown: which these were, and what each said.
 const SHOWN: &str = "breaks";
+/// The state of a break that nobody has settled.
+const OPEN: &str = "open";
 /// How many are accepted at once: an invocation has six connections.
 const AT_ONCE: usize = 6;
 
@@ -38,12 +40,12 @@ struct Shown {
 }
 
 pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
-    let state = desk.query("state");
+    let state = chosen(&desk.query("state"));
     let kind = BreakKind::parse(&desk.query("kind"));
-    let mut found = read(desk, &state, kind).await?;
+    let mut found = read(desk, state, kind).await?;
     let (newer, older) = desk.around(&mut found);
     let mut buttons = Vec::new();
-    if let Some(kind) = kind.filter(|_| found.iter().any(|row| row.state == "open") && is_open(&state)) {
+    if let Some(kind) = kind.filter(|_| state == Some(OPEN) && !found.is_empty()) {
         let subject = Target::Breaks(kind);
         let label = accept_label(found.len());
         let mut all = Button::dangerous(OperatorAction::AcceptAll, &subject, &label);
@@ -67,7 +69,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
                 "state",
                 "State",
                 &[
-                    ("", Entity::Break.word("open")),
+                    ("", Entity::Break.word(OPEN)),
                     ("repaired", Entity::Break.word("repaired")),
                     ("resolved", Entity::Break.word("resolved")),
                     ("accepted", Entity::Break.word("accepted")),
@@ -94,21 +96,24 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
     Ok(reply::html(200, &page, "desk"))
 }
 
-/// A page of those in a state, which is `open` if none is chosen, and one more if there are more.
-async fn read(desk: &Desk<'_>, state: &str, kind: Option<BreakKind>) -> Result<Vec<BreakRow>, Problem> {
-    let state = match state {
+/// The state that is chosen, which is `open` if none is; `None` for all.
+fn chosen(text: &str) -> Option<&'static str> {
+    match text {
         "all" => None,
         "repaired" => Some("repaired"),
         "resolved" => Some("resolved"),
         "accepted" => Some("accepted"),
-        _ => Some("open"),
-    };
-    break_queries::breaks(&desk.app.model, state, kind, desk.page_number()).await.map_err(unreadable)
+        _ => Some(OPEN),
+    }
 }
 
-/// Whether a list in which this state is chosen shows open ones alone.
-fn is_open(state: &str) -> bool {
-    !matches!(state, "all" | "repaired" | "resolved" | "accepted")
+/// A page of those in a state, or of all, and one more if there are more.
+async fn read(
+    desk: &Desk<'_>,
+    state: Option<&str>,
+    kind: Option<BreakKind>,
+) -> Result<Vec<BreakRow>, Problem> {
+    break_queries::breaks(&desk.app.model, state, kind, desk.page_number()).await.map_err(unreadable)
 }
 
 fn accept_label(number: usize) -> String {
@@ -122,7 +127,7 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
     let subject = Target::Break(row.break_id.clone());
     let shard = row.shard.as_deref();
     let mut buttons = Vec::new();
-    if row.state == "open" {
+    if row.state == OPEN {
         if row.object.is_some() || row.resource.is_some() {
             buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?.found_in(shard));
         }
@@ -168,7 +173,7 @@ fn about(row: &BreakRow) -> Cell {
 pub(crate) async fn confirm(desk: &Desk<'_>, kind: &Parameter<'_, BreakKind>) -> Result<Answer, Problem> {
     let kind = kind.read()?;
     let subject = Target::Breaks(kind);
-    let mut found = read(desk, "", Some(kind)).await?;
+    let mut found = read(desk, Some(OPEN), Some(kind)).await?;
     found.truncate(PAGE);
     if found.is_empty() {
         return Ok(Answer::see_other(&subject.path(), "found"));
