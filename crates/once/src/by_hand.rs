@@ -51,10 +51,6 @@ impl<F: Domain> ProviderCall<F> {
         self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms)
     }
 
-    const fn is_settled(&self) -> bool {
-        matches!(self.state, CallState::Settled(_))
-    }
-
     /// Whether the operator has seen the last send, and that can have been seen to come to nothing.
     fn was_seen(&self, word: &Word<F>, ctx: &Context<F::Settings>) -> Result<(), Refusal> {
         if self.sends != word.sends {

@@ -45,7 +45,7 @@ impl<F: Domain> ObjectState<F> {
         ctx: &Context<F::Settings>,
     ) -> Result<(), Refusal> {
         let call = self.call_mut(call_id).ok_or(Refusal::NoCall)?;
-        if matches!(call.state, CallState::Settled(_)) {
+        if call.is_settled() {
             return Err(Refusal::Settled);
         }
         if call.sends == 0 {

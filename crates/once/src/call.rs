@@ -412,6 +412,11 @@ impl<F: Domain> ProviderCall<F> {
         replies.for_each(|reply| reply.result.forget_text());
     }
 
+    /// Whether it has its end.
+    pub const fn is_settled(&self) -> bool {
+        matches!(self.state, CallState::Settled(_))
+    }
+
     /// Whether some send may have been executed.
     pub fn in_doubt(&self) -> bool {
         matches!(self.state, CallState::InFlight | CallState::Unknown)
@@ -420,14 +425,14 @@ impl<F: Domain> ProviderCall<F> {
     /// Until when nobody believes that it was not executed, in ms since the epoch: the provider has failed while it executed,
     /// or may have.
     pub fn quarantined_until_ms(&self, ctx: &Context<F::Settings>) -> Option<u64> {
-        let is_open = !matches!(self.state, CallState::Settled(_));
+        let is_open = !self.is_settled();
         let at_ms = self.evidence.failed_at_ms.max(self.evidence.unheard_at_ms).filter(|_| is_open)?;
         Some(at_ms.saturating_add(ctx.times.quarantine_ms))
     }
 
     /// Why a person must look: while it is not settled, or where what it has made can't be asked for.
     pub fn needs_review(&self) -> Option<&str> {
-        let is_open = !matches!(self.state, CallState::Settled(_));
+        let is_open = !self.is_settled();
         let away = self.evidence.sent_to.as_ref().and_then(|sent_to| sent_to.away.as_ref());
         away.or(self.evidence.needs_review.as_ref().filter(|_| is_open)).map(String::as_str)
     }

@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::id::digest;
 use super::sorted;
 
-/// The largest number up to which each whole one is a double of its own.
-const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+/// The largest number up to which each whole one is a double of its own: beyond it neighbouring ones are one double.
+pub const EXACT_MAX: u64 = (1 << 53) - 1;
 
 /// A request's parameters as they came, by how they were written.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +128,7 @@ fn canonical(value: &Value) -> Option<String> {
 /// Whether all its numbers are those that are written.
 fn is_exact(value: &Value) -> bool {
     match value {
-        Value::Number(number) => number.as_f64().is_some_and(|number| number.abs() <= EXACT_MAX),
+        Value::Number(number) => number.as_f64().is_some_and(|number| number.abs() <= EXACT_MAX as f64),
         Value::Array(items) => items.iter().all(is_exact),
         Value::Object(members) => members.values().all(is_exact),
         Value::Null | Value::Bool(_) | Value::String(_) => true,

@@ -69,7 +69,7 @@ pub enum ObjectLimit {
     Keys(u32),
     /// As much text as fits into one row. What has ended leaves room when its response expires.
     Bytes,
-    /// What can be read again: the request's JSON is nested too deep, most often. It will be refused at each repetition.
+    /// What cannot be read again: the request's JSON is nested too deep, most often. It will be refused at each repetition.
     Unreadable,
 }
 

@@ -6,12 +6,9 @@
 
 use std::fmt::{self, Write};
 
-use once::fingerprint::NoCanonicalForm;
+use once::fingerprint::{EXACT_MAX, NoCanonicalForm};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-
-/// Beyond this neighbouring integers are one double.
-const EXACT_MAX: u64 = (1 << 53) - 1;
 
 /// Why a text is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -222,8 +222,7 @@ impl<F: Domain> ProviderCall<F> {
     /// The provider has told by itself that it has made this: from now on it is asked for by its id, whatever lists say. Nothing, where the call
     /// has ended, was never sent, or has made something that is known.
     pub fn record_made(&mut self, provider_id: &str) {
-        let is_settled = matches!(self.state, CallState::Settled(_));
-        if is_settled || self.sends == 0 || self.evidence.provider_id.is_some() {
+        if self.is_settled() || self.sends == 0 || self.evidence.provider_id.is_some() {
             return;
         }
         self.keep(Unconfirmed {
