@@ -293,8 +293,7 @@ impl Fields {
         route: Option<&Route>,
         fallback: Option<&Route>,
     ) {
-        let is_at_stripe = |route: &&Route| route.provider == Provider::Stripe;
-        if [route, fallback].into_iter().flatten().any(|route| is_at_stripe(&route))
+        if [route, fallback].into_iter().flatten().any(|route| route.provider == Provider::Stripe)
             && let Err(message) = amount.check_minimum(currency)
         {
             self.not_allowed("amount", message);
