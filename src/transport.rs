@@ -157,7 +157,7 @@ impl Transport {
             return StatusReply::NoAnswer;
         }
         match answer {
-            Ok(answer) => provider.read_truth(question, &answer),
+            Ok(answer) => provider.read_status_reply(question, &answer),
             Err(_) => StatusReply::NoAnswer,
         }
     }

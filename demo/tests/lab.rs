@@ -75,11 +75,11 @@ fn presses() -> impl Strategy<Value = Presses> {
 proptest! {
     #[test]
     fn what_the_client_saw_survives_the_address(
-        unprotected in presses(), protected in presses(), trouble in prop::sample::select(InjectedFault::ALL.to_vec()),
+        unprotected in presses(), protected in presses(), fault in prop::sample::select(InjectedFault::ALL.to_vec()),
         times in prop::sample::select(vec![None, Some(1), Some(MANY)]),
     ) {
         prop_assert_eq!(&read(&write(&unprotected)), &unprotected);
-        let query = Query { trouble: Some(trouble), times, unprotected, protected };
+        let query = Query { fault: Some(fault), times, unprotected, protected };
         prop_assert_eq!(Query::parse(&query.to_string()), query);
     }
 
@@ -194,9 +194,9 @@ fn an_address_of_the_bank_is_escaped() {
 
 #[test]
 fn every_trouble_has_its_word_and_three_sentences() {
-    for trouble in InjectedFault::ALL {
-        assert_eq!(InjectedFault::parse(trouble.as_str()), Some(trouble));
-        assert!(trouble.explanation().iter().all(|sentence| sentence.ends_with('.')));
+    for fault in InjectedFault::ALL {
+        assert_eq!(InjectedFault::parse(fault.as_str()), Some(fault));
+        assert!(fault.explanation().iter().all(|sentence| sentence.ends_with('.')));
     }
     assert_eq!(InjectedFault::parse("fire"), None);
 }
@@ -209,7 +209,7 @@ fn a_form_is_read_whole_or_refused_by_its_fields() {
             .map_err(|errors| errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
     };
     let good = form(&[("fault", "slow"), ("times", "5"), ("pay", "new")]).unwrap();
-    assert_eq!((good.trouble, good.times), (InjectedFault::Slow, MANY));
+    assert_eq!((good.fault, good.times), (InjectedFault::Slow, MANY));
     assert_eq!(form(&[]).unwrap_err(), ["fault", "times"]);
     assert_eq!(form(&[("fault", "slow"), ("times", "6")]).unwrap_err(), ["times"]);
     assert_eq!(form(&[("fault", "fire"), ("times", "1")]).unwrap_err(), ["fault"]);

@@ -292,7 +292,7 @@ impl Press<'_> {
         // An operator does not use up the account's rate.
         let ask = Execute { command, wait_ms: app.config.wait_ms, fault: None, is_counted: true };
         match app.run(&ObjectRef::Id(object), ask).await {
-            Ok(verdict) => said(verdict),
+            Ok(result) => said(result),
             Err(Unreachable) => "begun; its answer was lost: the page shows how it stands".to_owned(),
         }
     }

@@ -8,7 +8,7 @@ use super::break_kinds::KINDS;
 use super::kept_counts::{self, Sizes};
 use super::operator::admit_reader;
 use super::route::DeadKind;
-use super::{queries, settlement_queries, verdict};
+use super::{health, queries, settlement_queries};
 use crate::tasks::counts::{BREAKS, Counts, DEAD, Scope};
 use messages::operations::LAB_PATH;
 use runtime::log::log;
@@ -64,7 +64,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
     match queries::runs(app).await {
         Ok(runs) => {
             let tasks: Vec<_> = runs.iter().map(|run| run.health(request.now_ms)).collect();
-            shown.push_str(&tasks_failing(&verdict::failing(&tasks)));
+            shown.push_str(&tasks_failing(&health::failing(&tasks)));
         }
         Err(error) => drop(unreadable(error)),
     }
@@ -145,7 +145,5 @@ fn unreadable(error: worker::Error) -> Problem {
 }
 
 fn not_now(detail: impl Into<String>) -> Problem {
-    let mut problem = Problem::because(Kind::Unreadable, detail);
-    problem.retry_after_s = Some(1);
-    problem
+    Problem::because(Kind::Unreadable, detail).retry_after_s(1)
 }

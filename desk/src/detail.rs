@@ -7,10 +7,10 @@ use super::context::Desk;
 use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
 use super::format;
 use super::history;
+use super::payment_summary;
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
 use super::status::Entity;
-use super::story;
 use super::timeline::{self, Entry};
 use super::timeline_svg::{self, CALLS, Picture};
 use super::view_models::{Cell, DetailPage, EntryView, Fact, Table};
@@ -138,8 +138,8 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
     let (id, state, tables) =
         (id.to_owned(), Entity::Payment.chip(&payment.status), vec![refunds(&inspection)]);
-    let (story, calls_lane) = (Vec::new(), CALLS);
-    let page = Parts { kind: "Payment", id, state, story, facts, buttons, tables, internals, calls_lane };
+    let (summary, calls_lane) = (Vec::new(), CALLS);
+    let page = Parts { kind: "Payment", id, state, summary, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
 
@@ -209,8 +209,8 @@ pub(crate) async fn key(
     }
     let tables = vec![calls(desk, &inspection, Some(key_id))];
     let (id, state, internals) = (key.key_hash.clone(), key_state(key), Vec::new());
-    let (story, calls_lane) = (Vec::new(), CALLS);
-    let page = Parts { kind: "Key", id, state, story, facts, buttons, tables, internals, calls_lane };
+    let (summary, calls_lane) = (Vec::new(), CALLS);
+    let page = Parts { kind: "Key", id, state, summary, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/keys", &inspection, Some(key_id), page, &subject).await
 }
 
@@ -219,7 +219,7 @@ pub(super) struct Parts {
     pub(super) kind: &'static str,
     pub(super) id: String,
     pub(super) state: Cell,
-    pub(super) story: Vec<String>,
+    pub(super) summary: Vec<String>,
     pub(super) facts: Vec<Fact>,
     pub(super) buttons: Vec<Button>,
     pub(super) tables: Vec<Table>,
@@ -269,10 +269,12 @@ pub(super) async fn show(
         kind: parts.kind,
         id: parts.id,
         status: parts.state,
-        story: told
-            .map(|payment| story::sentences(payment, &inspection.snapshot.refunds, &account, in_doubt))
-            .unwrap_or(parts.story),
-        shares: told.map(story::shares).unwrap_or_default(),
+        summary: told
+            .map(|payment| {
+                payment_summary::sentences(payment, &inspection.snapshot.refunds, &account, in_doubt)
+            })
+            .unwrap_or(parts.summary),
+        shares: told.map(payment_summary::shares).unwrap_or_default(),
         facts: parts.facts,
         buttons: parts.buttons,
         picture: timeline_svg::picture(&timeline.spans, &title, desk.request.now_ms),
@@ -315,7 +317,7 @@ pub(crate) async fn dead_letter(desk: &Desk<'_>, job: &Parameter<'_, Decoded>) -
         kind: if row.event_key().is_some() { "Webhook" } else { "Job" },
         id: row.job_id.clone(),
         status: Entity::Job.chip(&row.state),
-        story: Vec::new(),
+        summary: Vec::new(),
         shares: Vec::new(),
         facts: vec![
             fact("Kind", Cell::text(row.kind.replace('_', " "))),

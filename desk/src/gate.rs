@@ -185,7 +185,7 @@ pub(crate) async fn operation(
         kind: "Operation",
         id: key.to_owned(),
         state: Entity::Gate.chip(&found.status),
-        story: call.filter(|_| is_unsettled(found)).map(|call| story(found, call)).unwrap_or_default(),
+        summary: call.filter(|_| is_unsettled(found)).map(|call| summary(found, call)).unwrap_or_default(),
         facts,
         buttons,
         tables: vec![calls(desk, &inspection, number)],
@@ -206,7 +206,7 @@ fn is_unsettled(key: &KeyRow) -> bool {
 }
 
 /// What an operator has to know before they say anything.
-fn story(key: &KeyRow, call: &CallView) -> Vec<String> {
+fn summary(key: &KeyRow, call: &CallView) -> Vec<String> {
     let at =
         call.last_sent_at_ms.map(|at_ms| format!(" at {} UTC", format::moment(at_ms))).unwrap_or_default();
     let first = format!("It was sent to {}{at}, and no answer says whether it was done.", call.provider);

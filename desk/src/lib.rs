@@ -16,16 +16,16 @@ pub mod chart;
 pub mod config;
 pub mod format;
 mod gate;
+pub mod health;
 pub mod multipart;
+pub mod payment_summary;
 pub mod route;
 pub mod routes;
 pub mod status;
-pub mod story;
 pub mod tasks;
 pub mod time_window;
 pub mod timeline;
 pub mod timeline_svg;
-pub mod verdict;
 pub mod view_models;
 
 mod accounts;

@@ -81,9 +81,7 @@ pub(super) async fn may_bear(app: &App, request: &Request, is_right: bool) -> Re
 fn too_many(wait_s: u64) -> Problem {
     log("warn", &[("event", "operator_refused".into()), ("reason", "too many tries".into())]);
     let detail = format!("The secret was tried too often from your address. Try again in {wait_s} s.");
-    let mut problem = Problem::because(Kind::RateLimited, detail);
-    problem.retry_after_s = Some(wait_s);
-    problem
+    Problem::because(Kind::RateLimited, detail).retry_after_s(wait_s)
 }
 
 /// Counts a try, unless one has to wait: then gives how long, in ms.

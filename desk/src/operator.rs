@@ -137,12 +137,8 @@ async fn by_access(env: &Env, access: &AccessConfig, request: &Request) -> Resul
         }
         Err(error) => {
             log("error", &[("event", "access_keys_unreadable".into()), ("error", error.as_str().into())]);
-            let mut problem = Problem::because(
-                Kind::Unreadable,
-                "The keys of Cloudflare Access could not be fetched. Try again in a moment.",
-            );
-            problem.retry_after_s = Some(1);
-            Err(problem)
+            let detail = "The keys of Cloudflare Access could not be fetched. Try again in a moment.";
+            Err(Problem::because(Kind::Unreadable, detail).retry_after_s(1))
         }
     }
 }

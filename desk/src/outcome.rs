@@ -6,9 +6,9 @@ use super::format;
 use messages::message::ExecuteResult;
 use payments::payment::operation::Refusal;
 
-/// A verdict in words.
-pub(super) fn said(verdict: ExecuteResult) -> String {
-    match verdict {
+/// A result in words.
+pub(super) fn said(result: ExecuteResult) -> String {
+    match result {
         ExecuteResult::Finished { response, .. } => {
             let body: Json = serde_json::from_slice(&response.body).unwrap_or_default();
             let member = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();

@@ -8,13 +8,13 @@ use super::chart::{self, Plot, Series, Shape, Unit};
 use super::context::Desk;
 use super::format;
 use super::gate;
+use super::health::{Health, HealthSummary, LAG_MAX_MS};
 use super::plot_queries::{self, Ended, Plots, Took};
 use super::queries;
 use super::route::{OperatorAction, Target};
 use super::settlement_queries::settlement_behind_ms;
 use super::status::OUTCOMES;
 use super::time_window::{Range, TimeWindow};
-use super::verdict::{Health, LAG_MAX_MS, Verdict};
 use super::view_models::{Chart, Overview, TaskRun, Tile};
 use crate::tasks::counts::{Counts, Scope};
 use runtime::lag;
@@ -55,7 +55,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         .as_of_ms()
         .map(|at_ms| format!("; the oldest count is of {}", format::from_now(at_ms, now_ms)));
     let as_of = as_of.unwrap_or_default();
-    let verdict = Verdict::of(&Health {
+    let health = HealthSummary::of(&Health {
         unknown: in_doubt,
         late_or_flagged,
         ending,
@@ -171,7 +171,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         site: desk.site(),
         chrome,
         ranges: Range::ALL.map(|one| (one.as_str(), name(one), one == range)).to_vec(),
-        verdict,
+        health,
         tiles,
         charts,
         runs: runs

@@ -50,9 +50,7 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let is_silent = desk.app.model.is_silent();
         let next = if is_silent { ": ask again in a moment" } else { "" };
         let detail = format!("{missing} A file without it would be wrong{next}.");
-        let mut problem = Problem::because(Kind::Unreadable, detail);
-        problem.retry_after_s = is_silent.then_some(1);
-        return Err(problem);
+        return Err(Problem::because(Kind::Unreadable, detail).retry_after_s(is_silent.then_some(1)));
     }
     let has_more = rows.len() > FILE_MAX;
     rows.truncate(FILE_MAX);

@@ -7,9 +7,9 @@ use worker::{Env, Result};
 
 use super::app::App;
 use super::button::{Button, SHARD};
+use super::health::TaskHealth;
 use super::route::{OperatorAction, Target};
 use super::timeline::JobRow;
-use super::verdict::TaskHealth;
 use crate::tasks::names::{COUNTS, FAILING, FAILING_PLACES, TASKS};
 use messages::job::{JobPayment, OF_OBJECT};
 use messages::settlement::{REPORT_COLUMNS, Report};

@@ -51,12 +51,9 @@ async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, Strin
         Erased::Gone => {}
         Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
         Erased::Unfinished => {
-            let mut problem = Problem::because(
-                Kind::InProgress,
-                "An operation is not finished and needs the data. Nothing was erased: ask again later.",
-            );
-            problem.retry_after_s = Some(60);
-            return Err(problem);
+            let detail =
+                "An operation is not finished and needs the data. Nothing was erased: ask again later.";
+            return Err(Problem::because(Kind::InProgress, detail).retry_after_s(60));
         }
     }
     let body = json!({ "id": id, "personal_data": "erased" });

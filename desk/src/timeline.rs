@@ -269,8 +269,13 @@ impl Timeline {
             self.entry(event.received_at_ms, "Webhooks", "", what, &event.event_id);
             self.span("Webhooks", event.received_at_ms, None, "", &event.kind);
         }
-        for entry in inspection.timeline.iter().filter(|entry| entry.event == "contradiction") {
-            self.entry(entry.at_ms, "Webhooks", "bad", "It contradicts what we have", &entry.detail);
+        for entry in &inspection.timeline {
+            let what = match entry.event.as_str() {
+                "contradiction" => "It contradicts what we have",
+                "alert" => "An operator must see it",
+                _ => continue,
+            };
+            self.entry(entry.at_ms, "Webhooks", "bad", what, &entry.detail);
         }
     }
 

@@ -4,9 +4,9 @@ use askama::Template;
 
 use super::button::Button;
 use super::format;
-use super::story::Share;
+use super::health::HealthSummary;
+use super::payment_summary::Share;
 use super::timeline_svg::Picture;
-use super::verdict::Verdict;
 use payments::timestamp;
 use web::pages::{Notice, Site};
 
@@ -139,7 +139,7 @@ pub struct Overview {
     /// The ranges to choose from: word, name, whether it is this one.
     pub ranges: Vec<(&'static str, &'static str, bool)>,
     /// Whether there is anything to do.
-    pub verdict: Verdict,
+    pub health: HealthSummary,
     /// The numbers.
     pub tiles: Vec<Tile>,
     /// The plots.
@@ -421,7 +421,7 @@ pub struct DetailPage {
     /// Its status.
     pub status: Cell,
     /// What became of it, in sentences; may be empty.
-    pub story: Vec<String>,
+    pub summary: Vec<String>,
     /// Where its money is; may be empty.
     pub shares: Vec<Share>,
     /// Facts.

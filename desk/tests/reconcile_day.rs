@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 
 use paid_once_desk::tasks::compare::{Comparison, LocalRecord, LocalRecords, compare};
 use paid_once_desk::tasks::cursor::{Cursor, SLICES_MAX, Slice, Source};
-use paid_once_desk::tasks::pace::{REQUEST_MS, Used, Width, may_go_on, may_read};
 use paid_once_desk::tasks::page::{PAGE_SIZE, PageEnd};
 use paid_once_desk::tasks::provider_ledger;
+use paid_once_desk::tasks::run_limits::{REQUEST_MS, Used, Width, may_go_on, may_read};
 
 /// A shop, and where its payments stand.
 #[derive(Clone, Copy)]

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use paid_once_desk::tasks::settlement_closing;
 use paid_once_desk::tasks::settlement_file::{Writer, days_due};
-use paid_once_desk::tasks::settlement_pace::{Used, Width};
+use paid_once_desk::tasks::settlement_limits::{Used, Width};
 use paid_once_desk::tasks::settlement_parts::{Manifest, PART_LINES, Part, part_name};
 
 use settlement::{DAY_MS, Kind, Model, Movement, OPENS_MS};

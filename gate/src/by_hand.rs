@@ -13,7 +13,7 @@ use once::record::Lifecycle;
 
 use crate::domain::{PassOn, SEND, without_answer, word};
 use crate::meaning::Ended;
-use crate::told;
+use crate::read_model;
 
 /// Takes an operator's word, or says why not: then nothing is changed. What follows from it is due now.
 pub fn settle(
@@ -24,7 +24,7 @@ pub fn settle(
 ) -> ByHandAnswer {
     let refused = |detail: &str| ByHandAnswer::Refused { detail: detail.to_owned() };
     let never_sent = "it was never sent: there is nothing to say";
-    let Some(call) = object_state.call(said.number, SEND) else { return refused(never_sent) };
+    let Some(call) = object_state.call_named(said.number, SEND) else { return refused(never_sent) };
     let ended = if said.is_done { Ended::Done } else { Ended::NotDone };
     let settled = ByHandAnswer::Settled { how: word(ended).replace('_', " ") };
     if call.evidence.by_hand.as_ref().is_some_and(|before| before.button == said.button) {
@@ -87,13 +87,13 @@ pub fn inspection(
     let owner = object_state.keys.first()?.owner.to_text();
     let keys = object_state.keys.iter().map(|key| KeyRow {
         key_id: key.key_id,
-        key_hash: told::name(key).to_owned(),
+        key_hash: read_model::name(key).to_owned(),
         owner: owner.clone(),
         operation: object_state.resource.places.get(&key.key_id).map(|place| place.route.clone()),
-        status: told::state(object_state, key).to_owned(),
+        status: read_model::state(object_state, key).to_owned(),
         recovery_point: key.recovery_point().as_str().to_owned(),
         attempts: key.attempt,
-        response_status: told::status(object_state, key.key_id),
+        response_status: read_model::status(object_state, key.key_id),
         wake_at_ms: match &key.lifecycle {
             Lifecycle::Open(open) => {
                 Some(open.lease.as_ref().map_or(open.resume_at_ms, |lease| lease.until_ms))
@@ -101,7 +101,7 @@ pub fn inspection(
             Lifecycle::Finished(_) | Lifecycle::Expired(_) => None,
         },
         created_at_ms: key.created_at_ms,
-        finished_at_ms: told::ended_at_ms(key),
+        finished_at_ms: key.finished_at_ms(),
         ..KeyRow::default()
     });
     let snapshot = Snapshot {
@@ -144,7 +144,7 @@ fn view(object_state: &ObjectState<PassOn>, call: &ProviderCall<PassOn>) -> Call
             CallState::Settled(Settlement::NeedsReview) => Some(word(Ended::Unknown).to_owned()),
             _ => None,
         },
-        http_status: told::status(object_state, call.key_id),
+        http_status: read_model::status(object_state, call.key_id),
         sends: call.sends,
         failures: call.failures,
         first_sent_at_ms: call.first_sent_at_ms,

@@ -15,7 +15,7 @@ use once::record::{Lifecycle, StoredResponse};
 
 use crate::domain::{Again, Intent, PassOn, SEND, Submission, without_answer, word};
 use crate::meaning::Ended;
-use crate::told;
+use crate::read_model;
 
 impl Flow for PassOn {
     fn name(_: &Submission) -> &'static str {
@@ -66,7 +66,7 @@ impl Flow for PassOn {
     }
 
     fn on_commit(before: &ObjectState<Self>, after: &mut ObjectState<Self>, ctx: &Context<()>) {
-        told::stage(before, after, ctx);
+        read_model::stage(before, after, ctx);
     }
 }
 

@@ -30,10 +30,10 @@ use crate::cookies::{self, Sent};
 use crate::domain::{Again, Intent, OnUnknown, PassOn, Reply, ends, without_answer};
 use crate::headers::{GoesOn, goes_on, is_answers};
 use crate::meaning::{Ended, Rules, Seen};
+use crate::read_model;
 use crate::sealed::{self, Head, Kept};
 use crate::secret::Secret;
 use crate::stream::Watched;
-use crate::told;
 
 /// How long the read model has to take what it is told.
 const TAKES_WITHIN: Duration = Duration::from_secs(3);
@@ -115,8 +115,11 @@ impl GateHost {
 
     /// Tells the read model how these operations stand now.
     async fn tell(&self, state: &ObjectState<PassOn>, jobs: &[StagedJob<()>]) -> Result<()> {
-        let told: Vec<_> =
-            jobs.iter().filter_map(told::number_of).filter_map(|number| told::row(state, number)).collect();
+        let told: Vec<_> = jobs
+            .iter()
+            .filter_map(read_model::number_of)
+            .filter_map(|number| read_model::row(state, number))
+            .collect();
         if told.is_empty() || !self.tells() {
             return Ok(());
         }
@@ -398,7 +401,7 @@ impl Host for GateHost {
     async fn woken(&self, object: &Rc<Object<Self>>) {
         let Ok(Some(state)) = object.store().read() else { return };
         for number in Intent::over_in_bucket(&state) {
-            let Some(name) = state.key(number).map(told::name) else { continue };
+            let Some(name) = state.key(number).map(read_model::name) else { continue };
             let deleted =
                 bucket::delete(&self.env, name, number).await.map_err(|error| Bug(error.to_string()));
             let forgotten = deleted.and_then(|()| {

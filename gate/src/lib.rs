@@ -36,9 +36,9 @@ mod host;
 mod members;
 mod own;
 mod passed_on;
+mod read_model;
 mod serve;
 mod stream;
-mod told;
 
 /// Every HTTP request enters here.
 #[worker::event(fetch)]

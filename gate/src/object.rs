@@ -13,7 +13,7 @@ use once::fingerprint::{Canonical, Fingerprint};
 use once::id::{Owner, RequestId};
 use once::key::KeyHash;
 use once::object_state::ObjectState;
-use once::record::{Channel, Finished, KeyRecord, Lifecycle, StoredResponse, Tombstone};
+use once::record::{Channel, KeyRecord, Lifecycle, StoredResponse};
 use once_object::execute::{Execute, Executed};
 use once_object::object::Object;
 use runtime::now_ms;
@@ -135,12 +135,7 @@ fn number(object_state: Option<&ObjectState<PassOn>>, ask: &ObjectRequest, finge
         return (1, true);
     };
     let ended = |key: &KeyRecord<PassOn>| {
-        let at_ms = match &key.lifecycle {
-            Lifecycle::Open(_) => return None,
-            Lifecycle::Finished(Finished { finished_at_ms, .. })
-            | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => *finished_at_ms,
-        };
-        Some((object_state.resource.ended.get(&key.key_id).copied()?, at_ms))
+        Some((object_state.resource.ended.get(&key.key_id).copied()?, key.finished_at_ms()?))
     };
     // What was done since a page was made is what the page is about, whatever was refused after it.
     if let Some(made_at_ms) = ask.made_at_ms {
@@ -280,7 +275,7 @@ async fn run(
 /// What is said of an operation of which nobody knows the end.
 fn unknown(object_state: &ObjectState<PassOn>, number: u32) -> ObjectReply {
     let waits = object_state.resource.waits.map_or(0, |waits| waits.quiet_ms);
-    let call = object_state.call(number, SEND);
+    let call = object_state.call_named(number, SEND);
     ObjectReply::Unknown { quiet_ms: call.map_or(0, |call| by_hand::quiet_for_ms(call, waits, now_ms())) }
 }
 

@@ -12,7 +12,7 @@ use crate::accounts::Found;
 use crate::replay_cache::requests::Seen;
 use messages::account::Account;
 use messages::message::{
-    Answered, BindVerdict, Execute, ExecuteResult, Fault, Located, ObjectRequest, Shown, View,
+    Answered, BindResult, Execute, ExecuteResult, Fault, Located, ObjectRequest, Shown, View,
 };
 use once::fingerprint::{Canonical, Field, FieldError, Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
@@ -32,7 +32,7 @@ use web::http::{Answer, Request};
 use web::key_source;
 pub(super) use web::problem::invalid_parameters;
 use web::problem::{Kind, Problem};
-use web::reply::echoing;
+use web::reply::{RATE_PERIOD_S, echoing};
 
 /// The account that a request names with `Authorization`; in the lab there is one for requests without it.
 pub(super) async fn account(app: &App, request: &Request) -> Result<(Owner, Rc<Account>), Problem> {
@@ -46,9 +46,7 @@ pub(super) async fn account(app: &App, request: &Request) -> Result<(Owner, Rc<A
         Found::TooMany => {
             let detail =
                 "Too many tokens that are not known here came from your address. Try again in a minute.";
-            let mut problem = Problem::because(Kind::RateLimited, detail);
-            problem.retry_after_s = Some(60);
-            Err(problem)
+            Err(Problem::because(Kind::RateLimited, detail).retry_after_s(RATE_PERIOD_S))
         }
     }
 }
@@ -214,7 +212,7 @@ impl<'a> Call<'a> {
         if let Some((replay, object)) = copies::replay(app, &command) {
             // Which key it is that an operation makes by itself may be another one the next time.
             app.seen.set(is_explicit.then(|| seen(object)));
-            let answer = reply::verdict(replay, Channel::Api, request, "", app.response_options());
+            let answer = reply::execute_result(replay, Channel::Api, request, "", app.response_options());
             return Ok(answer.under(&owner, &key_hash));
         }
         let mut is_counted = false;
@@ -236,8 +234,13 @@ impl<'a> Call<'a> {
                     Err(refusal) => {
                         let names = (&own, &command.owner, &command.key_hash, &command.parameters);
                         let (mismatch, _) = with_fields(app, names, refusal).await;
-                        let answer =
-                            reply::verdict(mismatch, Channel::Api, request, "", app.response_options());
+                        let answer = reply::execute_result(
+                            mismatch,
+                            Channel::Api,
+                            request,
+                            "",
+                            app.response_options(),
+                        );
                         return Ok(answer.under(&owner, &key_hash));
                     }
                 }
@@ -266,10 +269,10 @@ impl<'a> Call<'a> {
             app.seen.set(is_explicit.then_some(seen));
         }
         let names = (&own, &owner, &key_hash, &parameters);
-        let (verdict, elsewhere) = with_fields(app, names, answered.message).await;
+        let (result, elsewhere) = with_fields(app, names, answered.message).await;
         // A key that was used at another payment made nothing in its own object.
         let resource = elsewhere.map_or(resource, Operation::resource_path);
-        let answer = reply::verdict(verdict, Channel::Api, request, &resource, app.response_options());
+        let answer = reply::execute_result(result, Channel::Api, request, &resource, app.response_options());
         Ok(answer.under(&owner, &key_hash))
     }
 }
@@ -288,12 +291,12 @@ async fn bind(
     let command = Command { fingerprint: address, ..command.clone() };
     let resource = Operation::resource_path(object);
     let ask = ObjectRequest::Bind { command: Box::new(command), object: object.to_hex(), is_counted: true };
-    let bound = app.ask::<BindVerdict>(own, ask).await.map_err(|error| unheard(&error, &resource))?;
+    let bound = app.ask::<BindResult>(own, ask).await.map_err(|error| unheard(&error, &resource))?;
     let (hex, was_counted) = match bound {
-        BindVerdict::To(hex) => (hex, false),
-        BindVerdict::Counted(hex) => (hex, true),
-        BindVerdict::Mismatch { fields } => return Ok(Err(ExecuteResult::Mismatch { fields })),
-        BindVerdict::RateLimited => return Ok(Err(ExecuteResult::RateLimited)),
+        BindResult::To(hex) => (hex, false),
+        BindResult::Counted(hex) => (hex, true),
+        BindResult::Mismatch { fields } => return Ok(Err(ExecuteResult::Mismatch { fields })),
+        BindResult::RateLimited => return Ok(Err(ExecuteResult::RateLimited)),
     };
     let object = ObjectId::from_hex(&hex)
         .ok_or_else(|| unavailable(worker::Error::RustError("an object's id of another form".to_owned())))?;
@@ -305,9 +308,9 @@ async fn bind(
 async fn with_fields(
     app: &App,
     (own, owner, key_hash, parameters): (&ObjectRef, &Owner, &KeyHash, &Canonical),
-    verdict: ExecuteResult,
+    result: ExecuteResult,
 ) -> (ExecuteResult, Option<ObjectId>) {
-    match verdict {
+    match result {
         ExecuteResult::Mismatch { fields } if fields.is_empty() => {
             let elsewhere = locate(app, own, owner, key_hash).await.ok().flatten();
             let asked = match elsewhere {

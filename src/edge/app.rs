@@ -224,9 +224,7 @@ fn unreadable_account(why: Unreadable) -> Problem {
 fn unreadable_accounts() -> Problem {
     let detail =
         "The account could not be looked up. Nothing was done: send the same request again in a moment.";
-    let mut problem = Problem::because(Kind::Unavailable, detail);
-    problem.retry_after_s = Some(1);
-    problem
+    Problem::because(Kind::Unavailable, detail).retry_after_s(1)
 }
 
 /// What pages need to know.

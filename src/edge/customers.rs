@@ -83,18 +83,18 @@ pub(super) async fn put(app: &App, request: &Request, encoded: &str) -> Result<A
     let object = ObjectRef::Id(app.object_id(&object).map_err(unavailable)?);
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
     let ask = Execute { command, wait_ms, fault, is_counted: false };
-    let verdict =
+    let result =
         api::run(app, &object, ask).await.map_err(|api::Unreachable| Problem::unreachable(&resource))?;
-    if let Some(mut problem) = unfinished(&verdict) {
+    if let Some(mut problem) = unfinished(&result) {
         problem.resource = Some(resource);
         return Err(problem);
     }
-    Ok(reply::verdict(verdict, Channel::Api, request, &resource, app.response_options()))
+    Ok(reply::execute_result(result, Channel::Api, request, &resource, app.response_options()))
 }
 
 /// Why there is no customer yet, in the words of a request without a key.
-fn unfinished(verdict: &ExecuteResult) -> Option<Problem> {
-    let (kind, retry_after_ms, detail) = match verdict {
+fn unfinished(result: &ExecuteResult) -> Option<Problem> {
+    let (kind, retry_after_ms, detail) = match result {
         ExecuteResult::InProgress { retry_after_ms } => {
             let detail = "Another request about this customer is still running, and nothing of this one was begun or is its own. Send the \
                           same request again after the time in Retry-After.";
@@ -117,9 +117,7 @@ fn unfinished(verdict: &ExecuteResult) -> Option<Problem> {
         }
         _ => return None,
     };
-    let mut problem = Problem::because(kind, detail);
-    problem.retry_after_s = Some(retry_after_ms.div_ceil(1000).max(1));
-    Some(problem)
+    Some(Problem::because(kind, detail).retry_after_ms(retry_after_ms))
 }
 
 /// What is asked for, however it was written.

@@ -76,12 +76,9 @@ pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Resul
         }
         Forgotten::Unknown => Err(Problem::new(Kind::NotFound)),
         Forgotten::Unfinished => {
-            let mut problem = Problem::because(
-                Kind::InProgress,
-                "The operation of this key is not finished. Only what was answered can be forgotten.",
-            );
-            problem.retry_after_s = Some(1);
-            Err(problem)
+            let detail =
+                "The operation of this key is not finished. Only what was answered can be forgotten.";
+            Err(Problem::because(Kind::InProgress, detail).retry_after_s(1))
         }
     }
 }

@@ -1,5 +1,5 @@
 //! HTTP in and out. [`routes`] lists every address; `api` and `checkout` turn what comes into one request to the object;
-//! [`reply`] turns the verdict into a status. Everything that only parses or renders is pure.
+//! [`reply`] turns the result into a status. Everything that only parses or renders is pure.
 
 pub mod checkout;
 pub mod cors;

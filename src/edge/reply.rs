@@ -1,4 +1,4 @@
-//! What the API answers: how operations end, by [`web::reply::verdict`], and what is shown.
+//! What the API answers: how operations end, by [`web::reply::execute_result`], and what is shown.
 
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use payments::payment::tries::{GIVING_BACK, Try};
 use payments::payment::{Payment, Refund};
 use payments::timestamp;
 use web::http::{Answer, Request};
-use web::problem::{Kind, Problem};
-use web::reply::ResponseOptions;
+use web::problem::{Kind, Problem, invalid_parameters};
+use web::reply::{Refused, ResponseOptions, Shows};
 
 /// What the one page may load that mounts Stripe's Payment Element: <https://docs.stripe.com/security/guide>.
 pub const CARD_PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; \
@@ -21,54 +21,48 @@ pub const CARD_PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The answer to an operation.
-pub fn verdict(
-    verdict: ExecuteResult,
+pub fn execute_result(
+    result: ExecuteResult,
     channel: Channel,
     request: &Request,
     resource: &str,
     options: ResponseOptions,
 ) -> Answer {
-    web::reply::verdict(verdict, channel, request, resource, options, |refusal| {
+    web::reply::execute_result(result, channel, request, resource, options, |refusal| {
         refused(refusal, request.now_ms)
     })
 }
 
 /// What the payment's state forbids.
-fn refused(refusal: Refusal, now_ms: u64) -> (Problem, &'static str) {
+fn refused(refusal: Refusal, now_ms: u64) -> Refused {
+    let wrong = |field: String, message| invalid_parameters(vec![FieldError { field, message }]);
     match refusal {
-        Refusal::NoPayment => (Problem::new(Kind::NotFound), "no_payment"),
+        Refusal::NoPayment => {
+            Refused::new(Problem::new(Kind::NotFound), "no_payment").showing(Shows::Nothing)
+        }
         Refusal::State { state, detail } => {
-            let mut problem = Problem::because(Kind::PaymentState, detail);
-            problem.retry_after_s = (state == GIVING_BACK).then_some(GIVING_BACK_AGAIN_S);
-            problem.state = Some(state);
-            (problem, "payment_state")
+            let problem = Problem::because(Kind::PaymentState, detail)
+                .retry_after_s((state == GIVING_BACK).then_some(GIVING_BACK_AGAIN_S));
+            Refused::new(Problem { state: Some(state), ..problem }, "payment_state")
         }
         Refusal::TooMuch { available_minor, detail } => {
-            let mut problem = Problem::because(Kind::AmountTooLarge, detail);
-            problem.available = Some(available_minor);
-            (problem, "too_much")
+            let problem = Problem::because(Kind::AmountTooLarge, detail);
+            Refused::new(Problem { available: Some(available_minor), ..problem }, "too_much")
         }
-        Refusal::Amount { message } => {
-            let mut problem = Problem::new(Kind::InvalidParameters);
-            problem.errors = vec![FieldError { field: "amount".to_owned(), message }];
-            (problem, "invalid_amount")
-        }
-        Refusal::LinkReplaced => (Problem::new(Kind::LinkReplaced), "link_replaced"),
-        Refusal::LinkEnded => (Problem::new(Kind::LinkEnded), "link_ended"),
-        Refusal::TooSoon { retry_at_ms } => (too_soon(retry_at_ms, now_ms), "too_soon"),
+        Refusal::Amount { message } => Refused::new(wrong("amount".to_owned(), message), "invalid_amount"),
+        Refusal::LinkReplaced => Refused::new(Problem::new(Kind::LinkReplaced), "link_replaced"),
+        Refusal::LinkEnded => Refused::new(Problem::new(Kind::LinkEnded), "link_ended"),
+        Refusal::TooSoon { retry_at_ms } => Refused::new(too_soon(retry_at_ms, now_ms), "too_soon"),
         Refusal::Revision { revision } => {
-            let mut problem = Problem::new(Kind::RevisionMismatch);
-            problem.revision = Some(revision);
-            (problem, "revision_mismatch")
+            let problem = Problem::new(Kind::RevisionMismatch);
+            Refused::new(Problem { revision: Some(revision), ..problem }, "revision_mismatch")
         }
-        Refusal::Field { field, message } => {
-            let mut problem = Problem::new(Kind::InvalidParameters);
-            problem.errors = vec![FieldError { field, message }];
-            (problem, "invalid_parameter")
+        Refusal::Field { field, message } => Refused::new(wrong(field, message), "invalid_parameter"),
+        Refusal::KeysUnusable => Refused::new(keys_unusable(), "keys_unusable").showing(Shows::Page),
+        Refusal::Overtaken => Refused::new(Problem::new(Kind::InProgress), "overtaken"),
+        Refusal::LimitReached { detail } => {
+            Refused::new(Problem::because(Kind::LimitReached, detail), "limit_reached")
         }
-        Refusal::KeysUnusable => (keys_unusable(), "keys_unusable"),
-        Refusal::Overtaken => (Problem::new(Kind::InProgress), "overtaken"),
-        Refusal::LimitReached { detail } => (Problem::because(Kind::LimitReached, detail), "limit_reached"),
     }
 }
 
@@ -80,20 +74,14 @@ const KEYS_AGAIN_S: u64 = 60;
 
 /// The account has keys of its own, and they cannot be used.
 pub fn keys_unusable() -> Problem {
-    let mut problem = Problem::because(
-        Kind::Unavailable,
-        "This account has keys of its own at the provider, and they cannot be used now. Nothing was run, and nothing is charged with another \
-         key. Whoever runs this service sees at the desk what is wrong with it.",
-    );
-    problem.retry_after_s = Some(KEYS_AGAIN_S);
-    problem
+    let detail = "This account has keys of its own at the provider, and they cannot be used now. Nothing was run, and nothing is charged with \
+                  another key. Whoever runs this service sees at the desk what is wrong with it.";
+    Problem::because(Kind::Unavailable, detail).retry_after_s(KEYS_AGAIN_S)
 }
 
 /// The order was tried too often in a row.
 pub fn too_soon(retry_at_ms: u64, now_ms: u64) -> Problem {
-    let mut problem = Problem::new(Kind::TryTooSoon);
-    problem.retry_after_s = Some(retry_at_ms.saturating_sub(now_ms).div_ceil(1000).max(1));
-    problem
+    Problem::new(Kind::TryTooSoon).retry_after_ms(retry_at_ms.saturating_sub(now_ms))
 }
 
 /// A payment as JSON.

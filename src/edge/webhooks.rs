@@ -320,7 +320,5 @@ async fn deliver(app: &App, event: &Event, object: Option<ObjectId>) -> Result<&
 
 fn again(error: impl ToString) -> Problem {
     log("error", &[("event", "webhook_failed".into()), ("error", error.to_string().into())]);
-    let mut problem = Problem::because(Kind::Unreadable, "The event could not be taken in. Send it again.");
-    problem.retry_after_s = Some(5);
-    problem
+    Problem::because(Kind::Unreadable, "The event could not be taken in. Send it again.").retry_after_s(5)
 }

@@ -8,7 +8,7 @@ use worker::Delay;
 use super::drive::Drive;
 use super::inspect::PATIENCE;
 use messages::inspection::CallView;
-use messages::message::{ByHandAnswer, ByHandAsk, CallReport, Said, Sighting};
+use messages::message::{ByHandAnswer, ByHandAsk, CallReport, ProviderSnapshot, Said};
 use once::call::{ByHand, LookUpProgress};
 use once::context::Bug;
 use once::object_state::TimelineEntry;
@@ -29,7 +29,7 @@ impl Drive {
     /// A call and what its provider shows now. `None` where there is no such call.
     pub(super) async fn show_call(&self, call_id: u32) -> Result<Option<CallReport>, Bug> {
         let Some(state) = self.store().read()? else { return Ok(None) };
-        let Some(call) = state.calls.iter().find(|call| call.call_id == call_id) else { return Ok(None) };
+        let Some(call) = state.call(call_id) else { return Ok(None) };
         self.host().prepare(Some(&state), None).await;
         let ctx = self.context();
         let given_up = by_hand::given_up(&state, ctx.now_ms).filter(|(given_up, _)| *given_up == call_id);
@@ -38,8 +38,8 @@ impl Drive {
         let shown = match ended {
             Some(_) => None,
             None => {
-                let shown = sighting(call, &self.look(call).await);
-                Some(Sighting { id: untold.map(str::to_owned).or(shown.id), ..shown })
+                let shown = provider_snapshot(call, &self.look(call).await);
+                Some(ProviderSnapshot { id: untold.map(str::to_owned).or(shown.id), ..shown })
             }
         };
         let refusal = by_hand::check(&state, call_id, self.me(), &ctx).err();
@@ -103,7 +103,7 @@ impl Drive {
             // The same checks, on a copy.
             let mut state: ObjectState = ObjectState::clone(&state);
             return Ok(match by_hand::settle(&mut state, &word, self.me(), &ctx)? {
-                Ok(()) => state.calls.iter().find(|call| call.call_id == word.call_id).map_or_else(
+                Ok(()) => state.call(word.call_id).map_or_else(
                     || refused(&NO_CALL),
                     |call| ByHandAnswer::Would { how: by_hand::ended(call).unwrap_or_default() },
                 ),
@@ -141,7 +141,7 @@ impl Drive {
                 return match &look_up {
                     LookUp::Found(_) | LookUp::LeftOpen(_) => Err(format!(
                         "{}. “Check with the provider” takes that in",
-                        sighting(call, &look_up).text
+                        provider_snapshot(call, &look_up).text
                     )),
                     _ => Ok(Settlement::NotExecuted),
                 };
@@ -217,10 +217,10 @@ fn done(call: &ProviderCall) -> ByHandAnswer {
 }
 
 /// What the provider shows, for a person.
-fn sighting(call: &ProviderCall, look_up: &LookUp) -> Sighting {
+fn provider_snapshot(call: &ProviderCall, look_up: &LookUp) -> ProviderSnapshot {
     if !call.provider.answers_questions() {
         let text = "Adyen cannot be asked: look for the reference in the Customer Area".to_owned();
-        return Sighting { text, id: call.evidence.provider_id.clone(), is_found: false };
+        return ProviderSnapshot { text, id: call.evidence.provider_id.clone(), is_found: false };
     }
     let (text, id, is_found) = match look_up {
         LookUp::Found(reply) | LookUp::Tentative(reply) | LookUp::LeftOpen(reply) => {
@@ -241,7 +241,7 @@ fn sighting(call: &ProviderCall, look_up: &LookUp) -> Sighting {
         }
         LookUp::Identity(_) => ("Stripe cannot say".to_owned(), None, false),
     };
-    Sighting { text, id, is_found }
+    ProviderSnapshot { text, id, is_found }
 }
 
 /// What came of the call, the newest last.

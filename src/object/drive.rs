@@ -11,7 +11,7 @@ use worker::{Delay, Env};
 use super::traces::{Runs, asks};
 use crate::config::Config;
 use crate::transport::Transport;
-use messages::message::{BindVerdict, KeyView, Located, OrderView, Returned, Shown, View, WayOn};
+use messages::message::{BindResult, KeyView, Located, OrderView, Returned, Shown, View, WayOn};
 use once::begin::KeyRoute;
 use once::context::Bug;
 use once::id::{ObjectId, Owner};
@@ -26,7 +26,7 @@ use payments::flows::tries::next_try;
 use payments::payment::Payment;
 use payments::payment::order_link::{EndedLinks, MadeLink};
 use payments::transitions::answers::{self, Ended};
-use payments::transitions::polling;
+use payments::transitions::polling::{self, Asker};
 use runtime::{metrics, trace};
 
 /// What the objects of this Worker are made with.
@@ -88,34 +88,34 @@ impl Drive {
         command: &Command,
         object: &str,
         is_counted: bool,
-    ) -> Result<BindVerdict, Bug> {
+    ) -> Result<BindResult, Bug> {
         let object = ObjectId::from_hex(object).ok_or_else(|| Bug("not an object's id".into()))?;
         let Some((route, was_counted)) = self.bind(command, object, is_counted).await? else {
-            return Ok(BindVerdict::RateLimited);
+            return Ok(BindResult::RateLimited);
         };
         Ok(match route {
-            KeyRoute::To(object) if was_counted => BindVerdict::Counted(object.to_hex()),
-            KeyRoute::To(object) => BindVerdict::To(object.to_hex()),
+            KeyRoute::To(object) if was_counted => BindResult::Counted(object.to_hex()),
+            KeyRoute::To(object) => BindResult::To(object.to_hex()),
             KeyRoute::Mismatch { fields } => {
                 metrics::mismatch();
-                BindVerdict::Mismatch { fields }
+                BindResult::Mismatch { fields }
             }
         })
     }
 
     /// Somebody looks, and waits for the provider, but not for ever: what it says later is taken in all the same.
     pub(super) async fn check_for_looker(&self) {
-        if matches!(self.is_due(true), Ok(false)) {
+        if matches!(self.is_due(Asker::Waiting), Ok(false)) {
             return;
         }
         let drive = self.clone();
-        wait_at_most(LOOKS_FOR, async move { drive.check(true).await }).await;
+        wait_at_most(LOOKS_FOR, async move { drive.check(Asker::Waiting).await }).await;
     }
 
-    /// Asks the provider about what is open there. `looking` is somebody who waits. Nothing comes of a failure but that it
+    /// Asks the provider about what is open there. Nothing comes of a failure but that it
     /// is asked again later.
-    pub(super) async fn check(&self, looking: bool) {
-        if let Err(bug) = self.ask_provider(looking).await {
+    pub(super) async fn check(&self, asker: Asker) {
+        if let Err(bug) = self.ask_provider(asker).await {
             self.log("error", "check_failed", &[("error", bug.0.as_str().into())]);
         }
     }
@@ -134,17 +134,17 @@ impl Drive {
     }
 
     /// Whether there may be something to ask: [`polling::begin`] says what.
-    fn is_due(&self, looking: bool) -> Result<bool, Bug> {
+    fn is_due(&self, asker: Asker) -> Result<bool, Bug> {
         let now_ms = self.context().now_ms;
         let is_due = |payment: &Payment| {
-            (looking && payment.check.is_some())
+            (asker == Asker::Waiting && payment.check.is_some())
                 || polling::due_at_ms(payment).is_some_and(|at_ms| at_ms <= now_ms)
         };
         Ok(self.store().known()?.is_some_and(|rows| rows.resource.payment.as_ref().is_some_and(is_due)))
     }
 
-    async fn ask_provider(&self, looking: bool) -> Result<(), Bug> {
-        if !self.is_due(looking)? {
+    async fn ask_provider(&self, asker: Asker) -> Result<(), Bug> {
+        if !self.is_due(asker)? {
             return Ok(());
         }
         let (ctx, state) = (self.context(), self.store().known()?);
@@ -153,7 +153,7 @@ impl Drive {
         self.host().prepare(state.as_deref(), None).await;
         let turn = match asking.turn.try_lock() {
             Some(turn) => turn,
-            None if looking => asking.turn.lock().await,
+            None if asker == Asker::Waiting => asking.turn.lock().await,
             // It may be the alarm: while one waits no other one rings.
             None => {
                 return self.store().transaction(&ctx, |rows| {
@@ -164,17 +164,17 @@ impl Drive {
         };
         // Whoever has begun to ask meanwhile has heard all that there was when this one came.
         if asking.begun.get() == begun_before {
-            self.ask_all(looking).await?;
+            self.ask_all(asker).await?;
         }
         drop(turn);
         self.drain().await;
         Ok(())
     }
 
-    async fn ask_all(&self, looking: bool) -> Result<(), Bug> {
+    async fn ask_all(&self, asker: Asker) -> Result<(), Bug> {
         let ctx = self.context();
         let questions =
-            self.store().transaction(&ctx, |rows| Ok::<_, Bug>(polling::begin(rows, looking, &ctx)))?;
+            self.store().transaction(&ctx, |rows| Ok::<_, Bug>(polling::begin(rows, asker, &ctx)))?;
         if !questions.is_empty() {
             let begun = &self.host().asking.begun;
             begun.set(begun.get().saturating_add(1));
@@ -184,11 +184,11 @@ impl Drive {
             while let Some(question) = next {
                 let state = self.store().known()?.ok_or_else(|| Bug("no payment".into()))?;
                 let (mut span, before) = (asks(Some(&state), &question), Ended::of(&state));
-                let truth = self.host().transport.ask(&question, &mut span).await;
+                let status_reply = self.host().transport.ask(&question, &mut span).await;
                 trace::end(span);
                 let ctx = self.context();
                 next = self.store().transaction(&ctx, |rows| {
-                    answers::take_unless_moved(rows, &question, before, truth, &ctx)
+                    answers::take_unless_moved(rows, &question, before, status_reply, &ctx)
                 })?;
             }
         }

@@ -31,6 +31,7 @@ use payments::payment::operation::Operation;
 use payments::payment::own_keys;
 use payments::payment::provider::Provider;
 use payments::payment::records::JobKind;
+use payments::transitions::polling::Asker;
 use runtime::log::log;
 use runtime::{limiter, metrics, now_ms, places, queue, trace};
 use web::trace::Span;
@@ -126,7 +127,7 @@ impl Host for PaymentsHost {
     }
 
     async fn woken(&self, object: &Rc<Object<Self>>) {
-        Drive::of(Rc::clone(object)).check(false).await;
+        Drive::of(Rc::clone(object)).check(Asker::Background).await;
     }
 
     fn log(&self, level: &str, fields: &[(&str, Value)]) {

@@ -81,13 +81,13 @@ impl Parts {
         let (mut provider_ms, mut finality) = (0, None);
         let answer = match envelope.message {
             ObjectRequest::Run(ask) => {
-                drive.run(*ask, &mut span).await.and_then(|(verdict, waited_ms, is_final)| {
+                drive.run(*ask, &mut span).await.and_then(|(result, waited_ms, is_final)| {
                     (provider_ms, finality) = (waited_ms, is_final);
-                    encode(&verdict)
+                    encode(&result)
                 })
             }
             ObjectRequest::Bind { command, object, is_counted } => {
-                drive.bind_to(&command, &object, is_counted).await.and_then(|verdict| encode(&verdict))
+                drive.bind_to(&command, &object, is_counted).await.and_then(|result| encode(&result))
             }
             ObjectRequest::Show { owner, key_hash, refresh } => {
                 let shown = || drive.show(&owner, key_hash.as_ref());

@@ -119,7 +119,7 @@ pub(super) fn executed(
     span.set("paid_once.outcome", outcome);
     span.set("paid_once.key_hash", key.0.as_str());
     // A stranger learns nothing, not even of a trace.
-    if outcome != "not_owner" {
+    if !matches!(executed.result, ExecuteResult::NotOwner) {
         span.link(state.and_then(|state| state.key_of(key)?.trace));
     }
 }

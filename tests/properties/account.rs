@@ -67,9 +67,9 @@ impl Harness {
         else {
             panic!("it does not begin");
         };
-        let mut bench = Self { object_state, now_ms: NOW_MS, seen: Vec::new() };
-        bench.drive(secret, Run::new(token, 0, &[]), heard);
-        bench
+        let mut harness = Self { object_state, now_ms: NOW_MS, seen: Vec::new() };
+        harness.drive(secret, Run::new(token, 0, &[]), heard);
+        harness
     }
 
     /// The alarm rings, as often as it takes until `is_done`, or a hundred times.
@@ -147,38 +147,38 @@ fn answers(send: fn() -> Event, id: Option<&'static str>) -> impl FnMut(&str) ->
 
 #[test]
 fn nothing_is_asked_on_the_ordinary_way() {
-    let bench = Harness::begun("sk_test_1", &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.seen, ["send"]);
+    let harness = Harness::begun("sk_test_1", &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.seen, ["send"]);
 }
 
 #[test]
 fn a_call_in_doubt_learns_its_account_once_and_waits_while_another_ones_key_is_set() {
-    let mut bench = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
-    assert_eq!(bench.seen, ["send", "account"], "at once, while the key is there with which it was sent");
-    bench.seen.clear();
-    bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
-    assert_eq!(bench.count("send") + bench.count("look-up"), 0, "{:?}", bench.seen);
-    assert!(bench.count("account") > 10, "it asks again, in case the key is set right");
-    let why = bench.call().needs_review().unwrap();
+    let mut harness = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    assert_eq!(harness.seen, ["send", "account"], "at once, while the key is there with which it was sent");
+    harness.seen.clear();
+    harness.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
+    assert_eq!(harness.count("send") + harness.count("look-up"), 0, "{:?}", harness.seen);
+    assert!(harness.count("account") > 10, "it asks again, in case the key is set right");
+    let why = harness.call().needs_review().unwrap();
     assert!(why.contains("acct_A (test)") && why.contains("acct_B (test)"), "{why}");
     // The right one is there again, rolled meanwhile.
-    bench.rings("sk_test_2", 1, &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.count("send"), 1);
-    assert_eq!(bench.call().needs_review(), None);
+    harness.rings("sk_test_2", 1, &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.count("send"), 1);
+    assert_eq!(harness.call().needs_review(), None);
 }
 
 #[test]
 fn the_key_that_it_was_sent_with_needs_no_proof_and_no_patience() {
-    let mut bench = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
-    bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
-    bench.seen.clear();
+    let mut harness = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    harness.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
+    harness.seen.clear();
     // Somebody asks before the time for which the alarm is set.
-    let ctx = with("sk_test_1", bench.now_ms + 1);
-    let begun = begin(&mut bench.object_state, &command("key", pay(true)), &me(), &ctx).unwrap();
+    let ctx = with("sk_test_1", harness.now_ms + 1);
+    let begun = begin(&mut harness.object_state, &command("key", pay(true)), &me(), &ctx).unwrap();
     let Begin::Run(token) = begun else { panic!("{begun:?}") };
-    bench.now_ms += 1;
-    bench.drive("sk_test_1", Run::new(token, 0, &[]), &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.seen, ["send"]);
+    harness.now_ms += 1;
+    harness.drive("sk_test_1", Run::new(token, 0, &[]), &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.seen, ["send"]);
 }
 
 #[test]
@@ -187,43 +187,43 @@ fn without_any_key_it_waits_as_with_another_accounts() {
     if let Operation::Payment(payment) = &mut own {
         payment.route.merchant_account = Some(own_keys::name_of("shop-a"));
     }
-    let mut bench = Harness::begun_with(own.clone(), "sk_test_1", &mut answers(lost, Some("acct_A")));
-    bench.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
-    bench.seen.clear();
+    let mut harness = Harness::begun_with(own.clone(), "sk_test_1", &mut answers(lost, Some("acct_A")));
+    harness.rings("sk_test_other", 30, &mut answers(charged, Some("acct_B")));
+    harness.seen.clear();
     // That one is removed, to set the first one again. What is sent meanwhile cannot leave.
     let mut cannot_leave = answers(|| refused(RefusalScope::Send), None);
     for rings in 1..=5 {
-        bench.rings(NO_KEY, 1, &mut cannot_leave);
-        assert!(bench.seen.len() <= rings, "one try, then a pause: {:?}", bench.seen);
+        harness.rings(NO_KEY, 1, &mut cannot_leave);
+        assert!(harness.seen.len() <= rings, "one try, then a pause: {:?}", harness.seen);
         // Nor does one who asks before that time begin a run.
-        let ctx = configured(NO_KEY, bench.now_ms + 1);
-        let begun = begin(&mut bench.object_state, &command("key", own.clone()), &me(), &ctx).unwrap();
+        let ctx = configured(NO_KEY, harness.now_ms + 1);
+        let begun = begin(&mut harness.object_state, &command("key", own.clone()), &me(), &ctx).unwrap();
         assert!(matches!(begun, Begin::Pending { .. }), "{begun:?}");
     }
-    bench.seen.clear();
-    bench.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.seen, ["send"]);
+    harness.seen.clear();
+    harness.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.seen, ["send"]);
 }
 
 #[test]
 fn test_and_live_of_one_account_are_two_worlds() {
-    let mut bench = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
-    bench.rings("sk_live_1", 5, &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.count("send"), 1);
-    assert!(bench.call().needs_review().unwrap().contains("acct_A (live)"));
+    let mut harness = Harness::begun("sk_test_1", &mut answers(lost, Some("acct_A")));
+    harness.rings("sk_live_1", 5, &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.count("send"), 1);
+    assert!(harness.call().needs_review().unwrap().contains("acct_A (live)"));
 }
 
 #[test]
 fn where_the_account_was_never_said_only_the_very_key_helps() {
-    let mut bench = Harness::begun("rk_test_1", &mut answers(lost, None));
-    bench.rings("sk_test_2", 5, &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.count("send"), 1);
-    assert!(bench.call().needs_review().unwrap().contains("not known"));
-    bench.rings("rk_test_2", 5, &mut answers(charged, None));
-    assert_eq!(bench.count("send"), 1);
-    assert!(bench.call().needs_review().unwrap().contains("may not say"));
-    bench.rings("rk_test_1", 1, &mut answers(charged, None));
-    assert_eq!(bench.count("send"), 2);
+    let mut harness = Harness::begun("rk_test_1", &mut answers(lost, None));
+    harness.rings("sk_test_2", 5, &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.count("send"), 1);
+    assert!(harness.call().needs_review().unwrap().contains("not known"));
+    harness.rings("rk_test_2", 5, &mut answers(charged, None));
+    assert_eq!(harness.count("send"), 1);
+    assert!(harness.call().needs_review().unwrap().contains("may not say"));
+    harness.rings("rk_test_1", 1, &mut answers(charged, None));
+    assert_eq!(harness.count("send"), 2);
 }
 
 #[test]
@@ -238,31 +238,32 @@ fn a_run_that_died_learns_the_account_before_it_sends_again() {
     let mut run = Run::new(token, 0, &[]);
     while !matches!(run.step(&mut object_state, Event::Go, &ctx).unwrap(), Action::Send(_)) {}
     let now_ms = NOW_MS + 2 * Times::default().lease_ms;
-    let mut bench = Harness { object_state, now_ms, seen: Vec::new() };
-    bench.rings("sk_test_1", 1, &mut |what| {
+    let mut harness = Harness { object_state, now_ms, seen: Vec::new() };
+    harness.rings("sk_test_1", 1, &mut |what| {
         assert!(asked || what == "account", "{what} comes first");
         asked = true;
         if what == "account" { account("acct_A") } else { charged() }
     });
-    assert_eq!(bench.seen, ["account", "send"]);
+    assert_eq!(harness.seen, ["account", "send"]);
 }
 
 #[test]
 fn a_refused_send_is_bound_too_unless_the_key_itself_was_refused() {
     // A copy of one that was refused for its rate may have been executed.
-    let mut bench = Harness::begun("sk_test_1", &mut answers(|| refused(RefusalScope::Copy), Some("acct_A")));
-    bench.rings("sk_test_other", 20, &mut answers(charged, Some("acct_B")));
-    assert_eq!(bench.count("send"), 1);
+    let mut harness =
+        Harness::begun("sk_test_1", &mut answers(|| refused(RefusalScope::Copy), Some("acct_A")));
+    harness.rings("sk_test_other", 20, &mut answers(charged, Some("acct_B")));
+    assert_eq!(harness.count("send"), 1);
     // A wrong key: nothing was executed with it, wherever that was.
     let mut wrong = |what: &str| {
         assert_eq!(what, "send", "a key that is refused has no account");
         refused(RefusalScope::Send)
     };
-    let mut bench = Harness::begun("sk_test_mistyped", &mut wrong);
-    bench.rings("sk_test_mistyped", 3, &mut wrong);
-    bench.seen.clear();
-    bench.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
-    assert_eq!(bench.seen, ["send"]);
+    let mut harness = Harness::begun("sk_test_mistyped", &mut wrong);
+    harness.rings("sk_test_mistyped", 3, &mut wrong);
+    harness.seen.clear();
+    harness.rings("sk_test_1", 1, &mut answers(charged, Some("acct_A")));
+    assert_eq!(harness.seen, ["send"]);
 }
 
 #[test]
@@ -419,16 +420,16 @@ fn a_key_that_is_refused_for_a_day_ends_its_calls_and_a_person_is_told() {
         "look-up" => panic!("nothing can be looked up"),
         _ => is(Identity::Refused { status: 401 }),
     };
-    let mut bench = Harness::begun("sk_test_1", &mut refusing);
+    let mut harness = Harness::begun("sk_test_1", &mut refusing);
     let mut told_at_ms = None;
-    while !matches!(bench.call().state, CallState::Settled(_)) {
-        bench.rings("sk_test_1", 1, &mut refusing);
-        told_at_ms = told_at_ms.or_else(|| bench.call().needs_review().map(|_| bench.now_ms));
-        assert!(bench.now_ms < NOW_MS + 25 * HOUR_MS, "it does not end");
+    while !matches!(harness.call().state, CallState::Settled(_)) {
+        harness.rings("sk_test_1", 1, &mut refusing);
+        told_at_ms = told_at_ms.or_else(|| harness.call().needs_review().map(|_| harness.now_ms));
+        assert!(harness.now_ms < NOW_MS + 25 * HOUR_MS, "it does not end");
     }
-    assert_eq!(bench.call().state, CallState::Settled(Settlement::NotExecuted));
+    assert_eq!(harness.call().state, CallState::Settled(Settlement::NotExecuted));
     assert!((NOW_MS + HOUR_MS..NOW_MS + 2 * HOUR_MS).contains(&told_at_ms.unwrap()));
-    assert_eq!(bench.call().needs_review(), None, "it is over");
+    assert_eq!(harness.call().needs_review(), None, "it is over");
 
     // Control: where one send may have come through, it is not over.
     let mut sends = 0;
@@ -441,9 +442,9 @@ fn a_key_that_is_refused_for_a_day_ends_its_calls_and_a_person_is_told() {
         ),
         _ => is(Identity::Refused { status: 401 }),
     };
-    let mut bench = Harness::begun("sk_test_1", &mut first_is_lost);
-    while bench.now_ms < NOW_MS + 48 * HOUR_MS {
-        bench.rings("sk_test_1", 1, &mut first_is_lost);
+    let mut harness = Harness::begun("sk_test_1", &mut first_is_lost);
+    while harness.now_ms < NOW_MS + 48 * HOUR_MS {
+        harness.rings("sk_test_1", 1, &mut first_is_lost);
     }
-    assert_eq!(bench.call().state, CallState::Unknown);
+    assert_eq!(harness.call().state, CallState::Unknown);
 }

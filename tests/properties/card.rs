@@ -13,7 +13,7 @@ use payments::payment::provider_event::EventKind;
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
 use payments::providers::adyen::webhook;
-use payments::providers::stripe::{question, read_page, read_truth};
+use payments::providers::stripe::{question, read_page, read_status_reply};
 use payments::providers::{HttpAnswer, Provider};
 use payments::transitions::answers::take;
 use payments::transitions::pii::{Erased, erase};
@@ -83,7 +83,7 @@ fn stripe_says_it_to_a_look_up_and_to_a_question_too_and_nothing_else_is_lost_by
     let ask =
         StatusQuery::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
     assert_eq!(question(&ask).path, "/v1/payment_intents/pi_1?expand%5B%5D=latest_charge");
-    let said = |card: Value| match read_truth(&ask, &intent("succeeded", &charge(&card))) {
+    let said = |card: Value| match read_status_reply(&ask, &intent("succeeded", &charge(&card))) {
         StatusReply::Payment(RemoteState::Captured { amount_minor: 2000 }, beside) => beside,
         other => panic!("{other:?}"),
     };
@@ -188,8 +188,8 @@ fn paid_at_last(state: &mut ObjectState) {
         StatusQuery::Payment { provider: Provider::Stripe, account: None, id: "pi_1".into(), doubt: None };
     let beside = Beside { card: visa(), ..Beside::default() };
     let amount_minor = state.resource.payment.as_ref().unwrap().amount.get();
-    let truth = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
-    take(state, &ask, truth, &at(NOW_MS)).unwrap();
+    let status_reply = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
+    take(state, &ask, status_reply, &at(NOW_MS)).unwrap();
 }
 
 #[test]

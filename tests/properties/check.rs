@@ -16,6 +16,7 @@ use payments::payment::{
 };
 use payments::providers::Provider;
 use payments::transitions::answers::take;
+use payments::transitions::polling::Asker::{Background, Waiting};
 use payments::transitions::polling::{self, begin, look_wait_ms};
 use proptest::prelude::*;
 
@@ -87,13 +88,13 @@ proptest! {
         let mut object_state = at_the_bank(age_ms);
         let mut now_ms = NOW_MS;
         for _ in 0..asked {
-            prop_assert_eq!(begin(&mut object_state, false, &at(now_ms, jitter)).len(), 1, "the alarm asks when it is due");
-            prop_assert_eq!(begin(&mut object_state, false, &at(now_ms, jitter)).len(), 0);
+            prop_assert_eq!(begin(&mut object_state, Background, &at(now_ms, jitter)).len(), 1, "the alarm asks when it is due");
+            prop_assert_eq!(begin(&mut object_state, Background, &at(now_ms, jitter)).len(), 0);
             let next_ms = object_state.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
             prop_assert!(next_ms > now_ms);
-            prop_assert_eq!(begin(&mut object_state.clone(), true, &at(now_ms + 999, jitter)).len(), 0);
+            prop_assert_eq!(begin(&mut object_state.clone(), Waiting, &at(now_ms + 999, jitter)).len(), 0);
             prop_assert_eq!(wait_ms(&object_state, now_ms + 400), 600);
-            prop_assert_eq!(begin(&mut object_state.clone(), true, &at(now_ms + 1000, jitter)).len(), 1);
+            prop_assert_eq!(begin(&mut object_state.clone(), Waiting, &at(now_ms + 1000, jitter)).len(), 1);
             prop_assert_eq!(wait_ms(&object_state, now_ms + 1000), 0);
             now_ms = next_ms;
         }
@@ -105,7 +106,7 @@ fn the_first_who_looks_may_ask_at_once() {
     let mut object_state = at_the_bank(0);
     object_state.resource.payment.as_mut().unwrap().check.as_mut().unwrap().next_at_ms = NOW_MS + 5_000;
     assert_eq!(wait_ms(&object_state, NOW_MS), 0);
-    assert_eq!(begin(&mut object_state, true, &at(NOW_MS, 0)).len(), 1);
+    assert_eq!(begin(&mut object_state, Waiting, &at(NOW_MS, 0)).len(), 1);
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn of_many_pending_refunds_each_has_its_turn() {
     let mut now_ms = NOW_MS;
     let mut asked = BTreeSet::new();
     for _ in 0..3 {
-        let questions = begin(&mut object_state, false, &at(now_ms, 0));
+        let questions = begin(&mut object_state, Background, &at(now_ms, 0));
         assert_eq!(questions.len(), 10, "one look asks no more");
         asked.extend(questions.iter().map(|question| format!("{question:?}")));
         now_ms = object_state.resource.payment.as_ref().unwrap().check.unwrap().next_at_ms;
@@ -142,16 +143,16 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Stripe's answers to questions, one after the other, at the times at which they are asked; gives these times in ms after
 /// `NOW_MS`. A payment that has no more of them is left alone for good.
-fn asked_at(object_state: &mut ObjectState, mut truth: impl FnMut(&StatusQuery) -> StatusReply) -> Vec<u64> {
+fn asked_at(object_state: &mut ObjectState, mut reply: impl FnMut(&StatusQuery) -> StatusReply) -> Vec<u64> {
     let mut times = Vec::new();
     polling::schedule(object_state, &at(NOW_MS, 0));
     while let Some(now_ms) = polling::due_at_ms(object_state.resource.payment.as_ref().unwrap()) {
-        let questions = begin(object_state, false, &at(now_ms, 0));
+        let questions = begin(object_state, Background, &at(now_ms, 0));
         times.extend(questions.iter().map(|_| now_ms - NOW_MS));
         for question in questions {
             let mut next = Some(question);
             while let Some(question) = next {
-                next = take(object_state, &question, truth(&question), &at(now_ms, 0)).unwrap();
+                next = take(object_state, &question, reply(&question), &at(now_ms, 0)).unwrap();
             }
         }
         assert!(times.len() < 100, "{times:?}");
@@ -204,7 +205,7 @@ fn money_that_was_taken_is_asked_for_twice_and_not_because_somebody_looks() {
     let mut object_state = decided(PaymentState::Captured { amount_minor: 2500 });
     polling::schedule(&mut object_state, &at(NOW_MS, 0));
     for hour in 0..40 {
-        assert_eq!(begin(&mut object_state, true, &at(NOW_MS + hour * 3_600_000, 0)), [], "hour {hour}");
+        assert_eq!(begin(&mut object_state, Waiting, &at(NOW_MS + hour * 3_600_000, 0)), [], "hour {hour}");
     }
     assert_eq!(asked_at(&mut object_state, |question| taken_and(question, Vec::new)).len(), 2);
 }
@@ -484,8 +485,8 @@ fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() 
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
         let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
         let beside = Beside { held_minor, ..Beside::default() };
-        let truth = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
-        take(&mut object_state, &question, truth, &at(NOW_MS, 0)).unwrap();
+        let status_reply = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
+        take(&mut object_state, &question, status_reply, &at(NOW_MS, 0)).unwrap();
         (object_state.resource.payment.as_ref().unwrap().captured_minor(), audited(&mut object_state))
     };
     assert_eq!(answer(400, 2100), (400, vec!["payment.captured", "webhook.alert"]));

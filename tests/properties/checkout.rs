@@ -190,8 +190,8 @@ proptest! {
     #[test]
     fn a_page_shows_what_it_is_given_and_nothing_of_it_is_markup(order in any_order(), code in "[<>&\"' a-z]{0,30}") {
         let failed = OrderState::Failed { reason: reason(true, &code, Some(&code)) };
-        let sheet = FormState { notice: page::notice(&EN, &failed, false, 0), ..FormState::default() };
-        let page = page::form(visit(&order), "key".to_owned(), &Cards::Test, sheet).render().unwrap();
+        let form = FormState { notice: page::notice(&EN, &failed, false, 0), ..FormState::default() };
+        let page = page::form(visit(&order), "key".to_owned(), &Cards::Test, form).render().unwrap();
         for tag in page.split('<').skip(1) {
             let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
             prop_assert!(TAGS.contains(&name.as_str()) || tag.starts_with('!'), "<{}>", tag);

@@ -16,7 +16,8 @@ use payments::payment::result::RemoteState;
 use payments::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use payments::payment::tries::{LateMoney, Stage};
 use payments::providers::HttpAnswer;
-use payments::transitions::{answers, polling};
+use payments::transitions::answers;
+use payments::transitions::polling::{self, Asker};
 use serde_json::{Value, json};
 
 use crate::payment::pay;
@@ -179,9 +180,9 @@ fn one_that_was_confirmed_meanwhile_pays_the_order() {
 fn what_was_given_back_of_one_that_pays_the_order_is_asked_for_at_once() {
     let (mut order, ctx) = (left_open(&["pi_1"]), at(NOW_MS));
     order.tries(pay(true), vec![not_canceled("pi_1", "succeeded")], &ctx);
-    let mut questions = polling::begin(&mut order.object_state, false, &ctx);
+    let mut questions = polling::begin(&mut order.object_state, Asker::Background, &ctx);
     while let Some(question) = questions.pop() {
-        let truth = match &question {
+        let status_reply = match &question {
             StatusQuery::Payment { .. } => {
                 StatusReply::Payment(RemoteState::Captured { amount_minor: AMOUNT }, Beside::default())
             }
@@ -193,7 +194,7 @@ fn what_was_given_back_of_one_that_pays_the_order_is_asked_for_at_once() {
             }
             other => panic!("{other:?}"),
         };
-        questions.extend(answers::take(&mut order.object_state, &question, truth, &ctx).unwrap());
+        questions.extend(answers::take(&mut order.object_state, &question, status_reply, &ctx).unwrap());
     }
     let payment = order.object_state.resource.payment.as_ref().unwrap();
     assert_eq!((payment.attempt, payment.refunded_elsewhere_minor), (1, AMOUNT));
@@ -211,13 +212,13 @@ fn one_that_was_confirmed_and_is_not_what_is_asked_for_now_is_given_back() {
 }
 
 /// What Stripe says of an order that nobody tries again, at the times at which it is asked, in ms after `NOW_MS`.
-fn asked(order: &mut Order, truth: &StatusReply) -> Vec<(u64, String)> {
+fn asked(order: &mut Order, status_reply: &StatusReply) -> Vec<(u64, String)> {
     let mut asked = Vec::new();
     while let Some(now_ms) = polling::due_at_ms(order.object_state.resource.payment.as_ref().unwrap()) {
-        for question in polling::begin(&mut order.object_state, false, &at(now_ms)) {
+        for question in polling::begin(&mut order.object_state, Asker::Background, &at(now_ms)) {
             let StatusQuery::Payment { id, .. } = &question else { panic!("{question:?}") };
             asked.push((now_ms - NOW_MS, id.clone()));
-            answers::take(&mut order.object_state, &question, truth.clone(), &at(now_ms)).unwrap();
+            answers::take(&mut order.object_state, &question, status_reply.clone(), &at(now_ms)).unwrap();
         }
         assert!(asked.len() < 50, "{asked:?}");
     }
@@ -228,14 +229,15 @@ fn still_declined(order: &Order) -> StatusReply {
     let call = &order.object_state.calls[0];
     let question =
         StatusQuery::Payment { provider: call.provider, account: None, id: "pi_1".into(), doubt: None };
-    call.provider.read_truth(&question, &answer(200, intent("pi_1", "requires_payment_method")))
+    call.provider.read_status_reply(&question, &answer(200, intent("pi_1", "requires_payment_method")))
 }
 
 #[test]
 fn a_declined_try_is_asked_for_a_few_times_while_nobody_tries_again() {
     let mut order = left_open(&["pi_1"]);
-    let truth = still_declined(&order);
-    let times: Vec<u64> = asked(&mut order, &truth).into_iter().map(|(at_ms, _)| at_ms / DAY_MS).collect();
+    let status_reply = still_declined(&order);
+    let times: Vec<u64> =
+        asked(&mut order, &status_reply).into_iter().map(|(at_ms, _)| at_ms / DAY_MS).collect();
     assert_eq!(times, [1, 7, 30]);
     assert!(!order.gives_back());
 }
@@ -256,8 +258,8 @@ fn money_that_comes_to_a_declined_try_is_given_back_although_nobody_tells_of_it(
 fn each_try_that_could_not_be_closed_is_asked_for_and_none_that_was() {
     let mut order = left_open(&["pi_1", "pi_2"]);
     assert_eq!(order.tries(pay(true), vec![canceled("pi_1"), missing()], &at(NOW_MS)).0, 402);
-    let truth = still_declined(&order);
-    let ids: Vec<String> = asked(&mut order, &truth).into_iter().map(|(_, id)| id).collect();
+    let status_reply = still_declined(&order);
+    let ids: Vec<String> = asked(&mut order, &status_reply).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, ["pi_2"; 3]);
 }
 

@@ -14,7 +14,8 @@ use payments::payment::{
     Failure, InFlight, PaymentState, PollSchedule, Refund, RefundReason, RefundState, refunded_minor,
 };
 use payments::providers::Provider;
-use payments::transitions::{answers, polling};
+use payments::transitions::answers;
+use payments::transitions::polling::{self, Asker};
 use proptest::prelude::*;
 
 use crate::support::{NOW_MS, at, command};
@@ -239,13 +240,13 @@ proptest! {
 
     #[test]
     fn the_sums_hold_and_no_state_goes_back_whatever_happens(moves in prop::collection::vec(a_move(), 1..40)) {
-        let mut bench = Harness::new();
-        bench.happens(Move::Pay(moves.len() % 2 == 0));
+        let mut harness = Harness::new();
+        harness.happens(Move::Pay(moves.len() % 2 == 0));
         for a_move in moves {
-            let before = bench.object_state.resource.payment.clone().unwrap();
-            bench.happens(a_move);
-            bench.judge();
-            let after = bench.object_state.resource.payment.as_ref().unwrap();
+            let before = harness.object_state.resource.payment.clone().unwrap();
+            harness.happens(a_move);
+            harness.judge();
+            let after = harness.object_state.resource.payment.as_ref().unwrap();
             prop_assert!(after.attempt >= before.attempt);
             if after.attempt == before.attempt {
                 prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
@@ -258,28 +259,28 @@ proptest! {
 
     #[test]
     fn what_is_refused_leaves_no_trace(moves in prop::collection::vec(a_move(), 0..20), last in a_move()) {
-        let mut bench = Harness::new();
-        moves.into_iter().for_each(|a_move| bench.happens(a_move));
-        let before = bench.object_state.clone();
+        let mut harness = Harness::new();
+        moves.into_iter().for_each(|a_move| harness.happens(a_move));
+        let before = harness.object_state.clone();
         let begun = match last {
-            Move::Capture(_) => bench.ask(Operation::Capture(CaptureRequest { amount: None, seen: None })),
-            Move::Void => bench.ask(Operation::Void(VoidRequest::default())),
-            _ => bench.ask(pay(true)),
+            Move::Capture(_) => harness.ask(Operation::Capture(CaptureRequest { amount: None, seen: None })),
+            Move::Void => harness.ask(Operation::Void(VoidRequest::default())),
+            _ => harness.ask(pay(true)),
         };
         if matches!(begun, Begin::Refused(_)) {
-            prop_assert_eq!(bench.object_state, before);
+            prop_assert_eq!(harness.object_state, before);
         }
     }
 
     #[test]
     fn refunds_at_once_never_give_back_more_than_was_taken(amounts in prop::collection::vec(1..3000u64, 1..12)) {
-        let mut bench = Harness::new();
-        bench.happens(Move::Pay(true));
-        bench.answer(0, 4);
+        let mut harness = Harness::new();
+        harness.happens(Move::Pay(true));
+        harness.answer(0, 4);
         let mut left = AMOUNT;
         for minor in amounts {
             let amount = AmountMinor::new(minor);
-            let begun = bench.ask(Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate, seen: None }));
+            let begun = harness.ask(Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate, seen: None }));
             match begun {
                 Begin::Run(_) => left = left.checked_sub(minor).unwrap(),
                 Begin::Refused(Refusal::TooMuch { available_minor, .. }) => {
@@ -289,22 +290,23 @@ proptest! {
                 other => prop_assert!(false, "{:?}", other),
             }
         }
-        prop_assert_eq!(refunded_minor(&bench.object_state.resource.refunds), AMOUNT - left);
+        prop_assert_eq!(refunded_minor(&harness.object_state.resource.refunds), AMOUNT - left);
     }
 
     #[test]
     fn the_provider_is_asked_ever_more_rarely_and_at_least_once_a_day(
         looks in prop::collection::vec((0..90_000_000u64, any::<bool>()), 1..30),
     ) {
-        let mut bench = Harness::new();
-        bench.happens(Move::Pay(true));
-        bench.answer(0, 2);
+        let mut harness = Harness::new();
+        harness.happens(Move::Pay(true));
+        harness.answer(0, 2);
         let mut now_ms = NOW_MS;
         for (pause_ms, looking) in looks {
             now_ms += pause_ms;
-            let before @ PollSchedule { next_at_ms, tries, .. } = bench.object_state.resource.payment.as_ref().unwrap().check.unwrap();
-            let asked = polling::begin(&mut bench.object_state, looking, &at(now_ms));
-            let after = bench.object_state.resource.payment.as_ref().unwrap().check.unwrap();
+            let before @ PollSchedule { next_at_ms, tries, .. } = harness.object_state.resource.payment.as_ref().unwrap().check.unwrap();
+            let asker = if looking { Asker::Waiting } else { Asker::Background };
+            let asked = polling::begin(&mut harness.object_state, asker, &at(now_ms));
+            let after = harness.object_state.resource.payment.as_ref().unwrap().check.unwrap();
             if asked.is_empty() {
                 prop_assert!(now_ms < next_at_ms, "due, and not asked");
                 prop_assert_eq!(after, before);
@@ -313,7 +315,7 @@ proptest! {
                 prop_assert_eq!(after.tries, tries + 1);
                 prop_assert!(after.next_at_ms >= now_ms + 5_000);
                 prop_assert!(after.next_at_ms <= now_ms + 86_400_000 * 9 / 8);
-                let again = polling::begin(&mut bench.object_state, looking, &at(now_ms));
+                let again = polling::begin(&mut harness.object_state, asker, &at(now_ms));
                 prop_assert!(again.is_empty(), "two who look at once ask once");
             }
         }
@@ -321,12 +323,12 @@ proptest! {
 
     #[test]
     fn a_refund_is_decided_once_and_can_only_come_back(states in prop::collection::vec(0..3u8, 1..6)) {
-        let mut bench = Harness::new();
-        bench.happens(Move::Pay(true));
-        bench.answer(0, 4);
-        bench.happens(Move::Refund(Some(1000)));
-        bench.answer(0, 1);
-        let Refund { id: refund, state, .. } = bench.object_state.resource.refunds[0].clone();
+        let mut harness = Harness::new();
+        harness.happens(Move::Pay(true));
+        harness.answer(0, 4);
+        harness.happens(Move::Refund(Some(1000)));
+        harness.answer(0, 1);
+        let Refund { id: refund, state, .. } = harness.object_state.resource.refunds[0].clone();
         prop_assert_eq!(state, RefundState::Pending);
         let (mut decided, mut decisions) = (RefundState::Pending, 0);
         for state in states {
@@ -336,7 +338,7 @@ proptest! {
                 _ => RefundState::Failed { code: "no".into(), message: String::new() },
             };
             let question = StatusQuery::Refund { provider: Provider::Stripe, account: None, refund: refund.clone(), id: "re_1".into(), doubt: None };
-            answers::take(&mut bench.object_state, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
+            answers::take(&mut harness.object_state, &question, StatusReply::Refund(state.clone()), &at(NOW_MS)).unwrap();
             // What was given back can still come back, and what has failed stays so.
             let is_new = match (&decided, &state) {
                 (RefundState::Pending, state) => *state != RefundState::Pending,
@@ -346,9 +348,9 @@ proptest! {
             if is_new {
                 (decided, decisions) = (state, decisions + 1);
             }
-            prop_assert_eq!(&bench.object_state.resource.refunds[0].state, &decided);
+            prop_assert_eq!(&harness.object_state.resource.refunds[0].state, &decided);
         }
-        let made = bench.object_state.appended.facts.audit.iter().filter(|record| {
+        let made = harness.object_state.appended.facts.audit.iter().filter(|record| {
             matches!(record.action, "refund.succeeded" | "refund.failed")
         });
         prop_assert_eq!(made.count(), decisions);
@@ -358,45 +360,45 @@ proptest! {
 /// A look learns that the void was executed before its own answer is heard: the order waits for that.
 #[test]
 fn when_it_was_paid_is_when_the_money_was_there_and_not_when_it_was_tried() {
-    let paid_at = |bench: &Harness| bench.object_state.resource.payment.as_ref().unwrap().paid_at_ms;
-    let mut bench = Harness::new();
-    bench.happens(Move::Pay(false));
-    bench.answer(0, 2);
-    assert_eq!(paid_at(&bench), None, "at the bank");
-    bench.apply_at(RemoteState::Authorized, NOW_MS - 2);
-    assert_eq!(paid_at(&bench), Some(NOW_MS - 2), "reserved");
-    bench.happens(Move::Capture(None));
-    bench.answer(0, 4);
-    assert_eq!(paid_at(&bench), Some(NOW_MS), "taken");
-    assert_eq!(bench.object_state.resource.payment.unwrap().created_at_ms, NOW_MS);
+    let paid_at = |harness: &Harness| harness.object_state.resource.payment.as_ref().unwrap().paid_at_ms;
+    let mut harness = Harness::new();
+    harness.happens(Move::Pay(false));
+    harness.answer(0, 2);
+    assert_eq!(paid_at(&harness), None, "at the bank");
+    harness.apply_at(RemoteState::Authorized, NOW_MS - 2);
+    assert_eq!(paid_at(&harness), Some(NOW_MS - 2), "reserved");
+    harness.happens(Move::Capture(None));
+    harness.answer(0, 4);
+    assert_eq!(paid_at(&harness), Some(NOW_MS), "taken");
+    assert_eq!(harness.object_state.resource.payment.unwrap().created_at_ms, NOW_MS);
 }
 
 #[test]
 fn an_order_is_not_tried_again_while_its_void_is_under_way() {
-    let mut bench = Harness::new();
-    bench.happens(Move::Pay(true));
-    bench.answer(0, 2);
-    bench.happens(Move::Void);
-    bench.apply(RemoteState::Voided);
-    let payment = bench.object_state.resource.payment.as_ref().unwrap();
+    let mut harness = Harness::new();
+    harness.happens(Move::Pay(true));
+    harness.answer(0, 2);
+    harness.happens(Move::Void);
+    harness.apply(RemoteState::Voided);
+    let payment = harness.object_state.resource.payment.as_ref().unwrap();
     assert_eq!(
         (payment.status(), payment.pending),
         ("canceled", Some(InFlight::Void { key_id: 2, received: false }))
     );
-    let Begin::Refused(Refusal::State { state, .. }) = bench.ask(pay(true)) else {
+    let Begin::Refused(Refusal::State { state, .. }) = harness.ask(pay(true)) else {
         panic!("the next try began");
     };
     assert_eq!(state, "voiding");
-    bench.answer(0, 4);
-    assert!(matches!(bench.ask(pay(true)), Begin::Run(_)), "then it may");
+    harness.answer(0, 4);
+    assert!(matches!(harness.ask(pay(true)), Begin::Run(_)), "then it may");
 }
 
 #[test]
 fn a_late_word_about_an_earlier_try_changes_nothing() {
-    let mut bench = Harness::new();
-    bench.happens(Move::Pay(true));
-    bench.answer(0, 2);
-    let before = bench.object_state.resource.payment.clone();
+    let mut harness = Harness::new();
+    harness.happens(Move::Pay(true));
+    harness.answer(0, 2);
+    let before = harness.object_state.resource.payment.clone();
     let question = StatusQuery::Payment {
         provider: Provider::Stripe,
         account: None,
@@ -404,21 +406,21 @@ fn a_late_word_about_an_earlier_try_changes_nothing() {
         doubt: None,
     };
     answers::take(
-        &mut bench.object_state,
+        &mut harness.object_state,
         &question,
         StatusReply::Payment(RemoteState::Voided, Beside::default()),
         &at(NOW_MS),
     )
     .unwrap();
-    assert_eq!(bench.object_state.resource.payment, before);
+    assert_eq!(harness.object_state.resource.payment, before);
 }
 
 /// A reservation at Adyen in this currency, as an object of before amounts were converted has it, or as one of today.
 fn reserved_at_adyen(currency: &str, is_old: bool) -> Harness {
-    let mut bench = Harness::new();
-    bench.happens(Move::Pay(false));
-    bench.answer(0, 2);
-    let payment = bench.object_state.resource.payment.as_mut().unwrap();
+    let mut harness = Harness::new();
+    harness.happens(Move::Pay(false));
+    harness.answer(0, 2);
+    let payment = harness.object_state.resource.payment.as_mut().unwrap();
     payment.provider = Provider::Adyen;
     payment.currency = Currency::parse(currency).unwrap();
     payment.provider_payment = Some("PSP1".into());
@@ -428,7 +430,7 @@ fn reserved_at_adyen(currency: &str, is_old: bool) -> Harness {
         row.as_object_mut().unwrap().remove("in_provider_units").unwrap();
     }
     *payment = serde_json::from_value(row).unwrap();
-    bench
+    harness
 }
 
 #[test]
@@ -437,7 +439,7 @@ fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
     let capture = || Operation::Capture(CaptureRequest { amount: half(), seen: None });
     let refund =
         || Operation::Refund(RefundRequest { amount: half(), reason: RefundReason::Duplicate, seen: None });
-    let is_refused = |mut bench: Harness, operation: Operation| match bench.ask(operation) {
+    let is_refused = |mut harness: Harness, operation: Operation| match harness.ask(operation) {
         Begin::Run(_) => false,
         Begin::Refused(Refusal::State { detail, .. }) => detail.contains("Customer Area"),
         other => panic!("{other:?}"),
@@ -465,24 +467,24 @@ fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
 
 #[test]
 fn what_was_confirmed_against_other_figures_is_refused() {
-    let mut bench = Harness::new();
-    bench.happens(Move::Pay(true));
-    bench.answer(0, 4);
-    let figures = |bench: &Harness| {
-        let resource = &bench.object_state.resource;
+    let mut harness = Harness::new();
+    harness.happens(Move::Pay(true));
+    harness.answer(0, 4);
+    let figures = |harness: &Harness| {
+        let resource = &harness.object_state.resource;
         resource.payment.as_ref().unwrap().figures(&resource.refunds)
     };
     let refund = |seen: &str| {
         let (amount, seen) = (AmountMinor::new(AMOUNT / 4), Some(seen.to_owned()));
         Operation::Refund(RefundRequest { amount, reason: RefundReason::Duplicate, seen })
     };
-    let seen = figures(&bench);
-    assert!(matches!(bench.ask(refund(&seen)), Begin::Run(_)));
-    let before = bench.object_state.clone();
+    let seen = figures(&harness);
+    assert!(matches!(harness.ask(refund(&seen)), Begin::Run(_)));
+    let before = harness.object_state.clone();
     for seen in [seen.as_str(), ""] {
-        assert!(matches!(bench.ask(refund(seen)), Begin::Refused(Refusal::State { .. })), "{seen}");
-        assert_eq!(bench.object_state, before);
+        assert!(matches!(harness.ask(refund(seen)), Begin::Refused(Refusal::State { .. })), "{seen}");
+        assert_eq!(harness.object_state, before);
     }
-    let seen = figures(&bench);
-    assert!(matches!(bench.ask(refund(&seen)), Begin::Run(_)));
+    let seen = figures(&harness);
+    assert!(matches!(harness.ask(refund(&seen)), Begin::Run(_)));
 }

@@ -71,28 +71,28 @@ impl Harness {
 
     /// Does all that the books say. An authorisation whose answer was lost is told of at once: a refund needs it.
     fn new(provider: Provider, books: &Books) -> Self {
-        let mut bench = Self::of(provider);
+        let mut harness = Self::of(provider);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-        let derived = bench.run("pay", pay(provider), (!books.payment_lost).then_some(charged));
-        let authorised = bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT);
+        let derived = harness.run("pay", pay(provider), (!books.payment_lost).then_some(charged));
+        let authorised = harness.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT);
         if books.payment_lost {
-            bench.hear(&authorised);
-            bench.wake();
+            harness.hear(&authorised);
+            harness.wake();
         }
-        bench.events.push(authorised);
+        harness.events.push(authorised);
         for (number, (is_lost, ending)) in books.refunds.iter().enumerate() {
             let id = format!("psp_{number}");
             let answer = ProviderResult::Refunded { refund: id.clone(), settled: false };
-            let derived = bench.run(&id, refund(), (!is_lost).then_some(answer));
-            let tell = |kind, success| bench.told(kind, &derived, &id, success, PART);
+            let derived = harness.run(&id, refund(), (!is_lost).then_some(answer));
+            let tell = |kind, success| harness.told(kind, &derived, &id, success, PART);
             let told = match ending {
                 Ending::Succeeded => vec![tell("REFUND", true)],
                 Ending::Failed => vec![tell("REFUND", false)],
                 Ending::CameBack => vec![tell("REFUND", true), tell("REFUND_FAILED", false)],
             };
-            bench.events.extend(told);
+            harness.events.extend(told);
         }
-        bench
+        harness
     }
 
     /// Runs an operation to its end, or until nobody knows how it ended: `None` is an answer that was lost.
@@ -269,28 +269,28 @@ proptest! {
         books in books(),
         order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..30),
     ) {
-        let mut bench = Harness::new(Provider::Adyen, &books);
+        let mut harness = Harness::new(Provider::Adyen, &books);
         // Any order, with doubles; and at the end whatever has not come yet, or must come again.
-        let events = bench.events.clone();
+        let events = harness.events.clone();
         let shuffled = order.iter().map(|(index, wakes)| (index.get(&events), *wakes));
         for (event, wakes) in shuffled.chain(events.iter().map(|event| (event, true))) {
-            let before = bench.object_state.clone();
+            let before = harness.object_state.clone();
             if wakes {
-                bench.wake();
+                harness.wake();
             }
-            bench.hear(event);
+            harness.hear(event);
             if wakes {
-                bench.wake();
+                harness.wake();
             }
-            for (before, after) in before.resource.refunds.iter().zip(&bench.object_state.resource.refunds) {
+            for (before, after) in before.resource.refunds.iter().zip(&harness.object_state.resource.refunds) {
                 prop_assert!(rank(&after.state) >= rank(&before.state), "{:?}, {:?}", before, after);
             }
-            prop_assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().status(), "succeeded");
+            prop_assert_eq!(harness.object_state.resource.payment.as_ref().unwrap().status(), "succeeded");
         }
-        bench.agrees(&books);
-        let object_state = bench.object_state.clone();
-        bench.events.clone().iter().for_each(|event| bench.hear(event));
-        prop_assert_eq!(bench.object_state, object_state, "what is known changes nothing");
+        harness.agrees(&books);
+        let object_state = harness.object_state.clone();
+        harness.events.clone().iter().for_each(|event| harness.hear(event));
+        prop_assert_eq!(harness.object_state, object_state, "what is known changes nothing");
     }
 
     /// Stripe's events say only that there is something to ask. Answers overtake each other: an old one changes nothing.
@@ -300,7 +300,7 @@ proptest! {
         order in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..30),
     ) {
         let books = Books { payment_lost: false, refunds: endings.into_iter().map(|ending| (false, ending)).collect() };
-        let mut bench = Harness::new(Provider::Stripe, &books);
+        let mut harness = Harness::new(Provider::Stripe, &books);
         let failed = || RefundState::Failed { code: "no".into(), message: String::new() };
         // What Stripe answers about each refund, in the order of its books.
         let truths = |number: usize| match books.refunds[number].1 {
@@ -314,18 +314,18 @@ proptest! {
             let (states, id) = (truths(number), format!("psp_{number}"));
             let state = when.map_or_else(|| states.last().unwrap(), |when| when.get(&states)).clone();
             let event = ask(&format!("evt_{turn}"), Some(&id));
-            let before = bench.refund(number).clone();
-            bench.hear(&event);
-            let questions = polling::begin(&mut bench.object_state, false, &at(NOW_MS + 1));
+            let before = harness.refund(number).clone();
+            harness.hear(&event);
+            let questions = polling::begin(&mut harness.object_state, polling::Asker::Background, &at(NOW_MS + 1));
             let Some(question) = questions.iter().find(|question| is_about(question, &id)) else {
                 prop_assert!(matches!(before.state, RefundState::Failed { .. }), "nobody asks about {:?}", before);
                 continue;
             };
-            answers::take(&mut bench.object_state, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
-            bench.object_state.appended = Default::default();
-            prop_assert!(rank(&bench.refund(number).state) >= rank(&before.state));
+            answers::take(&mut harness.object_state, question, StatusReply::Refund(state), &at(NOW_MS + 1)).unwrap();
+            harness.object_state.appended = Default::default();
+            prop_assert!(rank(&harness.refund(number).state) >= rank(&before.state));
         }
-        bench.agrees(&books);
+        harness.agrees(&books);
     }
 }
 
@@ -337,7 +337,7 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
         let kinds = ["CAPTURE", "CANCELLATION", "REFUND"];
         for (kind, success) in kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
             let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-            let mut bench = Harness {
+            let mut harness = Harness {
                 provider: Provider::Adyen,
                 object_state,
                 known: BTreeSet::new(),
@@ -345,11 +345,11 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
             };
             let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
             let request = PaymentRequest { capture: captures, ..*request };
-            let derived = bench.run("lost", Operation::Payment(Box::new(request)), None);
-            let before = bench.object_state.clone();
-            let other = bench.told(kind, &derived, "psp_other", success, AMOUNT);
-            let taken = ingest::take(&mut bench.object_state, &other, &at(NOW_MS + 1)).unwrap();
-            let is_answered = bench.object_state.calls != before.calls;
+            let derived = harness.run("lost", Operation::Payment(Box::new(request)), None);
+            let before = harness.object_state.clone();
+            let other = harness.told(kind, &derived, "psp_other", success, AMOUNT);
+            let taken = ingest::take(&mut harness.object_state, &other, &at(NOW_MS + 1)).unwrap();
+            let is_answered = harness.object_state.calls != before.calls;
             let (is_busy, answers) = match (kind, success) {
                 // How the capture ended must be told again, once the payment is known.
                 ("CAPTURE", true) => (true, true),
@@ -358,12 +358,12 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
             };
             assert_eq!((taken == Ingested::RetryLater, is_answered), (is_busy, answers), "{kind} {success}");
             if is_busy && !answers {
-                assert_eq!(bench.object_state, before, "{kind} {success}");
+                assert_eq!(harness.object_state, before, "{kind} {success}");
             }
             // What does answer it comes late where it is canceled, and says nothing new where it is captured.
-            bench.hear(&bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
-            bench.wake();
-            let payment = bench.object_state.resource.payment.as_ref().unwrap();
+            harness.hear(&harness.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
+            harness.wake();
+            let payment = harness.object_state.resource.payment.as_ref().unwrap();
             let is_canceled = (kind, success) == ("CANCELLATION", true);
             let expected = match (is_canceled, captures) {
                 (true, _) => "declined",
@@ -378,46 +378,46 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
 /// A payment at Adyen whose first send nobody has heard of, taken up again a minute later; and what Adyen tells of it.
 fn taken_up_again(answer_is_stored: bool) -> (Harness, Event, Run) {
     let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench =
+    let mut harness =
         Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
     let (me, pay) = (InstanceId("me".into()), command("pay", pay(Provider::Adyen)));
-    let begun = begin(&mut bench.object_state, &pay, &me, &at(NOW_MS)).unwrap();
+    let begun = begin(&mut harness.object_state, &pay, &me, &at(NOW_MS)).unwrap();
     let Begin::Run(token) = begun else { panic!("{begun:?}") };
     let mut run = Run::new(token, 0, &[]);
     let call = loop {
-        if let Action::Send(call) = run.step(&mut bench.object_state, Input::Go, &at(NOW_MS)).unwrap() {
+        if let Action::Send(call) = run.step(&mut harness.object_state, Input::Go, &at(NOW_MS)).unwrap() {
             break call;
         }
     };
     let unknown = Outcome::Unknown { answer_is_stored, reason: "lost".into() };
     let mut event = Input::Outcome(call.call_id, unknown);
-    while !matches!(run.step(&mut bench.object_state, event, &at(NOW_MS)).unwrap(), Action::End(_)) {
+    while !matches!(run.step(&mut harness.object_state, event, &at(NOW_MS)).unwrap(), Action::End(_)) {
         event = Input::Go;
     }
-    let token = wake(&mut bench.object_state, &me, &at(LATER_MS)).pop().unwrap();
-    let authorised = bench.told("AUTHORISATION", &call.provider_key, "psp_pay", true, AMOUNT);
-    (bench, authorised, Run::new(token, 0, &[]))
+    let token = wake(&mut harness.object_state, &me, &at(LATER_MS)).pop().unwrap();
+    let authorised = harness.told("AUTHORISATION", &call.provider_key, "psp_pay", true, AMOUNT);
+    (harness, authorised, Run::new(token, 0, &[]))
 }
 
 const LATER_MS: u64 = NOW_MS + 60_000;
 
 /// Goes on to the end, which needs no provider.
-fn ends_paid(bench: &mut Harness, run: &mut Run, mut event: Input) {
+fn ends_paid(harness: &mut Harness, run: &mut Run, mut event: Input) {
     loop {
-        match run.step(&mut bench.object_state, event, &at(LATER_MS)).unwrap() {
+        match run.step(&mut harness.object_state, event, &at(LATER_MS)).unwrap() {
             Action::Again => event = Input::Go,
             Action::End(_) => break,
             other => panic!("{other:?}"),
         }
     }
-    let payment = bench.object_state.resource.payment.as_ref().unwrap();
+    let payment = harness.object_state.resource.payment.as_ref().unwrap();
     assert_eq!(payment.state, PaymentState::Captured { amount_minor: AMOUNT });
 }
 
 #[test]
 fn what_is_told_between_the_plan_and_the_send_is_the_answer_and_nothing_is_sent() {
-    let (mut bench, authorised, mut run) = taken_up_again(false);
-    let (mut before, mut planned) = (bench.object_state.clone(), run.clone());
+    let (mut harness, authorised, mut run) = taken_up_again(false);
+    let (mut before, mut planned) = (harness.object_state.clone(), run.clone());
     // The control: without the news it is sent.
     let sends = loop {
         match planned.step(&mut before, Input::Go, &at(LATER_MS)).unwrap() {
@@ -425,43 +425,43 @@ fn what_is_told_between_the_plan_and_the_send_is_the_answer_and_nothing_is_sent(
             Action::Send(call) => break call.sends,
             other => panic!("{other:?}"),
         }
-        bench.object_state = before.clone();
+        harness.object_state = before.clone();
     };
     assert_eq!(sends, 2);
-    bench.hear(&authorised);
-    ends_paid(&mut bench, &mut run, Input::Go);
+    harness.hear(&authorised);
+    ends_paid(&mut harness, &mut run, Input::Go);
 }
 
 #[test]
 fn what_is_told_during_a_look_up_is_the_answer() {
-    let (mut bench, authorised, mut run) = taken_up_again(true);
+    let (mut harness, authorised, mut run) = taken_up_again(true);
     let call = loop {
-        if let Action::LookUp(call) = run.step(&mut bench.object_state, Input::Go, &at(LATER_MS)).unwrap() {
+        if let Action::LookUp(call) = run.step(&mut harness.object_state, Input::Go, &at(LATER_MS)).unwrap() {
             break call;
         }
     };
-    bench.hear(&authorised);
-    ends_paid(&mut bench, &mut run, Input::LookedUp(call.call_id, adyen::no_look_up()));
+    harness.hear(&authorised);
+    ends_paid(&mut harness, &mut run, Input::LookedUp(call.call_id, adyen::no_look_up()));
 }
 
 #[test]
 fn what_is_told_before_the_answer_is_taken_in_comes_again() {
-    let (mut bench, authorised, mut run) = taken_up_again(false);
+    let (mut harness, authorised, mut run) = taken_up_again(false);
     let call = loop {
-        if let Action::Send(call) = run.step(&mut bench.object_state, Input::Go, &at(LATER_MS)).unwrap() {
+        if let Action::Send(call) = run.step(&mut harness.object_state, Input::Go, &at(LATER_MS)).unwrap() {
             break call;
         }
     };
     let result = ProviderResult::Processing { payment: "psp_pay".into() };
     let received = Outcome::Definitive(ProviderReply { status: 200, result, request_id: None });
-    run.step(&mut bench.object_state, Input::Outcome(call.call_id, received), &at(LATER_MS)).unwrap();
-    bench.hear(&authorised);
-    assert!(bench.known.is_empty(), "it was acknowledged, and nothing has come of it");
-    while run.step(&mut bench.object_state, Input::Go, &at(LATER_MS)).unwrap() == Action::Again {}
-    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().state, PaymentState::Processing);
-    bench.hear(&authorised);
+    run.step(&mut harness.object_state, Input::Outcome(call.call_id, received), &at(LATER_MS)).unwrap();
+    harness.hear(&authorised);
+    assert!(harness.known.is_empty(), "it was acknowledged, and nothing has come of it");
+    while run.step(&mut harness.object_state, Input::Go, &at(LATER_MS)).unwrap() == Action::Again {}
+    assert_eq!(harness.object_state.resource.payment.as_ref().unwrap().state, PaymentState::Processing);
+    harness.hear(&authorised);
     assert_eq!(
-        bench.object_state.resource.payment.as_ref().unwrap().state,
+        harness.object_state.resource.payment.as_ref().unwrap().state,
         PaymentState::Captured { amount_minor: AMOUNT }
     );
 }
@@ -469,7 +469,7 @@ fn what_is_told_before_the_answer_is_taken_in_comes_again() {
 #[test]
 fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let books = Books { payment_lost: false, refunds: Vec::new() };
-    let mut bench = Harness::new(Provider::Adyen, &books);
+    let mut harness = Harness::new(Provider::Adyen, &books);
     let about = |payment: &str| OperationNotice {
         provider_key: None,
         payment: payment.to_owned(),
@@ -486,7 +486,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
     let voided = |payment: &str| EventKind::Cancellation(about(payment));
     let mut take = |news: EventKind| {
         let event = Event { provider: Provider::Adyen, news, ..ask("event", None) };
-        ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap()
+        ingest::take(&mut harness.object_state, &event, &at(NOW_MS)).unwrap()
     };
     assert_eq!(take(voided("psp_earlier")), Ingested::Applied);
     assert_eq!(take(EventKind::Capture(about("psp_pay"))), Ingested::Applied);
@@ -496,5 +496,5 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         [take(refunded("psp_pay")), take(refunded("psp_pay"))],
         [Ingested::Applied, Ingested::Applied]
     );
-    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
+    assert_eq!(harness.object_state.resource.payment.as_ref().unwrap().refunded_elsewhere_minor, AMOUNT);
 }

@@ -112,7 +112,7 @@ fn odd_entries_of_others_hide_nothing() {
     assert!(matches!(read_page(&refund, &page), LookUp::Found(_)));
     let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
     let question = StatusQuery::Refunds { provider, account: None, id, doubt: None, read: Vec::new() };
-    let StatusReply::Refunds { refunds, .. } = provider.read_truth(&question, &page) else { panic!() };
+    let StatusReply::Refunds { refunds, .. } = provider.read_status_reply(&question, &page) else { panic!() };
     assert_eq!(
         refunds.iter().map(|refund| &refund.state).collect::<Vec<_>>(),
         [&RefundState::Pending, &RefundState::Succeeded]
@@ -126,7 +126,7 @@ fn a_payment_without_its_amount_says_nothing() {
     let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
     for amount in [json!(null), json!(4_999_999_999_999_u64)] {
         let told = answer(200, json!({ "id": "pi_1", "status": "succeeded", "amount_received": amount }));
-        assert_eq!(provider.read_truth(&question, &told), StatusReply::NoAnswer);
+        assert_eq!(provider.read_status_reply(&question, &told), StatusReply::NoAnswer);
     }
 }
 
@@ -144,7 +144,7 @@ fn only_an_inquiry_leaves_a_payment_refundable() {
     ] {
         let dispute = json!({ "id": "du_1", "amount": 2000, "status": status, "is_charge_refundable": true, "balance_transactions": moved });
         let told = answer(200, json!({ "data": [dispute], "has_more": false }));
-        let StatusReply::Disputes(disputes) = provider.read_truth(&question, &told) else { panic!() };
+        let StatusReply::Disputes(disputes) = provider.read_status_reply(&question, &told) else { panic!() };
         assert_eq!(disputes[0].refundable, refundable, "{status}");
     }
 }
@@ -207,7 +207,7 @@ fn a_prevented_dispute_is_lost_where_the_money_went() {
     for (moved, status) in [(-2000, DisputeStatus::Lost), (0, DisputeStatus::Won)] {
         let dispute = json!({ "id": "du_1", "amount": 2000, "status": "prevented", "balance_transactions": [{ "amount": moved }] });
         let told = answer(200, json!({ "data": [dispute], "has_more": false }));
-        let StatusReply::Disputes(disputes) = provider.read_truth(&question, &told) else { panic!() };
+        let StatusReply::Disputes(disputes) = provider.read_status_reply(&question, &told) else { panic!() };
         assert_eq!((disputes[0].status, disputes[0].withdrawn), (status, moved < 0));
     }
 }
@@ -222,7 +222,7 @@ fn of_a_dispute_is_withdrawn_what_did_not_come_back() {
         let dispute =
             json!({ "id": "du_1", "amount": 10_000, "status": status, "balance_transactions": moved });
         let told = answer(200, json!({ "data": [dispute], "has_more": false }));
-        let StatusReply::Disputes(disputes) = provider.read_truth(&question, &told) else { panic!() };
+        let StatusReply::Disputes(disputes) = provider.read_status_reply(&question, &told) else { panic!() };
         (disputes[0].withdrawn, disputes[0].amount_minor)
     };
     assert_eq!(stands("needs_response", &[-10_000]), (true, 10_000));

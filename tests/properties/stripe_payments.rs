@@ -11,7 +11,7 @@ use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::payment::{Refund, RefundReason, RefundState};
 use payments::providers::stripe::{
-    authorize, capture, look_up, question, read_page, read_truth, refund, void,
+    authorize, capture, look_up, question, read_page, read_status_reply, refund, void,
 };
 use payments::providers::{Authorization, Provider};
 use proptest::prelude::*;
@@ -317,7 +317,7 @@ proptest! {
     fn a_question_is_answered_by_a_200_alone(object in any_object(), status in prop::sample::select(vec![200u16, 400, 404, 429, 500])) {
         let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
         let about = StatusQuery::Payment { provider, account: None, id, doubt: None };
-        match read_truth(&about, &answer(status, &object)) {
+        match read_status_reply(&about, &answer(status, &object)) {
             StatusReply::Payment(RemoteState::Captured { .. }, _) => prop_assert!(status == 200 && is_captured(&object)),
             StatusReply::Payment(RemoteState::Voided | RemoteState::Expired, _) => prop_assert_eq!((status, &object["status"]), (200, &json!("canceled"))),
             StatusReply::Payment(..) => prop_assert_eq!(status, 200),
@@ -325,7 +325,7 @@ proptest! {
             StatusReply::Home(_) | StatusReply::Refund(_) | StatusReply::Refunds { .. } | StatusReply::Disputes(_) => prop_assert!(false, "a payment was asked about"),
         }
         let about = StatusQuery::Refund { provider, account: None, refund: RefundId("re_1".into()), id: "re_9".into(), doubt: None };
-        match read_truth(&about, &answer(status, &object)) {
+        match read_status_reply(&about, &answer(status, &object)) {
             StatusReply::Refund(RefundState::Succeeded) => prop_assert_eq!((status, &object["status"]), (200, &json!("succeeded"))),
             StatusReply::Refund(RefundState::Requested) | StatusReply::Home(_) | StatusReply::Payment(..) | StatusReply::Refunds { .. } | StatusReply::Disputes(_) => prop_assert!(false, "a refund was asked about"),
             StatusReply::Refund(_) => prop_assert_eq!(status, 200),

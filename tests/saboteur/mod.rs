@@ -185,15 +185,16 @@ impl Saboteur {
         state: &mut ObjectState,
         question: &StatusQuery,
         before: Ended,
-        truth: StatusReply,
+        status_reply: StatusReply,
         ctx: &Context,
     ) -> Result<Option<StatusQuery>, Bug> {
         match self.0 {
             Some(Mutant::ByHandBelieved) => {
-                let take = |state: &mut _| answers::take_unless_moved(state, question, before, truth, ctx);
+                let take =
+                    |state: &mut _| answers::take_unless_moved(state, question, before, status_reply, ctx);
                 shown::as_if_contradicted(state, take)
             }
-            _ => answers::take_unless_moved(state, question, before, truth, ctx),
+            _ => answers::take_unless_moved(state, question, before, status_reply, ctx),
         }
     }
 

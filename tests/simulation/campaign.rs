@@ -56,27 +56,27 @@ pub(crate) fn every_fault(passed: &[Boundary], first: usize) -> Vec<(usize, usiz
     later.flat_map(|(at, boundary)| (0..catalogue(*boundary).len()).map(move |fault| (at, fault))).collect()
 }
 
-/// A told story with each single fault.
+/// A scenario with each single fault.
 pub(crate) fn singles(
     world: &'static str,
-    story: &'static str,
+    scenario: &'static str,
     play: impl Fn(&Name, bool) -> Outcome,
 ) -> Vec<Name> {
-    let nominal = play(&Name::Scenario(world, story, vec![]), false);
-    assert!(nominal.violations.is_empty(), "{story} without faults: {:?}", nominal.violations);
+    let nominal = play(&Name::Scenario(world, scenario, vec![]), false);
+    assert!(nominal.violations.is_empty(), "{scenario} without faults: {:?}", nominal.violations);
     every_fault(&nominal.passed, 0)
         .into_iter()
-        .map(|fault| Name::Scenario(world, story, vec![fault]))
+        .map(|fault| Name::Scenario(world, scenario, vec![fault]))
         .collect()
 }
 
 /// Tells the history that the environment asks for; without one, shows that the same number gives the same history.
 pub(crate) fn replay(
     worlds: [&'static str; 2],
-    stories: &[&'static str],
+    scenarios: &[&'static str],
     play: impl Fn(&Name, bool) -> Outcome,
 ) {
-    let Some(name) = worlds.into_iter().find_map(|world| Name::from_env(world, stories)) else {
+    let Some(name) = worlds.into_iter().find_map(|world| Name::from_env(world, scenarios)) else {
         let twice = [0, 1].map(|_| play(&Name::Seed(worlds[0], 7), false).counters.to_string());
         assert_eq!(twice[0], twice[1]);
         return;
@@ -88,7 +88,7 @@ pub(crate) fn replay(
     }
 }
 
-/// Plays many histories on all cores; stops at the first that breaks a promise.
+/// Plays many histories on all cores; stops at the first that breaks an invariant.
 pub(crate) fn play_all(
     names: &(impl Fn(u64) -> Name + Sync),
     how_many: u64,

@@ -11,7 +11,7 @@
 
 use once::context::Times;
 
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 pub(crate) const SECOND: u64 = 1000;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
@@ -200,32 +200,30 @@ pub(crate) const fn catalogue(boundary: Boundary) -> &'static [Fault] {
 
 impl Fault {
     /// The same fault with another duration, near the limits of the protocol more often than elsewhere.
-    fn varied(self, dice: &mut Dice) -> Self {
+    fn varied(self, rng: &mut Rng) -> Self {
         match self {
             Self::Crash { committed, dark_ms } if dark_ms > 0 => {
-                Self::Crash { committed, dark_ms: long(dice) }
+                Self::Crash { committed, dark_ms: long(rng) }
             }
-            Self::Pause { replaced, ms } if ms > HOUR => Self::Pause { replaced, ms: long(dice) },
-            Self::Pause { replaced, .. } => Self::Pause { replaced, ms: dice.between(SECOND, 12 * MINUTE) },
-            Self::Clock { .. } => Self::Clock { ahead_ms: skew(dice) },
-            Self::Late { .. } => Self::Late { ms: dice.between(SECOND, arrival_max_ms()) },
-            Self::Slow { .. } => Self::Slow { ms: dice.between(SECOND, arrival_max_ms() - SECOND) },
-            Self::Duplicated { .. } => {
-                Self::Duplicated { gap_ms: dice.between(1, arrival_max_ms() - SECOND) }
-            }
-            Self::AlarmLate { .. } => Self::AlarmLate { ms: dice.between(SECOND, HOUR) },
-            Self::AlarmLost { sweep_ms } if sweep_ms > HOUR => Self::AlarmLost { sweep_ms: long(dice) },
+            Self::Pause { replaced, ms } if ms > HOUR => Self::Pause { replaced, ms: long(rng) },
+            Self::Pause { replaced, .. } => Self::Pause { replaced, ms: rng.between(SECOND, 12 * MINUTE) },
+            Self::Clock { .. } => Self::Clock { ahead_ms: skew(rng) },
+            Self::Late { .. } => Self::Late { ms: rng.between(SECOND, arrival_max_ms()) },
+            Self::Slow { .. } => Self::Slow { ms: rng.between(SECOND, arrival_max_ms() - SECOND) },
+            Self::Duplicated { .. } => Self::Duplicated { gap_ms: rng.between(1, arrival_max_ms() - SECOND) },
+            Self::AlarmLate { .. } => Self::AlarmLate { ms: rng.between(SECOND, HOUR) },
+            Self::AlarmLost { sweep_ms } if sweep_ms > HOUR => Self::AlarmLost { sweep_ms: long(rng) },
             Self::Odd(Oddity::Processing { charged, .. }) => {
-                Self::Odd(Oddity::Processing { charged, ms: dice.between(SECOND, 30 * HOUR) })
+                Self::Odd(Oddity::Processing { charged, ms: rng.between(SECOND, 30 * HOUR) })
             }
             Self::Odd(Oddity::RolledForward { .. }) => {
-                Self::Odd(Oddity::RolledForward { ms: dice.between(MINUTE, ROLLED_FORWARD_MAX_MS) })
+                Self::Odd(Oddity::RolledForward { ms: rng.between(MINUTE, ROLLED_FORWARD_MAX_MS) })
             }
             Self::Odd(Oddity::OtherAmount { .. }) => {
-                Self::Odd(Oddity::OtherAmount { ms: dice.between(MINUTE, ROLLED_FORWARD_MAX_MS) })
+                Self::Odd(Oddity::OtherAmount { ms: rng.between(MINUTE, ROLLED_FORWARD_MAX_MS) })
             }
             Self::Odd(Oddity::LeftOpen { .. }) => {
-                Self::Odd(Oddity::LeftOpen { ms: dice.between(10 * MINUTE, 30 * HOUR) })
+                Self::Odd(Oddity::LeftOpen { ms: rng.between(10 * MINUTE, 30 * HOUR) })
             }
             same => same,
         }
@@ -309,19 +307,19 @@ pub(crate) const fn send_counter(fault: Option<Fault>) -> Option<&'static str> {
 }
 
 /// Hours, often right at one of the protocol's limits.
-fn long(dice: &mut Dice) -> u64 {
-    let limit = dice.pick(&[20 * MINUTE, HOUR, 23 * HOUR, 24 * HOUR]);
-    limit - 15 * MINUTE + dice.between(0, 30 * MINUTE)
+fn long(rng: &mut Rng) -> u64 {
+    let limit = rng.pick(&[20 * MINUTE, HOUR, 23 * HOUR, 24 * HOUR]);
+    limit - 15 * MINUTE + rng.between(0, 30 * MINUTE)
 }
 
 /// How far ahead a clock is: often as far as it can be.
-pub(crate) fn skew(dice: &mut Dice) -> i64 {
+pub(crate) fn skew(rng: &mut Rng) -> i64 {
     let most = SKEW_MAX_MS as i64;
-    match dice.between(0, 4) {
+    match rng.between(0, 4) {
         0 | 1 => 0,
         2 => most,
         3 => -most,
-        _ => dice.between(0, 2 * SKEW_MAX_MS) as i64 - most,
+        _ => rng.between(0, 2 * SKEW_MAX_MS) as i64 - most,
     }
 }
 
@@ -349,7 +347,7 @@ impl Faults {
     }
 
     /// The fault that strikes at this boundary, if one does.
-    pub(crate) fn at(&mut self, boundary: Boundary, elapsed_ms: u64, dice: &mut Dice) -> Option<Fault> {
+    pub(crate) fn at(&mut self, boundary: Boundary, elapsed_ms: u64, rng: &mut Rng) -> Option<Fault> {
         let number = self.passed.len();
         self.passed.push(boundary);
         match &mut self.plan {
@@ -369,11 +367,11 @@ impl Faults {
                     Boundary::Transaction | Boundary::Alarm => *permille,
                     Boundary::Request | Boundary::Answer => *permille / 3,
                 };
-                if *budget == 0 || elapsed_ms > *until_ms || !dice.permille(chance) {
+                if *budget == 0 || elapsed_ms > *until_ms || !rng.permille(chance) {
                     return None;
                 }
                 *budget -= 1;
-                Some(dice.pick(catalogue(boundary)).varied(dice))
+                Some(rng.pick(catalogue(boundary)).varied(rng))
             }
         }
     }

@@ -208,7 +208,7 @@ pub(crate) fn crashes(fault: Option<Fault>, at_commit: bool) -> Option<u64> {
     }
 }
 
-/// The times that the promises name.
+/// The times that the invariants name.
 pub(crate) fn terms(times: &Times) -> Terms {
     Terms {
         lease_ms: times.lease_ms,

@@ -1,7 +1,7 @@
-//! The promises of docs/protocol.md, and what is judged alike of every operation: keys as committed, and sends under a derived key.
+//! The invariants of docs/protocol.md, and what is judged alike of every operation: keys as committed, and sends under a derived key.
 //! Nothing here knows the core.
 
-/// A broken promise.
+/// A broken invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     /// Which one.
@@ -30,7 +30,7 @@ pub(crate) const PERSONAL: &str = "18: personal data goes at its time, never bef
 pub(crate) const KEPT: &str = "0: what is committed is read back as it is";
 pub(crate) const NO_BUG: &str = "0: the core never meets a state that cannot be";
 
-/// The configured times that the promises name, in ms.
+/// The configured times that the invariants name, in ms.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Terms {
     pub(crate) lease_ms: u64,

@@ -48,7 +48,7 @@ impl fmt::Display for Counters {
 pub(crate) enum Name {
     /// The random history of a seed.
     Seed(&'static str, u64),
-    /// A told story with faults at these boundaries, each by its number in the boundary's catalogue.
+    /// A scenario with faults at these boundaries, each by its number in the boundary's catalogue.
     Scenario(&'static str, &'static str, Vec<(usize, usize)>),
 }
 
@@ -56,8 +56,8 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Seed(world, seed) => write!(f, "{world}_SEED={seed}"),
-            Self::Scenario(world, story, faults) => {
-                write!(f, "{world}_STORY={story}")?;
+            Self::Scenario(world, scenario, faults) => {
+                write!(f, "{world}_SCENARIO={scenario}")?;
                 faults.iter().try_for_each(|(at, fault)| write!(f, ",{at}:{fault}"))
             }
         }
@@ -66,19 +66,24 @@ impl fmt::Display for Name {
 
 impl Name {
     /// The history that the environment asks for.
-    pub(crate) fn from_env(world: &'static str, stories: &[&'static str]) -> Option<Self> {
+    pub(crate) fn from_env(world: &'static str, scenarios: &[&'static str]) -> Option<Self> {
         if let Ok(seed) = std::env::var(format!("{world}_SEED")) {
             return Some(Self::Seed(world, seed.parse().expect("the seed is a number")));
         }
-        let text = std::env::var(format!("{world}_STORY")).ok()?;
+        let text = std::env::var(format!("{world}_SCENARIO")).ok()?;
         let mut parts = text.split(',');
         let name = parts.next()?;
-        let story = stories.iter().find(|story| **story == name).expect("it begins with a story's name");
+        let scenario =
+            scenarios.iter().find(|scenario| **scenario == name).expect("it begins with a scenario's name");
         let fault = |part: &str| {
             let (at, fault) = part.split_once(':')?;
             Some((at.parse().ok()?, fault.parse().ok()?))
         };
-        Some(Self::Scenario(world, story, parts.map(|part| fault(part).expect("boundary:fault")).collect()))
+        Some(Self::Scenario(
+            world,
+            scenario,
+            parts.map(|part| fault(part).expect("boundary:fault")).collect(),
+        ))
     }
 
     /// The failure, and the one line that shows it again.

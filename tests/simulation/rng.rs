@@ -2,9 +2,9 @@
 
 /// SplitMix64: small, fast, and the same on every machine.
 #[derive(Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -288,12 +288,12 @@ pub struct CallReport {
     /// What came of its last sends and look-ups, the newest last.
     pub lines: Vec<TimelineEntry>,
     /// What the provider shows now; not asked for a call that is settled.
-    pub shown: Option<Sighting>,
+    pub shown: Option<ProviderSnapshot>,
 }
 
 /// What a provider shows of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sighting {
+pub struct ProviderSnapshot {
     /// In words.
     pub text: String,
     /// Its id of what the call has made.
@@ -319,7 +319,7 @@ pub struct WayOn {
 /// What the object answers to [`ObjectRequest::Bind`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BindVerdict {
+pub enum BindResult {
     /// It runs there: the object, as hexadecimal digits.
     To(String),
     /// The same. The key was bound now, and that was counted against the account's rate.

@@ -30,7 +30,7 @@ impl<S: Scenario> World<'_, S> {
             }
         }
         for call in &before.calls {
-            if let Some(now) = after.calls.iter().find(|now| now.call_id == call.call_id) {
+            if let Some(now) = after.call(call.call_id) {
                 is_known_still(call, now)?;
             }
         }
@@ -229,7 +229,7 @@ fn is_known_still<F: once::flow::Flow>(
     after: &ProviderCall<F>,
 ) -> Result<(), String> {
     let was_reset = |what: &str| Err(format!("{what} of the call {} was reset", before.name));
-    let is_settled = matches!(after.state, CallState::Settled(_));
+    let is_settled = after.is_settled();
     match (&before.state, &after.state) {
         (CallState::Settled(_), CallState::Settled(_)) => {}
         (CallState::Settled(_), _) => return was_reset("the outcome"),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::fault::{Fault, Site};
 
-/// Of so many outages that the dice say one happens.
+/// The chance of an outage: one of so many.
 const OUTAGE_ONE_OF: u64 = 8;
 
 /// The faults of a history.
@@ -59,14 +59,14 @@ impl Plan {
             return Some(*fault);
         }
         let seed = self.seed?;
-        let dice = mix(seed ^ mix(place as u64));
+        let rng = mix(seed ^ mix(place as u64));
         // Some histories have many faults, most have a few.
         let often = [40, 15, 6, 4][(mix(seed) % 4) as usize];
         let faults = site.faults();
-        let fault = *faults.get((mix(dice) % faults.len() as u64) as usize)?;
+        let fault = *faults.get((mix(rng) % faults.len() as u64) as usize)?;
         // An outage takes a thousand commits: there are few.
-        let is_rare = fault.is_outage() && !mix(!dice).is_multiple_of(OUTAGE_ONE_OF);
-        (dice.is_multiple_of(often) && !is_rare).then_some(fault)
+        let is_rare = fault.is_outage() && !mix(!rng).is_multiple_of(OUTAGE_ONE_OF);
+        (rng.is_multiple_of(often) && !is_rare).then_some(fault)
     }
 }
 

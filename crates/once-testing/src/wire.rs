@@ -23,7 +23,7 @@ const PLACES_AWAY: usize = 6;
 impl<S: Scenario> World<'_, S> {
     /// What is sent was committed before, with the mark that a send begins.
     pub(crate) fn must_be_written(&self, call: &ProviderCall<Flow<S>>) -> Result<(), String> {
-        let kept = self.object_state.calls.iter().find(|kept| kept.call_id == call.call_id);
+        let kept = self.object_state.call(call.call_id);
         let is_written = kept.is_some_and(|kept| {
             let is_same = kept.request == call.request && kept.provider_key == call.provider_key;
             is_same && kept.sends == call.sends && kept.state == CallState::InFlight

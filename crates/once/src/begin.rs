@@ -229,6 +229,59 @@ fn pending<F: Flow>(
     }
 }
 
+/// A key that begins.
+pub struct NewKey<F: Domain> {
+    /// What stands for it.
+    pub key_hash: KeyHash,
+    /// Whose it is.
+    pub owner: Owner,
+    /// How it came.
+    pub channel: Channel,
+    /// Of its request.
+    pub fingerprint: Fingerprint,
+    /// The parameters of its request, to name those that differ in another one; `None` where no client sends it.
+    pub parameters: Option<Canonical>,
+    /// The request that began it.
+    pub request_id: RequestId,
+    /// What it does.
+    pub operation: F::Operation,
+    /// The trace of its request.
+    pub trace: Option<TraceContext>,
+    /// Who works on it now; `None` where the alarm takes it up.
+    pub lease: Option<Lease>,
+}
+
+impl<F: Flow> ObjectState<F> {
+    /// Opens a key under the next number, which it gives.
+    pub fn open_key(&mut self, key: NewKey<F>, ctx: &Context<F::Settings>) -> u32 {
+        let key_id = self.next_key_id();
+        self.append_timeline(key_id, ctx.now_ms, "key_created", F::name(&key.operation));
+        self.keys.push(KeyRecord {
+            key_id,
+            key_hash: key.key_hash,
+            owner: key.owner,
+            channel: key.channel,
+            fingerprint: key.fingerprint,
+            parameters: key.parameters,
+            original_request: key.request_id,
+            created_at_ms: ctx.now_ms,
+            attempt: 1,
+            replays: 0,
+            trace: key.trace,
+            lifecycle: Lifecycle::Open(Open {
+                operation: key.operation,
+                recovery_point: RecoveryPoint::Started,
+                lease: key.lease,
+                resume_at_ms: ctx.now_ms,
+                last_run_at_ms: ctx.now_ms,
+                failures: 0,
+                broken_off: 0,
+            }),
+        });
+        key_id
+    }
+}
+
 /// A new key: its record, and what its flow reserves. A refusal leaves neither.
 fn start<F: Flow>(
     object_state: &mut ObjectState<F>,
@@ -237,38 +290,25 @@ fn start<F: Flow>(
     ctx: &Context<F::Settings>,
 ) -> Result<Begin<F>, Bug> {
     let before = object_state.clone();
-    let key_id = object_state.next_key_id();
-    let attempt = 1;
-    object_state.keys.push(KeyRecord {
-        key_id,
+    let key = NewKey {
         key_hash: command.key_hash.clone(),
         owner: command.owner.clone(),
         channel: command.channel,
         fingerprint: command.fingerprint.clone(),
         parameters: Some(command.parameters.clone()),
-        original_request: command.request_id.clone(),
-        created_at_ms: ctx.now_ms,
-        attempt,
-        replays: 0,
+        request_id: command.request_id.clone(),
+        operation: command.operation.clone(),
         trace: command.trace,
-        lifecycle: Lifecycle::Open(Open {
-            operation: command.operation.clone(),
-            recovery_point: RecoveryPoint::Started,
-            lease: Some(Lease::new(me, ctx)),
-            resume_at_ms: ctx.now_ms,
-            last_run_at_ms: ctx.now_ms,
-            failures: 0,
-            broken_off: 0,
-        }),
-    });
-    object_state.append_timeline(key_id, ctx.now_ms, "key_created", F::name(&command.operation));
+        lease: Some(Lease::new(me, ctx)),
+    };
+    let key_id = object_state.open_key(key, ctx);
     let by = command.by.as_deref();
     match F::admit(&command.operation, &mut Phase { object_state, key_id, ctx, by })? {
         Ok(point) => {
             if let Some(point) = point {
                 object_state.reach(key_id, point, ctx.now_ms)?;
             }
-            Ok(Begin::Run(FencingToken { key_id, attempt, holder: me.clone() }))
+            Ok(Begin::Run(FencingToken { key_id, attempt: 1, holder: me.clone() }))
         }
         Err(refusal) => {
             *object_state = before;

@@ -75,7 +75,7 @@ impl<F: Domain> ObjectState<F> {
         me: &InstanceId,
         ctx: &Context<F::Settings>,
     ) -> Result<&ProviderCall<F>, Refusal> {
-        let call = self.calls.iter().find(|call| call.call_id == call_id).ok_or(Refusal::NoCall)?;
+        let call = self.call(call_id).ok_or(Refusal::NoCall)?;
         if call.is_settled() {
             return Err(Refusal::Settled);
         }
@@ -115,7 +115,7 @@ impl<F: Domain> ObjectState<F> {
         me: &InstanceId,
         ctx: &Context<F::Settings>,
     ) -> Result<(), Refusal> {
-        let call = self.calls.iter().find(|call| call.call_id == word.call_id).ok_or(Refusal::NoCall)?;
+        let call = self.call(word.call_id).ok_or(Refusal::NoCall)?;
         if !call.is_settled() {
             return Err(Refusal::Open);
         }

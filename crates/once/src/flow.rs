@@ -107,7 +107,7 @@ impl<F: Domain> Phase<'_, F> {
 
     /// How the call of this name ended; `None` if it was not made yet.
     pub fn settlement(&self, name: &str) -> Result<Option<Settlement<F::Answer>>, Bug> {
-        match self.object_state.call(self.key_id, name).map(|call| &call.state) {
+        match self.object_state.call_named(self.key_id, name).map(|call| &call.state) {
             None => Ok(None),
             Some(CallState::Settled(settlement)) => Ok(Some(settlement.clone())),
             Some(other) => Err(Bug(format!("a phase ran while call {name} was {}", other.name()))),

@@ -1,7 +1,7 @@
-//! The whole database of one object, in memory: a phase reads and changes it, the shell loads and stores it.
+//! The state of one object, in memory: a phase reads and changes it, the shell loads and stores it, as one row.
 //!
 //! It is small: a few keys, their resource, a few calls and the jobs that are not over. What is only ever added (the
-//! timeline and the flow's facts) is not loaded; a phase appends to [`NewRows`] and the shell inserts that in the same
+//! timeline and the flow's facts) is not loaded: a phase appends to [`NewRows`], and the shell inserts that in the same
 //! transaction.
 
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl ForgottenNumbers {
 }
 
 impl<F: Domain> ObjectState<F> {
-    /// Those of an object in which nothing has happened.
+    /// That of an object in which nothing has happened.
     pub fn empty(object: ObjectId) -> Self {
         Self {
             object,
@@ -215,9 +215,19 @@ impl<F: Domain> ObjectState<F> {
         self.keys.iter_mut().find(|key| key.key_id == key_id)
     }
 
+    /// A call, by its number.
+    pub fn call(&self, call_id: u32) -> Option<&ProviderCall<F>> {
+        self.calls.iter().find(|call| call.call_id == call_id)
+    }
+
     /// A call of a key's operation, by its name.
-    pub fn call(&self, key_id: u32, name: &str) -> Option<&ProviderCall<F>> {
+    pub fn call_named(&self, key_id: u32, name: &str) -> Option<&ProviderCall<F>> {
         self.calls.iter().find(|call| call.key_id == key_id && call.name == name)
+    }
+
+    /// A call, by the key that the provider knows it by.
+    pub fn call_of_provider_key(&self, provider_key: &str) -> Option<&ProviderCall<F>> {
+        self.calls.iter().find(|call| call.provider_key == provider_key)
     }
 
     /// A call, to be changed.
@@ -227,14 +237,12 @@ impl<F: Domain> ObjectState<F> {
 
     /// The call that a key's operation waits for: there is one at most.
     pub fn unsettled_call(&self, key_id: u32) -> Option<&ProviderCall<F>> {
-        self.calls.iter().find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
+        self.calls.iter().find(|call| call.key_id == key_id && !call.is_settled())
     }
 
     /// The same, to be changed.
     pub(crate) fn unsettled_call_mut(&mut self, key_id: u32) -> Option<&mut ProviderCall<F>> {
-        self.calls
-            .iter_mut()
-            .find(|call| call.key_id == key_id && !matches!(call.state, CallState::Settled(_)))
+        self.calls.iter_mut().find(|call| call.key_id == key_id && !call.is_settled())
     }
 
     /// At which account something was made, by the provider's id of it: as the newest call about it has found.

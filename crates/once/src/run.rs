@@ -194,7 +194,7 @@ impl<F: Flow> Run<F> {
             Next::LookUp(call_id) => {
                 self.pages_left -= 1;
                 self.asked_at_ms = Some(ctx.now_ms);
-                let call = state.calls.iter().find(|call| call.call_id == call_id).cloned();
+                let call = state.call(call_id).cloned();
                 Ok(call.map_or(Action::Again, Action::LookUp))
             }
             // Never longer than its lease, which it has just renewed.

@@ -167,7 +167,7 @@ pub fn mark_sending<F: Flow>(
     }
     let call = call_mut(object_state, call_id)?;
     // What the provider has told by itself meanwhile is the answer, and no send may overwrite it.
-    if matches!(call.state, CallState::Settled(_)) || call.plan(ctx) != Plan::Send {
+    if call.is_settled() || call.plan(ctx) != Plan::Send {
         return Ok(None);
     }
     call.begin_send(ctx);
@@ -227,7 +227,7 @@ pub fn record_look_up<F: Flow>(
     held(object_state, token, ctx)?;
     let call = call_mut(object_state, call_id)?;
     // The provider has told by itself meanwhile, or a person has.
-    if matches!(call.state, CallState::Settled(_)) {
+    if call.is_settled() {
         return Ok(());
     }
     let detail = match &look_up {

@@ -235,17 +235,13 @@ fn with_bytes(bytes: &[u8], init: &web_sys::ResponseInit) -> Result<web_sys::Res
 /// The runtime failed before anything was run.
 pub fn unavailable(error: worker::Error) -> Problem {
     log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
-    let mut problem = Problem::because(Kind::Unavailable, "Nothing was run. Try again.");
-    problem.retry_after_s = Some(1);
-    problem
+    Problem::because(Kind::Unavailable, "Nothing was run. Try again.").retry_after_s(1)
 }
 
 /// Something could not be looked up. It says nothing about what was paid.
 pub fn unreadable(error: worker::Error) -> Problem {
     log("error", &[("event", "object_unreadable".into()), ("error", error.to_string().into())]);
-    let mut problem = Problem::new(Kind::Unreadable);
-    problem.retry_after_s = Some(1);
-    problem
+    Problem::new(Kind::Unreadable).retry_after_s(1)
 }
 
 /// The session of a browser, or a new one.

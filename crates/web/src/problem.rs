@@ -321,6 +321,18 @@ impl Problem {
         }
     }
 
+    /// Asks the client to come again after that many seconds.
+    #[must_use]
+    pub fn retry_after_s(self, seconds: impl Into<Option<u64>>) -> Self {
+        Self { retry_after_s: seconds.into(), ..self }
+    }
+
+    /// The same after that many milliseconds, at least a second.
+    #[must_use]
+    pub fn retry_after_ms(self, ms: u64) -> Self {
+        self.retry_after_s(ms.div_ceil(1000).max(1))
+    }
+
     /// An object gave no answer: nobody knows whether the request reached it. The same key finds out.
     pub fn unreachable(resource: &str) -> Self {
         Self {

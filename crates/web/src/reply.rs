@@ -162,18 +162,54 @@ pub struct ResponseOptions {
     pub created_status: Option<u16>,
 }
 
-/// The answer to an operation: the only place where a verdict becomes an HTTP status, but for an expired form, which is shown anew.
-/// `refused` says what the answer is where the state of things does not admit it, and one word for the log.
-pub fn verdict<R>(
-    verdict: ExecuteResult<R>,
+/// What a refusal shows of the resource: a program is told its address, a person is sent to its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// Nothing: there is none, it is another's, or nothing was run.
+    Nothing,
+    /// Its page, to a person: there may be nothing at its address yet.
+    Page,
+    /// The resource.
+    Resource,
+    /// The resource, and to a person that this was not what was sent first.
+    Edited,
+}
+
+/// Why an operation has no response, as the client is told.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What is answered.
+    pub problem: Problem,
+    /// One word for the log.
+    pub outcome: &'static str,
+    /// What of the resource is shown.
+    pub shows: Shows,
+}
+
+impl Refused {
+    /// What shows the resource.
+    pub const fn new(problem: Problem, outcome: &'static str) -> Self {
+        Self { problem, outcome, shows: Shows::Resource }
+    }
+
+    /// The same, with no more of the resource than that.
+    #[must_use]
+    pub fn showing(self, shows: Shows) -> Self {
+        Self { shows, ..self }
+    }
+}
+
+/// The answer to an operation: the only place where an [`ExecuteResult`] becomes an HTTP status, but for an expired form, which is shown anew.
+/// `refused` says what the answer is where the state of things does not admit it.
+pub fn execute_result<R>(
+    result: ExecuteResult<R>,
     channel: Channel,
     request: &Request,
     resource: &str,
     options: ResponseOptions,
-    refused: impl FnOnce(R) -> (Problem, &'static str),
+    refused: impl FnOnce(R) -> Refused,
 ) -> Answer {
-    let seconds = |ms: u64| Some(ms.div_ceil(1000).max(1));
-    let (mut problem, outcome) = match verdict {
+    let Refused { mut problem, outcome, shows } = match result {
         ExecuteResult::Finished { response, original_request, replayed } => {
             let mut answer = finished(response, original_request, replayed);
             if let (201, Some(status)) = (answer.status, options.created_status) {
@@ -184,38 +220,41 @@ pub fn verdict<R>(
             }
             return answer;
         }
-        ExecuteResult::NotOwner => (Problem::new(Kind::NotFound), "stranger"),
+        ExecuteResult::NotOwner => {
+            Refused::new(Problem::new(Kind::NotFound), "stranger").showing(Shows::Nothing)
+        }
         ExecuteResult::InProgress { retry_after_ms } => {
-            let mut problem = Problem::new(Kind::InProgress);
-            problem.retry_after_s = seconds(retry_after_ms);
-            (problem, "in_progress")
+            Refused::new(Problem::new(Kind::InProgress).retry_after_ms(retry_after_ms), "in_progress")
         }
         ExecuteResult::Pending { retry_after_ms, in_doubt } => {
-            let mut problem = Problem::new(if in_doubt { Kind::OutcomeUnknown } else { Kind::Unavailable });
-            problem.retry_after_s = seconds(retry_after_ms);
-            (problem, if in_doubt { "unknown" } else { "unavailable" })
+            let (kind, outcome) = match in_doubt {
+                true => (Kind::OutcomeUnknown, "unknown"),
+                false => (Kind::Unavailable, "unavailable"),
+            };
+            Refused::new(Problem::new(kind).retry_after_ms(retry_after_ms), outcome)
         }
         // The client's retry goes on at once; only without one the alarm waits longer.
         ExecuteResult::Interrupted { .. } => {
-            let mut problem = Problem::new(Kind::Interrupted);
-            problem.retry_after_s = Some(1);
-            (problem, "interrupted")
+            Refused::new(Problem::new(Kind::Interrupted).retry_after_s(1), "interrupted")
         }
-        ExecuteResult::Mismatch { fields } => (mismatch(fields, options), "mismatch"),
+        ExecuteResult::Mismatch { fields } => {
+            Refused::new(mismatch(fields, options), "mismatch").showing(Shows::Edited)
+        }
         ExecuteResult::Refused(refusal) => refused(refusal),
-        ExecuteResult::RateLimited => (rate_limited(), "rate_limited"),
-        ExecuteResult::Expired => (Problem::new(Kind::KeyExpired), "expired"),
-        ExecuteResult::NotStarted => (Problem::new(Kind::NotFound), "not_started"),
+        ExecuteResult::RateLimited => Refused::new(rate_limited(), "rate_limited").showing(Shows::Nothing),
+        ExecuteResult::Expired => Refused::new(Problem::new(Kind::KeyExpired), "expired"),
+        ExecuteResult::NotStarted => {
+            Refused::new(Problem::new(Kind::NotFound), "not_started").showing(Shows::Nothing)
+        }
     };
-    let shows_resource = !matches!(outcome, "stranger" | "not_started" | "no_payment" | "rate_limited");
-    if channel == Channel::Form && shows_resource {
+    match (channel, shows) {
+        (_, Shows::Nothing) | (Channel::Api, Shows::Page) => {}
         // A person is shown what there is, whatever the reason.
-        let edited = if outcome == "mismatch" { "?edited" } else { "" };
-        return Answer::see_other(&format!("{resource}{edited}"), outcome);
-    }
-    // Of what was not begun there may be nothing yet.
-    if shows_resource && outcome != "keys_unusable" && !resource.is_empty() {
-        problem.resource = Some(resource.to_owned());
+        (Channel::Form, Shows::Edited) => return Answer::see_other(&format!("{resource}?edited"), outcome),
+        (Channel::Form, Shows::Page | Shows::Resource) => return Answer::see_other(resource, outcome),
+        (Channel::Api, Shows::Resource | Shows::Edited) => {
+            problem.resource = Some(resource.to_owned()).filter(|resource| !resource.is_empty());
+        }
     }
     Answer { outcome, ..self::problem(&problem, request) }
 }
@@ -253,9 +292,7 @@ fn add(body: &mut Vec<u8>, name: &str, value: impl Into<Value>) {
 
 /// The account has begun too much in its minute.
 pub fn rate_limited() -> Problem {
-    let mut problem = Problem::new(Kind::RateLimited);
-    problem.retry_after_s = Some(RATE_PERIOD_S);
-    problem
+    Problem::new(Kind::RateLimited).retry_after_s(RATE_PERIOD_S)
 }
 
 fn finished(response: StoredResponse, original_request: RequestId, replayed: bool) -> Answer {

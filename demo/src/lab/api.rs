@@ -28,22 +28,22 @@ impl Api<'_> {
     }
 
     /// One request to pay. `crashes`: the server dies once the bank has charged.
-    pub(super) async fn pay(&self, trouble: InjectedFault, crashes: bool) -> ClientOutcome {
+    pub(super) async fn pay(&self, fault: InjectedFault, crashes: bool) -> ClientOutcome {
         let origin = self.request.origin();
         let (lab, amount, order) =
             (self.experiment.to_string(), PRICE_MINOR.to_string(), self.experiment.order());
-        let return_url = page::back(&origin, self.experiment, trouble);
+        let return_url = page::back(&origin, self.experiment, fault);
         let mut fields = vec![
             ("amount", amount.as_str()),
             ("currency", "usd"),
             ("order_id", order.as_str()),
             ("description", "An experiment in the lab"),
             ("provider", "stripe"),
-            ("payment_method", trouble.card()),
+            ("payment_method", fault.card()),
             ("metadata[lab]", lab.as_str()),
             ("metadata[side]", Side::Protected.as_str()),
         ];
-        if trouble == InjectedFault::BankPage {
+        if fault == InjectedFault::BankPage {
             fields.push(("return_url", &return_url));
         }
         if crashes {

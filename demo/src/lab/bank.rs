@@ -27,10 +27,10 @@ pub(super) async fn arm(
     app: &App,
     experiment: &ExperimentId,
     side: Side,
-    trouble: InjectedFault,
+    fault: InjectedFault,
     count: u32,
 ) -> worker::Result<()> {
-    let Some((fault, delay_ms)) = trouble.at_the_bank() else {
+    let Some((fault, delay_ms)) = fault.at_the_bank() else {
         return Ok(());
     };
     let order = serde_json::json!({
@@ -48,12 +48,12 @@ pub(super) async fn arm(
 pub(super) async fn ledger(
     app: &App,
     experiment: &ExperimentId,
-    trouble: Option<InjectedFault>,
+    fault: Option<InjectedFault>,
 ) -> worker::Result<Ledger> {
     let lines =
         send(app, &format!("/_sim/ledger?provider=stripe&metadata%5Blab%5D={experiment}"), None).await?;
     let charges = charges(&lines.body)?;
-    let waiting = match trouble {
+    let waiting = match fault {
         Some(InjectedFault::BankPage) => {
             let list = send(app, "/v1/payment_intents?limit=100", None).await?;
             waiting(&list.body, &experiment.to_string())?

@@ -27,11 +27,11 @@ pub(super) async fn pay(app: &App, request: &Request, press: &Press<'_>) -> Clie
     }
     let Press { experiment, order, id } = press;
     let (lab, amount) = (experiment.to_string(), PRICE_MINOR.to_string());
-    let return_url = super::page::back(&request.origin(), experiment, order.trouble);
+    let return_url = super::page::back(&request.origin(), experiment, order.fault);
     let fields = [
         ("amount", amount.as_str()),
         ("currency", "usd"),
-        ("payment_method", order.trouble.card()),
+        ("payment_method", order.fault.card()),
         ("payment_method_types[0]", "card"),
         ("confirm", "true"),
         ("return_url", &return_url),

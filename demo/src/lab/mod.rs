@@ -141,7 +141,7 @@ impl InjectedFault {
 
     /// From its word.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|trouble| trouble.as_str() == text)
+        Self::ALL.into_iter().find(|fault| fault.as_str() == text)
     }
 
     /// What it is called.
@@ -320,7 +320,7 @@ pub fn read(text: &str) -> Presses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// What goes wrong.
-    pub trouble: InjectedFault,
+    pub fault: InjectedFault,
     /// How often Pay is pressed, all at once.
     pub times: u32,
 }
@@ -335,13 +335,13 @@ impl Order {
             _ => None,
         };
         match (InjectedFault::parse(&field("fault")), times) {
-            (Some(trouble), Some(times)) => Ok(Self { trouble, times }),
-            (trouble, times) => {
+            (Some(fault), Some(times)) => Ok(Self { fault, times }),
+            (fault, times) => {
                 let wrong = |name: &str, message: &str, is_good: bool| {
                     (!is_good).then(|| FieldError { field: name.to_owned(), message: message.to_owned() })
                 };
                 let errors = [
-                    wrong("fault", "must be one of the lab’s", trouble.is_some()),
+                    wrong("fault", "must be one of the lab’s", fault.is_some()),
                     wrong("times", "must be 1 or 5", times.is_some()),
                 ];
                 Err(errors.into_iter().flatten().collect())

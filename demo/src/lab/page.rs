@@ -19,7 +19,7 @@ const LINES_MAX: usize = 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// What went wrong.
-    pub trouble: Option<InjectedFault>,
+    pub fault: Option<InjectedFault>,
     /// How often Pay was pressed in the last round.
     pub times: Option<u32>,
     /// What the client saw without protection, in the last round.
@@ -34,7 +34,7 @@ impl Query {
         let mut parsed = Self::default();
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             match name {
-                "fault" => parsed.trouble = InjectedFault::parse(value),
+                "fault" => parsed.fault = InjectedFault::parse(value),
                 "times" => parsed.times = value.parse().ok().filter(|times| matches!(*times, 1 | MANY)),
                 "unprotected" => parsed.unprotected = read(value),
                 "protected" => parsed.protected = read(value),
@@ -47,7 +47,7 @@ impl Query {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fault={}", self.trouble.unwrap_or(InjectedFault::None).as_str())?;
+        write!(f, "fault={}", self.fault.unwrap_or(InjectedFault::None).as_str())?;
         if let Some(times) = self.times {
             write!(f, "&times={times}")?;
         }
@@ -61,8 +61,8 @@ impl fmt::Display for Query {
 }
 
 /// Where the bank's page sends the browser back to.
-pub fn back(origin: &str, experiment: &ExperimentId, trouble: InjectedFault) -> String {
-    format!("{origin}{}?fault={}", experiment.path(), trouble.as_str())
+pub fn back(origin: &str, experiment: &ExperimentId, fault: InjectedFault) -> String {
+    format!("{origin}{}?fault={}", experiment.path(), fault.as_str())
 }
 
 /// What every page of the lab needs.
@@ -115,7 +115,7 @@ pub struct LabPage {
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// Which.
-    pub trouble: InjectedFault,
+    pub fault: InjectedFault,
     /// Whether it is chosen.
     pub chosen: bool,
 }
@@ -126,7 +126,7 @@ pub struct Outcome {
     /// Which one.
     pub experiment: ExperimentId,
     /// What went wrong in it.
-    pub trouble: InjectedFault,
+    pub fault: InjectedFault,
     /// How often Pay was pressed in the last round, if the address says it.
     times: Option<u32>,
     /// How often Pay was pressed in all, for a person.
@@ -144,7 +144,7 @@ impl Outcome {
     pub fn address(&self) -> String {
         let [unprotected, protected] = &self.sides;
         let query = Query {
-            trouble: Some(self.trouble),
+            fault: Some(self.fault),
             times: self.times,
             unprotected: unprotected.presses.clone(),
             protected: protected.presses.clone(),
@@ -260,13 +260,13 @@ pub struct Moment {
 }
 
 /// The page.
-pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
-    let FormState { site, script, query, fresh } = sheet;
-    let chosen = query.trouble.unwrap_or(InjectedFault::AnswerLost);
+pub fn page(form_state: FormState, seen: Option<Seen>) -> LabPage {
+    let FormState { site, script, query, fresh } = form_state;
+    let chosen = query.fault.unwrap_or(InjectedFault::AnswerLost);
     LabPage {
         site,
         script,
-        choices: InjectedFault::ALL.map(|trouble| Choice { trouble, chosen: trouble == chosen }).to_vec(),
+        choices: InjectedFault::ALL.map(|fault| Choice { fault, chosen: fault == chosen }).to_vec(),
         times: query.times.unwrap_or(MANY),
         fresh,
         price: EN.money(PRICE_MINOR, Currency::USD),
@@ -276,8 +276,8 @@ pub fn page(sheet: FormState, seen: Option<Seen>) -> LabPage {
 
 fn outcome(query: Query, seen: Seen) -> Outcome {
     let Seen { experiment, ledger, view, now_ms } = seen;
-    let Query { trouble, times: round, unprotected, protected } = query;
-    let is_told = !unprotected.is_empty() || trouble == Some(InjectedFault::BankPage);
+    let Query { fault, times: round, unprotected, protected } = query;
+    let is_told = !unprotected.is_empty() || fault == Some(InjectedFault::BankPage);
     let presses = ledger.presses().max(unprotected.len()).max(protected.len());
     let open_since_ms = view.as_ref().filter(|view| view.is_open).map(|view| view.since_ms);
     let bank_page = view.as_ref().and_then(|view| view.bank_page.clone());
@@ -290,7 +290,7 @@ fn outcome(query: Query, seen: Seen) -> Outcome {
     };
     Outcome {
         experiment,
-        trouble: trouble.unwrap_or(InjectedFault::None),
+        fault: fault.unwrap_or(InjectedFault::None),
         times: round,
         pressed: match presses {
             0 => "You have not pressed yet".to_owned(),
@@ -395,9 +395,11 @@ fn told(event: &str, detail: &str) -> Option<(String, bool)> {
             None => "Sent to the bank".to_owned(),
         },
         "call_outcome" => match detail.split_once(": ") {
-            Some(("unknown", why)) => format!("Unknown: {why}. That is not a no"),
-            Some((_, why)) => format!("Not executed: {why}"),
-            None => format!("The bank {detail}"),
+            Some(("not executed", why)) => format!("Not executed: {why}"),
+            Some(("unknown" | "indeterminate" | "unconfirmed", why)) => {
+                format!("Unknown: {why}. That is not a no")
+            }
+            Some(_) | None => format!("The bank {detail}"),
         },
         "look_up" => match detail.strip_prefix("the configured key is of ") {
             Some(account) => format!("Asked the bank whose secret key is used: {account}"),

@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `GET /lab`
 pub(crate) async fn begin(_app: &App, request: &Request) -> Result<Answer, Problem> {
-    let sheet = sheet(request, Query::parse(&request.query))?;
-    Ok(reply::html(200, &page::page(sheet, None), "lab"))
+    let form_state = form_state(request, Query::parse(&request.query))?;
+    Ok(reply::html(200, &page::page(form_state, None), "lab"))
 }
 
 /// `GET /lab/{id}`
@@ -38,10 +38,10 @@ pub(crate) async fn show(
 ) -> Result<Answer, Problem> {
     let experiment = id.read()?;
     let query = Query::parse(&request.query);
-    let ledger = bank::ledger(app, &experiment, query.trouble).await.map_err(unreadable)?;
+    let ledger = bank::ledger(app, &experiment, query.fault).await.map_err(unreadable)?;
     let view = Api { app, request, experiment: &experiment }.view().await.map_err(unreadable)?;
     let seen = Seen { experiment, ledger, view, now_ms: request.now_ms };
-    Ok(reply::html(200, &page::page(sheet(request, query)?, Some(seen)), "lab"))
+    Ok(reply::html(200, &page::page(form_state(request, query)?, Some(seen)), "lab"))
 }
 
 /// `POST /lab/{id}/pay`: presses Pay on both sides, and leads to the experiment's page.
@@ -54,11 +54,11 @@ pub(crate) async fn pay(
     let order = Order::parse(&request.parameters()?).map_err(invalid_parameters)?;
     let round = Round { app, request, experiment: &experiment, order: &order };
     let (unprotected, protected) = round.play().await.map_err(unavailable)?;
-    let query = Query { trouble: Some(order.trouble), times: Some(order.times), unprotected, protected };
+    let query = Query { fault: Some(order.fault), times: Some(order.times), unprotected, protected };
     Ok(Answer::see_other(&format!("{}?{query}#verdict", experiment.path()), "lab_played"))
 }
 
-fn sheet(request: &Request, query: Query) -> Result<FormState, Problem> {
+fn form_state(request: &Request, query: Query) -> Result<FormState, Problem> {
     let fresh = random::uuid().map(ExperimentId::new).map_err(unavailable)?;
     Ok(FormState { site: site(request), script: LAB_SCRIPT.address, query, fresh })
 }
@@ -78,8 +78,8 @@ impl Round<'_> {
     }
 
     async fn without_protection(&self) -> worker::Result<Presses> {
-        let Order { trouble, times } = self.order;
-        bank::arm(self.app, self.experiment, Side::Unprotected, *trouble, *times).await?;
+        let Order { fault, times } = self.order;
+        bank::arm(self.app, self.experiment, Side::Unprotected, *fault, *times).await?;
         let presses = (1..=*times).map(|number| async move {
             let id = format!("{}-{number}", self.request.id.0);
             let press = Press { experiment: self.experiment, order: self.order, id };
@@ -87,7 +87,7 @@ impl Round<'_> {
             insist(|attempt| async move {
                 let saw = control::pay(self.app, self.request, press).await;
                 // Its server dies when the bank has charged. Nothing was written down, so there is nothing else to show of it.
-                if *trouble == InjectedFault::Crash && attempt == 1 { ClientOutcome::Crashed } else { saw }
+                if *fault == InjectedFault::Crash && attempt == 1 { ClientOutcome::Crashed } else { saw }
             })
             .await
         });
@@ -95,16 +95,16 @@ impl Round<'_> {
     }
 
     async fn with_protection(&self) -> worker::Result<Presses> {
-        let Self { app, request, experiment, order: Order { trouble, times } } = self;
+        let Self { app, request, experiment, order: Order { fault, times } } = self;
         let api = Api { app, request, experiment };
         let is_first = api.view().await?.is_none();
         if is_first {
             // All presses are one call to the bank: one is lost.
-            bank::arm(app, experiment, Side::Protected, *trouble, 1).await?;
+            bank::arm(app, experiment, Side::Protected, *fault, 1).await?;
         }
-        let crashes = *trouble == InjectedFault::Crash && is_first;
+        let crashes = *fault == InjectedFault::Crash && is_first;
         // Whichever press comes first takes the server down, and all others that wait for the same.
-        let presses = (1..=*times).map(|_| insist(|attempt| api.pay(*trouble, crashes && attempt == 1)));
+        let presses = (1..=*times).map(|_| insist(|attempt| api.pay(*fault, crashes && attempt == 1)));
         Ok(join_all(presses).await)
     }
 }

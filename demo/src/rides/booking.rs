@@ -6,7 +6,7 @@ use runtime::objects::ObjectRef;
 use web::http::{Answer, Request};
 use web::key_source;
 use web::problem::{Kind, Problem};
-use web::reply::{self, ResponseOptions};
+use web::reply::{self, Refused, ResponseOptions};
 
 use super::ask::{ExecuteResult, ObjectRequest};
 use super::flow::Rides;
@@ -24,21 +24,21 @@ pub(super) async fn run(
 ) -> worker::Result<ExecuteResult> {
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
     let ask = ObjectRequest::Run { command: Box::new(command.clone()), wait_ms };
-    let verdict = app.rides.ask(place, ask).await;
-    if let Err(error) = &verdict {
+    let result = app.rides.ask(place, ask).await;
+    if let Err(error) = &result {
         log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
     }
-    verdict
+    result
 }
 
 /// The answer to a booking.
 pub(super) fn answer(
-    verdict: ExecuteResult,
+    result: ExecuteResult,
     request: &Request,
     resource: &str,
     command: &Command<Rides>,
 ) -> Answer {
-    let refused = |detail| (Problem::because(Kind::LimitReached, detail), "limit_reached");
-    reply::verdict(verdict, command.channel, request, resource, ResponseOptions::default(), refused)
+    let refused = |detail| Refused::new(Problem::because(Kind::LimitReached, detail), "limit_reached");
+    reply::execute_result(result, command.channel, request, resource, ResponseOptions::default(), refused)
         .under(&command.owner, &command.key_hash)
 }

@@ -69,7 +69,7 @@ pub(super) async fn open_form(
     app: &App,
     request: &Request,
     session: &Session,
-    sheet: FormState<'_>,
+    form_state: FormState<'_>,
     over: Option<ObjectId>,
 ) -> Result<Answer, Problem> {
     let owner = session.owner();
@@ -78,7 +78,7 @@ pub(super) async fn open_form(
             return Ok(Answer::see_other(&RideId::in_object(token.object).path(), "used"));
         }
         // Whether it was used cannot always be told: the same key is safe either way.
-        Some((text, _, Ok(None) | Err(_))) => return Ok(form_page(app, request, session, text, sheet)),
+        Some((text, _, Ok(None) | Err(_))) => return Ok(form_page(app, request, session, text, form_state)),
         None => {}
     }
     let token = FormToken {
@@ -86,7 +86,7 @@ pub(super) async fn open_form(
         expires_at_ms: request.now_ms.saturating_add(app.config.form_ttl_ms),
     };
     let key = token.seal(Purpose::Ride, &owner, &app.config.signing_keys);
-    Ok(form_page(app, request, session, key, sheet))
+    Ok(form_page(app, request, session, key, form_state))
 }
 
 /// The key that this browser has open, if it is one of ours and may still be used, and what it has booked.
@@ -106,10 +106,16 @@ async fn open_key(
     Some((text.to_owned(), token, app.rides.ask(&ObjectRef::Id(token.object), ask).await))
 }
 
-fn form_page(app: &App, request: &Request, session: &Session, key: String, sheet: FormState<'_>) -> Answer {
+fn form_page(
+    app: &App,
+    request: &Request,
+    session: &Session,
+    key: String,
+    form_state: FormState<'_>,
+) -> Answer {
     let open = open_cookie(app, request, &key);
-    let page = pages::form(site(request), key, sheet.kept, sheet.errors, sheet.notice);
-    let status = if sheet.status == 0 { 200 } else { sheet.status };
+    let page = pages::form(site(request), key, form_state.kept, form_state.errors, form_state.notice);
+    let status = if form_state.status == 0 { 200 } else { form_state.status };
     let mut answer = web::reply::html(status, &page, if status == 200 { "form" } else { "form_again" });
     answer.headers.extend(open);
     if session.is_new { answer.with("set-cookie", session.set_cookie(request.secure())) } else { answer }
@@ -146,8 +152,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
     let entries = body.clone().without(&TRANSPORT_FIELDS);
     let again = async |title: &str, text: &str| {
         let notice = Some(Notice { title: title.to_owned(), text: text.to_owned(), tone: "warning" });
-        let sheet = FormState { kept: Some(&entries), notice, status: 409, ..FormState::default() };
-        open_form(app, request, &session, sheet, None).await
+        let form_state = FormState { kept: Some(&entries), notice, status: 409, ..FormState::default() };
+        open_form(app, request, &session, form_state, None).await
     };
     let Some(key) = key_source::form_key(&body)? else {
         return again(
@@ -178,8 +184,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             let key = key.as_str().to_owned();
             let notice =
                 foreign_fields(&EN, &errors, &[&COORDINATES.map(|(name, _)| name)[..], &["email"]].concat());
-            let sheet = FormState { kept: Some(&entries), errors: &errors, notice, status: 422 };
-            return Ok(form_page(app, request, &session, key, sheet));
+            let form_state = FormState { kept: Some(&entries), errors: &errors, notice, status: 422 };
+            return Ok(form_page(app, request, &session, key, form_state));
         }
     };
     let canonical = entries.canonical()?;
@@ -202,8 +208,8 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
                 text: "Press Pay again: this form is paid once, however often it is sent.".to_owned(),
                 tone: "warning",
             });
-            let sheet = FormState { kept: Some(&entries), notice, status: 503, ..FormState::default() };
-            Ok(form_page(app, request, &session, key.as_str().to_owned(), sheet).with("retry-after", "1"))
+            let form_state = FormState { kept: Some(&entries), notice, status: 503, ..FormState::default() };
+            Ok(form_page(app, request, &session, key.as_str().to_owned(), form_state).with("retry-after", "1"))
         }
         Ok(ExecuteResult::NotStarted) => {
             again(
@@ -212,9 +218,9 @@ pub(super) async fn post_ride(app: &App, request: &Request) -> Result<Answer, Pr
             )
             .await
         }
-        Ok(verdict) => {
+        Ok(result) => {
             // A form of an older tab: from now on it is the one to come back to.
-            let mut answer = answer(verdict, request, &RideId::in_object(token.object).path(), &command);
+            let mut answer = answer(result, request, &RideId::in_object(token.object).path(), &command);
             answer.headers.extend(open_cookie(app, request, key.as_str()));
             Ok(answer)
         }

@@ -89,7 +89,7 @@ async fn book_by_api(app: &App, request: &Request) -> Result<Answer, Problem> {
     };
     let resource = RideId::in_object(app.rides.id(&place).map_err(unavailable)?).path();
     match run(app, request, &place, &command).await {
-        Ok(verdict) => Ok(answer(verdict, request, &resource, &command)),
+        Ok(result) => Ok(answer(result, request, &resource, &command)),
         Err(_) => Err(Problem::unreachable(&resource)),
     }
 }
@@ -121,8 +121,9 @@ pub(crate) async fn show(
         RidePage::Again(notice) => {
             let session = session(request).map_err(unavailable)?;
             let entries = view.parameters.as_ref().and_then(kept);
-            let sheet = FormState { kept: entries.as_ref(), notice: Some(notice), ..FormState::default() };
-            form::open_form(app, request, &session, sheet, Some(object)).await
+            let form_state =
+                FormState { kept: entries.as_ref(), notice: Some(notice), ..FormState::default() };
+            form::open_form(app, request, &session, form_state, Some(object)).await
         }
     }
 }

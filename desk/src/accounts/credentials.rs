@@ -339,11 +339,7 @@ pub(super) async fn change(
         CredentialOutcome::Refused(why) => {
             Err(invalid_parameters(vec![FieldError { field: "value".to_owned(), message: why }]))
         }
-        CredentialOutcome::Failed(why) => {
-            let mut problem = Problem::because(Kind::Unreadable, why);
-            problem.retry_after_s = Some(5);
-            Err(problem)
-        }
+        CredentialOutcome::Failed(why) => Err(Problem::because(Kind::Unreadable, why).retry_after_s(5)),
     }
 }
 

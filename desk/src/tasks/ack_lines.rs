@@ -50,12 +50,12 @@ pub(super) trait Places {
 }
 
 /// What a run may still do.
-pub(super) struct Pace {
+pub(super) struct RunLimits {
     pub(super) requests: usize,
     pub(super) until_ms: u64,
 }
 
-impl Pace {
+impl RunLimits {
     pub(super) fn begin(now_ms: u64) -> Self {
         Self { requests: REQUESTS_MAX, until_ms: now_ms.saturating_add(RAN_MAX_MS) }
     }
@@ -134,12 +134,12 @@ struct Search {
 }
 
 /// Goes on with a file, as far as this run goes. A repeated import changes nothing.
-pub(super) async fn book(places: &impl Places, pace: &mut Pace, file: File<'_>) -> Result<Outcome> {
+pub(super) async fn book(places: &impl Places, limits: &mut RunLimits, file: File<'_>) -> Result<Outcome> {
     let mut booking = Booking::begin(places, file).await?;
     booking.in_d1().await?;
     if places.are_many() {
-        booking.where_they_are_named(pace).await?;
-        booking.anywhere(pace).await?;
+        booking.where_they_are_named(limits).await?;
+        booking.anywhere(limits).await?;
     } else {
         booking.decide(&BTreeMap::new(), |_| true, Vec::new()).await?;
     }
@@ -181,7 +181,7 @@ impl<'a, P: Places> Booking<'a, P> {
     }
 
     /// Asks the shards that lines name, others first each time: some may not answer.
-    async fn where_they_are_named(&mut self, pace: &mut Pace) -> Result<()> {
+    async fn where_they_are_named(&mut self, limits: &mut RunLimits) -> Result<()> {
         #[derive(Deserialize)]
         struct Known {
             name: String,
@@ -207,7 +207,7 @@ impl<'a, P: Places> Booking<'a, P> {
         let mut left =
             names.iter().cycle().skip(usize::try_from(first).unwrap_or(0)).take(names.len()).peekable();
         while left.peek().is_some() {
-            let step = pace.step(self.places.now_ms());
+            let step = limits.step(self.places.now_ms());
             if step == 0 {
                 break;
             }
@@ -216,7 +216,7 @@ impl<'a, P: Places> Booking<'a, P> {
                 let lines = self.named.get(name).map(Vec::as_slice).unwrap_or_default();
                 questions.insert(name.clone(), Rc::new(find_ids(lines)?));
             }
-            let (answered, found) = self.ask(pace, questions).await?;
+            let (answered, found) = self.ask(limits, questions).await?;
             let is_there = |line: &Acknowledgement| {
                 line.place.as_ref().is_some_and(|place| answered.contains(&place.to_string()))
             };
@@ -226,7 +226,7 @@ impl<'a, P: Places> Booking<'a, P> {
     }
 
     /// Goes on looking for the others in all shards.
-    async fn anywhere(&mut self, pace: &mut Pace) -> Result<()> {
+    async fn anywhere(&mut self, limits: &mut RunLimits) -> Result<()> {
         if self.unplaced().next().is_none() {
             return Ok(());
         }
@@ -236,7 +236,7 @@ impl<'a, P: Places> Booking<'a, P> {
         // Those that did not answer are asked again first.
         let mut again = missed.clone();
         loop {
-            let step = pace.step(self.places.now_ms());
+            let step = limits.step(self.places.now_ms());
             if step == 0 {
                 return Ok(());
             }
@@ -250,7 +250,7 @@ impl<'a, P: Places> Booking<'a, P> {
             }
             let question = Rc::new(find(self.unplaced())?);
             let questions = shards.iter().map(|name| (name.clone(), Rc::clone(&question))).collect();
-            let (answered, found) = self.ask(pace, questions).await?;
+            let (answered, found) = self.ask(limits, questions).await?;
             missed.retain(|name| !answered.contains(name));
             let silent = shards.iter().filter(|name| !answered.contains(*name));
             missed.extend(silent.filter(|_| !is_again).cloned());
@@ -287,10 +287,10 @@ impl<'a, P: Places> Booking<'a, P> {
 
     async fn ask(
         &mut self,
-        pace: &mut Pace,
+        limits: &mut RunLimits,
         questions: BTreeMap<String, Rc<Statement>>,
     ) -> Result<(BTreeSet<String>, BTreeMap<String, Ours>)> {
-        pace.requests = pace.requests.saturating_sub(questions.len());
+        limits.requests = limits.requests.saturating_sub(questions.len());
         let names: Vec<String> = questions.keys().cloned().collect();
         let answers: BTreeMap<String, Vec<Ours>> = self.places.ask(questions).await?;
         self.silent.extend(names.into_iter().filter(|name| !answers.contains_key(name)));

@@ -11,7 +11,7 @@ use std::task::{Context, Waker};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 
-use super::ack_lines::{self, File, Outcome, Pace, Places};
+use super::ack_lines::{self, File, Outcome, Places, RunLimits};
 use super::late::tests::read_model;
 use super::settlement_file::{Acknowledgement, read_acknowledgement};
 use super::shards::settled_payments::{block, json_rows, transaction};
@@ -140,10 +140,10 @@ impl World {
     }
 
     async fn runs(&self, lines: &[Acknowledgement], requests: usize) -> Outcome {
-        let mut pace = Pace { requests, until_ms: u64::MAX };
+        let mut limits = RunLimits { requests, until_ms: u64::MAX };
         let file = File { name: NAME, content: CONTENT, lines };
-        let outcome = ack_lines::book(self, &mut pace, file).await.unwrap();
-        self.asked_most.set(self.asked_most.get().max(requests - pace.requests));
+        let outcome = ack_lines::book(self, &mut limits, file).await.unwrap();
+        self.asked_most.set(self.asked_most.get().max(requests - limits.requests));
         outcome
     }
 

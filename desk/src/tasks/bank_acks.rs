@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Date, Env, Object, Result};
 
-use super::ack_lines::{self, File, Outcome, Pace, Places};
+use super::ack_lines::{self, File, Outcome, Places, RunLimits};
 use super::settlement_file;
 use messages::placement::ShardName;
 use messages::settlement::{ACK_MAX_BYTES, Imported};
@@ -35,7 +35,7 @@ pub(super) async fn import_waiting(env: &Env) -> Result<Value> {
         return Ok(json!({ "off": "there is no binding SETTLEMENT" }));
     };
     let places = Bound::of(env)?;
-    let mut pace = Pace::begin(places.now_ms());
+    let mut limits = RunLimits::begin(places.now_ms());
     let list = bucket.list().prefix("answers/").delimiter("/").execute().await?;
     let (small, large): (Vec<_>, Vec<_>) =
         list.objects().into_iter().partition(|object| object.size() <= ACK_MAX_BYTES as u64);
@@ -54,11 +54,11 @@ pub(super) async fn import_waiting(env: &Env) -> Result<Value> {
         places.batch(told).await?;
     }
     for object in places.in_turn(small).await?.into_iter().take(ACKS_MAX) {
-        if !pace.may_go_on(places.now_ms()) {
+        if !limits.may_go_on(places.now_ms()) {
             break;
         }
         let Some(arrived) = Arrived::read(&bucket, object.key()).await? else { continue };
-        let imported = arrived.import(&places, &mut pace).await?;
+        let imported = arrived.import(&places, &mut limits).await?;
         if let Err(errors) = &imported {
             let what_to_do = format!(
                 "no line of it was imported; it lies in {}: mend it and put it into answers/ under the same name, which closes this",
@@ -83,8 +83,8 @@ pub(crate) async fn upload(env: &Env, bytes: Vec<u8>) -> Result<Option<Imported>
     let put = bucket.put(&key, bytes.clone()).execute().await?;
     let arrived = Arrived { key, content, bytes, etag: put.map(|object| object.etag()).unwrap_or_default() };
     let places = Bound::of(env)?;
-    let mut pace = Pace::begin(places.now_ms());
-    let imported = arrived.import(&places, &mut pace).await?;
+    let mut limits = RunLimits::begin(places.now_ms());
+    let imported = arrived.import(&places, &mut limits).await?;
     arrived.archive(&bucket, &imported).await?;
     Ok(Some(imported.map(|Outcome { mut counts, left, .. }| {
         if left > 0 {
@@ -130,7 +130,7 @@ impl Arrived {
     async fn import(
         &self,
         places: &Bound,
-        pace: &mut Pace,
+        limits: &mut RunLimits,
     ) -> Result<std::result::Result<Outcome, Vec<String>>> {
         let read = match std::str::from_utf8(&self.bytes) {
             Ok(text) => settlement_file::read_acknowledgement(text),
@@ -144,7 +144,7 @@ impl Arrived {
             }
         };
         let file = File { name: self.name(), content: &self.content, lines: &lines };
-        let outcome = ack_lines::book(places, pace, file).await?;
+        let outcome = ack_lines::book(places, limits, file).await?;
         if outcome.left == 0 {
             let values = vec![refused_id(self.name()).into(), places.now_ms().into()];
             places.batch(vec![Statement::new(IMPORTED, values)]).await?;

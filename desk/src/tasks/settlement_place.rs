@@ -6,7 +6,7 @@ use worker::Result;
 
 use super::settlement_closing::{self, Closing, Probed};
 use super::settlement_file::Day;
-use super::settlement_pace::Width;
+use super::settlement_limits::Width;
 use super::settlement_run::{Run, Stores};
 use super::settlement_write::{self, Next};
 use payments::timestamp;

@@ -7,7 +7,7 @@ use worker::{Bucket, Date, Env, Error, Object, Result};
 
 use super::bucket::only_new;
 use super::settlement_file::FOLDER;
-use super::settlement_pace::Used;
+use super::settlement_limits::Used;
 use messages::placement::ShardName;
 use runtime::db::{Db, Statement, Value};
 use runtime::places;

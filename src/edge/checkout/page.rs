@@ -210,7 +210,7 @@ pub struct FormState {
 }
 
 /// The form, under a fresh key.
-pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) -> CheckoutForm {
+pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, form_state: FormState) -> CheckoutForm {
     let t = visit.site.t;
     let (cart, currency) = (&visit.order.cart, visit.order.cart.currency());
     let element = match cards {
@@ -224,8 +224,8 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
         }),
     };
     // Who is asked to choose a card finds none chosen.
-    let error = sheet.errors.iter().find(|error| error.field == "payment_method");
-    let chosen = match (error, sheet.kept.as_ref().map(|kept| kept.text("payment_method"))) {
+    let error = form_state.errors.iter().find(|error| error.field == "payment_method");
+    let chosen = match (error, form_state.kept.as_ref().map(|kept| kept.text("payment_method"))) {
         (Some(_), _) => String::new(),
         (None, Some(Field::Text(card))) => card,
         (None, _) => checkout_cards().next().map_or("", |card| card.payment_method).to_owned(),
@@ -240,9 +240,9 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, sheet: FormState) 
         element,
         chosen,
         error: error.map_or("", |_| cards.advice(t)),
-        email: email_entry(&visit.site, sheet.kept.as_ref(), &sheet.errors),
-        notice: sheet.notice,
-        wait: Some(sheet.wait_ms)
+        email: email_entry(&visit.site, form_state.kept.as_ref(), &form_state.errors),
+        notice: form_state.notice,
+        wait: Some(form_state.wait_ms)
             .filter(|&wait_ms| wait_ms > 0)
             .map(|wait_ms| Wait { wait_ms, text: t.try_card_later(&in_words(t, wait_ms)) }),
         site: visit.site,

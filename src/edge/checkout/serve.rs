@@ -131,8 +131,8 @@ impl Till<'_> {
     }
 
     /// The form once more, under the key that it was sent under, to be sent when the rate has room again.
-    fn in_a_minute(&self, key: &IdempotencyKey, sheet: FormState) -> Result<Answer, Problem> {
-        let answer = self.form_with(key.as_str().to_owned(), 429, sheet)?;
+    fn in_a_minute(&self, key: &IdempotencyKey, form_state: FormState) -> Result<Answer, Problem> {
+        let answer = self.form_with(key.as_str().to_owned(), 429, form_state)?;
         Ok(answer.with("retry-after", web::reply::RATE_PERIOD_S.to_string()))
     }
 
@@ -144,12 +144,12 @@ impl Till<'_> {
         entries: &Parameters,
     ) -> Result<Answer, Problem> {
         let t = self.t();
-        let sheet = |title: &str, text: &str| {
+        let form_state = |title: &str, text: &str| {
             let notice = Notice::new("warning", title, text);
             FormState { kept: Some(entries.clone()), notice: Some(notice), ..FormState::default() }
         };
         let Some((key, form_key)) = self.opened(key.as_ref()) else {
-            return self.again(409, sheet(t.form_not_here, t.form_not_here_text)).await;
+            return self.again(409, form_state(t.form_not_here, t.form_not_here_text)).await;
         };
         let operation = Operation::Payment(Box::new(self.payment(payment_method, email)));
         let may_start = self.is_fresh(&form_key);
@@ -158,25 +158,28 @@ impl Till<'_> {
         let answer = match self.run(command).await {
             Err(Unreachable) => {
                 let key = key.as_str().to_owned();
-                self.form_with(key, 503, sheet(t.unreachable, t.unreachable_text))?.with("retry-after", "1")
+                self.form_with(key, 503, form_state(t.unreachable, t.unreachable_text))?
+                    .with("retry-after", "1")
             }
-            Ok(ExecuteResult::RateLimited) => self.in_a_minute(key, sheet(t.shop_busy, t.shop_busy_text))?,
+            Ok(ExecuteResult::RateLimited) => {
+                self.in_a_minute(key, form_state(t.shop_busy, t.shop_busy_text))?
+            }
             Ok(ExecuteResult::NotStarted) => {
-                self.again(409, sheet(t.form_expired, t.form_expired_text)).await?
+                self.again(409, form_state(t.form_expired, t.form_expired_text)).await?
             }
             Ok(ExecuteResult::Refused(Refusal::TooSoon { retry_at_ms })) => {
                 let problem = reply::too_soon(retry_at_ms, self.request.now_ms);
                 let wait_ms = page::wait_ms(NextTry::At(retry_at_ms), self.request.now_ms);
                 let key = key.as_str().to_owned();
-                let told = FormState { wait_ms, ..sheet(t.wait_first, t.tries_failed) };
+                let told = FormState { wait_ms, ..form_state(t.wait_first, t.tries_failed) };
                 let answer = self.form_with(key, 429, told)?;
                 answer.with("retry-after", problem.retry_after_s.unwrap_or(1).to_string())
             }
             Ok(ExecuteResult::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
             Ok(ExecuteResult::Refused(Refusal::LinkReplaced)) => self.closed(Kind::LinkReplaced),
             Ok(ExecuteResult::Refused(Refusal::LinkEnded)) => self.closed(Kind::LinkEnded),
-            Ok(verdict) => reply::verdict(
-                verdict,
+            Ok(result) => reply::execute_result(
+                result,
                 Channel::Form,
                 self.request,
                 &path(self.link),

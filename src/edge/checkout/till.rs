@@ -155,7 +155,7 @@ impl<'a> Till<'a> {
     }
 
     /// The form under a fresh key, while the link may be paid.
-    pub(super) fn form(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
+    pub(super) fn form(&self, status: u16, form: FormState) -> Result<Answer, Problem> {
         if self.is_closed {
             return Err(shop_gone());
         }
@@ -165,7 +165,7 @@ impl<'a> Till<'a> {
         if !self.is_allowed() {
             return Ok(self.closed(Kind::LinkEnded));
         }
-        self.form_with(self.form_key()?, status, sheet)
+        self.form_with(self.form_key()?, status, form)
     }
 
     /// A fresh key for a form of this page.
@@ -189,10 +189,10 @@ impl<'a> Till<'a> {
         opened.ok().map(|form_key| (key, form_key))
     }
 
-    pub(super) fn form_with(&self, key: String, status: u16, sheet: FormState) -> Result<Answer, Problem> {
+    pub(super) fn form_with(&self, key: String, status: u16, form: FormState) -> Result<Answer, Problem> {
         let outcome = if status == 200 { "form" } else { "form_again" };
         let cards = self.cards()?;
-        let form = page::form(self.visit(), key, &cards, sheet);
+        let form = page::form(self.visit(), key, &cards, form);
         Ok(match cards {
             Cards::Test => self.page_under(PAGE_POLICY, status, &form, outcome),
             // A wallet asks the person in a window of its own.
@@ -223,10 +223,12 @@ impl<'a> Till<'a> {
             true => (t.not_given_back, t.not_given_back_text),
             false => (t.giving_back, t.giving_back_text),
         };
-        let mut problem = Problem::because(Kind::PaymentState, words(&EN).1);
-        problem.state = Some(if is_refused { NOT_GIVEN_BACK } else { GIVING_BACK }.to_owned());
-        problem.retry_after_s = (!is_refused).then_some(GIVING_BACK_AGAIN_S);
-        problem.resource = Some(path.clone());
+        let problem = Problem {
+            state: Some(if is_refused { NOT_GIVEN_BACK } else { GIVING_BACK }.to_owned()),
+            retry_after_s: (!is_refused).then_some(GIVING_BACK_AGAIN_S),
+            resource: Some(path.clone()),
+            ..Problem::because(Kind::PaymentState, words(&EN).1)
+        };
         let link = if is_refused { self.way_back() } else { (path.as_str(), t.show_order) };
         self.worded(words(t), &problem, link)
     }
@@ -265,7 +267,7 @@ impl<'a> Till<'a> {
 
     /// The form once more, with the reason; or the order's page, if there is nothing to pay: "nothing was charged" may be
     /// wrong then.
-    pub(super) async fn again(&self, status: u16, sheet: FormState) -> Result<Answer, Problem> {
+    pub(super) async fn again(&self, status: u16, form: FormState) -> Result<Answer, Problem> {
         let shown = match self.shown().await? {
             Ok(shown) => shown,
             Err(closed) => return Ok(closed),
@@ -273,8 +275,8 @@ impl<'a> Till<'a> {
         if !OrderState::of(shown.as_ref()).is_payable() {
             return Ok(self.see("used"));
         }
-        let kept = sheet.kept.or_else(|| shown.as_ref().and_then(last_entries));
-        self.form(status, FormState { kept, ..sheet })
+        let kept = form.kept.or_else(|| shown.as_ref().and_then(last_entries));
+        self.form(status, FormState { kept, ..form })
     }
 }
 

@@ -11,19 +11,19 @@ type Notice = (u64, &'static str, &'static str, u64);
 impl Harness {
     /// A payment whose money was taken at Adyen.
     fn charged() -> Self {
-        let mut bench = Self::of(Provider::Adyen);
+        let mut harness = Self::of(Provider::Adyen);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-        bench.run("pay", pay(Provider::Adyen), Some(charged));
-        bench
+        harness.run("pay", pay(Provider::Adyen), Some(charged));
+        harness
     }
 
     /// One that has heard this of its disputes.
     fn having_heard(told: impl IntoIterator<Item = Notice>) -> Self {
-        let mut bench = Self::charged();
+        let mut harness = Self::charged();
         for told in told {
-            bench.hear_of_dispute(told);
+            harness.hear_of_dispute(told);
         }
-        bench
+        harness
     }
 
     fn hear_of_dispute(&mut self, told: Notice) -> Ingested {
@@ -101,12 +101,12 @@ impl Harness {
 #[test]
 fn a_dispute_at_adyen_comes_to_its_end() {
     let after = |codes: &[&'static str]| {
-        let mut bench = Harness::charged();
+        let mut harness = Harness::charged();
         for (day, code) in (10..).zip(codes) {
-            bench.hear_of_dispute((day, code, "D1", AMOUNT));
+            harness.hear_of_dispute((day, code, "D1", AMOUNT));
         }
-        let dispute = bench.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
-        (dispute.status.as_str(), dispute.withdrawn, bench.gives_back(PART))
+        let dispute = harness.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
+        (dispute.status.as_str(), dispute.withdrawn, harness.gives_back(PART))
     };
     let asked = "REQUEST_FOR_INFORMATION";
     assert_eq!(after(&[asked]), ("open", false, true));
@@ -155,23 +155,23 @@ const LOST_AND_WON: [Notice; 4] = [
 #[test]
 fn what_one_dispute_has_lost_stays_lost_when_another_one_is_won() {
     for is_old in [false, true] {
-        let mut bench = Harness::charged();
-        bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
-        assert_eq!(bench.refundable(), ("disputed", 0));
-        bench.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
-        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "what was not lost can be given back");
+        let mut harness = Harness::charged();
+        harness.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+        assert_eq!(harness.refundable(), ("disputed", 0));
+        harness.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
+        assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000), "what was not lost can be given back");
         if is_old {
-            bench.written_before();
+            harness.written_before();
         }
-        bench.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
-        assert_eq!(bench.refundable(), ("disputed", 0));
-        let shown = bench.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
+        harness.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
+        assert_eq!(harness.refundable(), ("disputed", 0));
+        let shown = harness.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
         assert_eq!((shown.id.as_str(), shown.amount_minor), ("D2", 4000), "the open one, with the sum");
-        assert_eq!(bench.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
-        bench.hear_of_dispute((13, "CHARGEBACK_REVERSED", "D2", 1000));
-        assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
-        assert_eq!(bench.refundable(), ("disputed", 2000));
-        assert!(bench.gives_back(2000) && !bench.gives_back(2001));
+        assert_eq!(harness.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
+        harness.hear_of_dispute((13, "CHARGEBACK_REVERSED", "D2", 1000));
+        assert_eq!(harness.withdrawn(), [("D1".to_owned(), 3000)]);
+        assert_eq!(harness.refundable(), ("disputed", 2000));
+        assert!(harness.gives_back(2000) && !harness.gives_back(2001));
     }
 }
 
@@ -179,13 +179,13 @@ fn what_one_dispute_has_lost_stays_lost_when_another_one_is_won() {
 fn disputes_stand_as_the_newest_news_of_each_says_in_any_order() {
     let order = Just((0..LOST_AND_WON.len()).flat_map(|it| [it, it]).collect::<Vec<_>>()).prop_shuffle();
     proptest!(|(order in order)| {
-        let mut bench = Harness::charged();
+        let mut harness = Harness::charged();
         for &number in &order {
-            bench.hear_of_dispute(LOST_AND_WON[number]);
+            harness.hear_of_dispute(LOST_AND_WON[number]);
         }
-        prop_assert_eq!(bench.refundable(), ("disputed", 2000));
-        prop_assert!(!bench.gives_back(2001));
-        prop_assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
+        prop_assert_eq!(harness.refundable(), ("disputed", 2000));
+        prop_assert!(!harness.gives_back(2001));
+        prop_assert_eq!(harness.withdrawn(), [("D1".to_owned(), 3000)]);
     });
 }
 
@@ -197,11 +197,11 @@ fn an_end_of_a_defense_period_that_comes_too_early_lets_nothing_lost_be_given_ba
     for order in
         [[ended, taken, second, reversed], [second, ended, reversed, taken], [reversed, taken, second, ended]]
     {
-        let mut bench = Harness::charged();
+        let mut harness = Harness::charged();
         for told in order {
-            bench.hear_of_dispute(told);
+            harness.hear_of_dispute(told);
         }
-        let (status, refundable) = bench.refundable();
+        let (status, refundable) = harness.refundable();
         assert!(status == "disputed" && refundable <= 2000, "{order:?}: {status}, {refundable}");
     }
 }
@@ -217,11 +217,11 @@ fn the_end_of_an_inquiry_loses_no_chargeback_in_any_order() {
         (12, "CHARGEBACK", "D1", 3000),
     ];
     for order in ORDERS {
-        let mut bench = Harness::having_heard(order.map(|number| told[number]));
-        assert_eq!(bench.refundable(), ("disputed", 0), "{order:?}: it is open");
-        assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
-        bench.hear_of_dispute((13, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
-        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{order:?}: it is lost");
+        let mut harness = Harness::having_heard(order.map(|number| told[number]));
+        assert_eq!(harness.refundable(), ("disputed", 0), "{order:?}: it is open");
+        assert_eq!(harness.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
+        harness.hear_of_dispute((13, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
+        assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000), "{order:?}: it is lost");
     }
 }
 
@@ -238,9 +238,9 @@ fn an_undefended_chargeback_is_lost_however_its_inquiry_ended() {
         let heard: Vec<Notice> = told[..if is_inquiry_over { 4 } else { 3 }].to_vec();
         let order = Just(heard).prop_shuffle();
         proptest!(|(order in order)| {
-            let bench = Harness::having_heard(order);
-            prop_assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
-            prop_assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)]);
+            let harness = Harness::having_heard(order);
+            prop_assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000));
+            prop_assert_eq!(harness.withdrawn(), [("D1".to_owned(), 3000)]);
         });
     }
 }
@@ -249,12 +249,12 @@ fn an_undefended_chargeback_is_lost_however_its_inquiry_ended() {
 #[test]
 fn a_chargeback_that_was_called_refundable_is_not() {
     for (status, left) in [("open", 0), ("lost", AMOUNT - 3000)] {
-        let mut bench = Harness::charged();
+        let mut harness = Harness::charged();
         let written = serde_json::json!({ "id": "du_1", "amount_minor": 3000, "status": status, "withdrawn": true, "refundable": true });
         let dispute: Dispute = serde_json::from_value(written).unwrap();
-        let payment = bench.object_state.resource.payment.as_mut().unwrap();
+        let payment = harness.object_state.resource.payment.as_mut().unwrap();
         (payment.dispute, payment.disputes) = (Some(dispute.clone()), vec![dispute]);
-        assert_eq!(bench.refundable(), ("disputed", left), "{status}");
+        assert_eq!(harness.refundable(), ("disputed", left), "{status}");
     }
 }
 
@@ -267,50 +267,50 @@ fn an_undefended_dispute_is_lost_once_its_money_is_taken_in_any_order() {
         (12, "CHARGEBACK", "D1", 3000),
     ];
     for order in ORDERS {
-        let mut bench = Harness::having_heard(order.map(|number| told[number]));
-        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{order:?}");
-        assert_eq!(bench.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
-        let again = bench.hear_of_dispute(told[1]);
+        let mut harness = Harness::having_heard(order.map(|number| told[number]));
+        assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000), "{order:?}");
+        assert_eq!(harness.withdrawn(), [("D1".to_owned(), 3000)], "{order:?}");
+        let again = harness.hear_of_dispute(told[1]);
         assert_eq!(again, Ingested::Applied, "{order:?}");
     }
-    let mut bench = Harness::charged();
-    bench.hear_of_its_end((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "psp_pay", 3000));
-    assert_eq!(bench.refundable(), ("disputed", 0), "the bank may take it yet");
-    bench.hear_of_dispute(told[0]);
-    bench.hear_of_dispute(told[2]);
-    assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
-    let mut bench = Harness::charged();
-    bench.hear_of_dispute(told[1]);
-    bench.hear_of_dispute((10, "REQUEST_FOR_INFORMATION", "D1", 3000));
-    assert_eq!(bench.refundable(), ("succeeded", AMOUNT), "an inquiry that nobody has answered");
+    let mut harness = Harness::charged();
+    harness.hear_of_its_end((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "psp_pay", 3000));
+    assert_eq!(harness.refundable(), ("disputed", 0), "the bank may take it yet");
+    harness.hear_of_dispute(told[0]);
+    harness.hear_of_dispute(told[2]);
+    assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000));
+    let mut harness = Harness::charged();
+    harness.hear_of_dispute(told[1]);
+    harness.hear_of_dispute((10, "REQUEST_FOR_INFORMATION", "D1", 3000));
+    assert_eq!(harness.refundable(), ("succeeded", AMOUNT), "an inquiry that nobody has answered");
 }
 
 /// What a bank only asks about can be given back, whatever another bank has taken.
 #[test]
 fn an_inquiry_beside_a_lost_dispute_forbids_no_refund_of_the_rest() {
-    let mut bench = Harness::charged();
-    bench.hear_of_dispute((10, "SECOND_CHARGEBACK", "D1", 3000));
-    bench.hear_of_dispute((11, "REQUEST_FOR_INFORMATION", "D2", 1000));
-    assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
-    assert!(bench.gives_back(2000) && !bench.gives_back(2001));
-    bench.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
-    assert_eq!(bench.refundable(), ("disputed", 0));
-    assert!(!bench.gives_back(1));
+    let mut harness = Harness::charged();
+    harness.hear_of_dispute((10, "SECOND_CHARGEBACK", "D1", 3000));
+    harness.hear_of_dispute((11, "REQUEST_FOR_INFORMATION", "D2", 1000));
+    assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000));
+    assert!(harness.gives_back(2000) && !harness.gives_back(2001));
+    harness.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
+    assert_eq!(harness.refundable(), ("disputed", 0));
+    assert!(!harness.gives_back(1));
 }
 
 #[test]
 fn disputes_are_kept_up_to_a_bound_and_each_further_one_is_for_a_person() {
-    let mut bench = Harness::charged();
+    let mut harness = Harness::charged();
     for number in 0..100 {
         let id: &'static str = format!("D{number}").leak();
-        let taken = bench.hear_of_dispute((10, "CHARGEBACK", id, 10));
+        let taken = harness.hear_of_dispute((10, "CHARGEBACK", id, 10));
         assert!(matches!(taken, Ingested::Alert { .. }), "{number}: {taken:?}");
     }
-    let further = bench.hear_of_dispute((11, "CHARGEBACK", "D100", 10));
+    let further = harness.hear_of_dispute((11, "CHARGEBACK", "D100", 10));
     assert!(matches!(further, Ingested::Contradiction { .. }), "{further:?}");
-    let known = bench.hear_of_dispute((11, "CHARGEBACK_REVERSED", "D0", 10));
+    let known = harness.hear_of_dispute((11, "CHARGEBACK_REVERSED", "D0", 10));
     assert!(matches!(known, Ingested::Alert { .. }), "{known:?}");
-    assert_eq!(bench.object_state.resource.payment.as_ref().unwrap().disputed_minor(), 990);
+    assert_eq!(harness.object_state.resource.payment.as_ref().unwrap().disputed_minor(), 990);
 }
 
 /// `originalReference` is left out of what decides some, and `pspReference` is the dispute's, the payment's, or one of its own.
@@ -324,13 +324,13 @@ fn what_decides_a_dispute_without_naming_its_payment_decides_the_one_that_is_kno
             (&["SECOND_CHARGEBACK"], ("lost", true)),
             (&["CHARGEBACK_REVERSED", "SECOND_CHARGEBACK"], ("lost", true)),
         ] {
-            let mut bench = Harness::charged();
-            bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+            let mut harness = Harness::charged();
+            harness.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
             for (day, code) in (11..).zip(codes) {
-                let taken = bench.hear_of_its_end((day, code, id, 3000));
+                let taken = harness.hear_of_its_end((day, code, id, 3000));
                 assert!(matches!(taken, Ingested::Alert { .. }), "{id} {code}: {taken:?}");
             }
-            let payment = bench.object_state.resource.payment.as_ref().unwrap();
+            let payment = harness.object_state.resource.payment.as_ref().unwrap();
             let [dispute] = payment.each_dispute() else { panic!("{:?}", payment.disputes) };
             assert_eq!((dispute.id.as_str(), dispute.status.as_str(), dispute.withdrawn), {
                 let (status, withdrawn) = expected;
@@ -343,12 +343,12 @@ fn what_decides_a_dispute_without_naming_its_payment_decides_the_one_that_is_kno
 #[test]
 fn what_decides_one_of_several_decides_the_open_one_unless_it_names_another() {
     for (id, withdrawn) in [("D1", "D2"), ("D2", "D1"), ("psp_pay", "D1")] {
-        let mut bench = Harness::charged();
-        bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
-        bench.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
-        bench.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
-        bench.hear_of_its_end((13, "CHARGEBACK_REVERSED", id, 1000));
-        let left: Vec<String> = bench.withdrawn().into_iter().map(|(id, _)| id).collect();
+        let mut harness = Harness::charged();
+        harness.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+        harness.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
+        harness.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
+        harness.hear_of_its_end((13, "CHARGEBACK_REVERSED", id, 1000));
+        let left: Vec<String> = harness.withdrawn().into_iter().map(|(id, _)| id).collect();
         assert_eq!(left, [withdrawn], "{id}");
     }
 }
@@ -357,36 +357,36 @@ fn what_decides_one_of_several_decides_the_open_one_unless_it_names_another() {
 #[test]
 fn the_end_of_a_dispute_can_come_before_its_beginning() {
     for id in ["D1", "psp_pay"] {
-        let mut bench = Harness::charged();
-        bench.hear_of_its_end((12, "SECOND_CHARGEBACK", id, 3000));
-        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000));
-        bench.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
-        bench.hear_of_its_end((11, "CHARGEBACK_REVERSED", id, 3000));
-        assert_eq!(bench.refundable(), ("disputed", AMOUNT - 3000), "{id}");
-        bench.hear_of_dispute((13, "CHARGEBACK", "D2", 1000));
-        assert_eq!(bench.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
+        let mut harness = Harness::charged();
+        harness.hear_of_its_end((12, "SECOND_CHARGEBACK", id, 3000));
+        assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000));
+        harness.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
+        harness.hear_of_its_end((11, "CHARGEBACK_REVERSED", id, 3000));
+        assert_eq!(harness.refundable(), ("disputed", AMOUNT - 3000), "{id}");
+        harness.hear_of_dispute((13, "CHARGEBACK", "D2", 1000));
+        assert_eq!(harness.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
     }
 }
 
 #[test]
 fn a_dispute_of_another_payment_is_for_a_person() {
-    let mut bench = Harness::charged();
-    let taken = bench.hear_of_dispute_of((10, "CHARGEBACK", "D1", 3000), "psp_before", "x");
+    let mut harness = Harness::charged();
+    let taken = harness.hear_of_dispute_of((10, "CHARGEBACK", "D1", 3000), "psp_before", "x");
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
-    assert_eq!(bench.refundable(), ("succeeded", AMOUNT));
+    assert_eq!(harness.refundable(), ("succeeded", AMOUNT));
 }
 
 /// A card in another currency is charged back in that one at times: how much of ours that is nobody says.
 #[test]
 fn a_dispute_in_another_currency_is_of_the_whole_payment_and_says_so() {
-    let mut bench = Harness::charged();
+    let mut harness = Harness::charged();
     let notice = (20, "CHARGEBACK", "DIS1", PART);
-    let Ingested::Alert { detail } = bench.hear_of_dispute_in("EUR", notice, "psp_pay", "x") else {
+    let Ingested::Alert { detail } = harness.hear_of_dispute_in("EUR", notice, "psp_pay", "x") else {
         panic!("nobody is told")
     };
     assert_eq!(detail, "a dispute of 5000 is open, told as 1000 eur: all of it counts");
-    assert_eq!(bench.withdrawn(), [("DIS1".to_owned(), AMOUNT)]);
-    let mut bench = Harness::charged();
-    let Ingested::Alert { detail } = bench.hear_of_dispute(notice) else { panic!("nobody is told") };
+    assert_eq!(harness.withdrawn(), [("DIS1".to_owned(), AMOUNT)]);
+    let mut harness = Harness::charged();
+    let Ingested::Alert { detail } = harness.hear_of_dispute(notice) else { panic!("nobody is told") };
     assert_eq!(detail, "a dispute of 1000 is open");
 }

@@ -34,17 +34,17 @@ fn a_part_that_is_authorised_later_is_not_the_payment() {
         (2 * AMOUNT, "usd", false),
         (0, "usd", false),
     ] {
-        let mut bench = Harness::of(Provider::Adyen);
-        let derived = bench.run(
+        let mut harness = Harness::of(Provider::Adyen);
+        let derived = harness.run(
             "pay",
             pay(Provider::Adyen),
             Some(ProviderResult::Processing { payment: "psp_pay".into() }),
         );
-        let mut event = bench.told("AUTHORISATION", &derived, "psp_pay", true, amount);
+        let mut event = harness.told("AUTHORISATION", &derived, "psp_pay", true, amount);
         let EventKind::Authorisation(told) = &mut event.news else { panic!() };
         told.currency = currency.to_owned();
-        let taken = ingest::take(&mut bench.object_state, &event, &at(NOW_MS + 1)).unwrap();
-        let status = bench.object_state.resource.payment.as_ref().unwrap().status();
+        let taken = ingest::take(&mut harness.object_state, &event, &at(NOW_MS + 1)).unwrap();
+        let status = harness.object_state.resource.payment.as_ref().unwrap().status();
         assert_eq!(
             (taken == Ingested::Applied, status == "succeeded"),
             (is_all, is_all),
@@ -56,21 +56,21 @@ fn a_part_that_is_authorised_later_is_not_the_payment() {
 /// Of a payment whose answer was lost Stripe tells under its key: it is asked for by its id then, also where no list shows it.
 #[test]
 fn news_of_a_payment_in_doubt_says_what_to_look_up() {
-    let mut bench = Harness::of(Provider::Stripe);
-    let derived = bench.run("pay", pay(Provider::Stripe), None);
+    let mut harness = Harness::of(Provider::Stripe);
+    let derived = harness.run("pay", pay(Provider::Stripe), None);
     let news = |key: &str| EventKind::Ask {
         refund: None,
         payment: Some("pi_late".into()),
         provider_key: Some(key.to_owned()),
     };
     let event = |event_id: &str, key: &str| Event { news: news(key), ..ask(event_id, None) };
-    ingest::take(&mut bench.object_state, &event("evt_1", "of_another_call"), &at(NOW_MS + 1)).unwrap();
-    assert_eq!(bench.object_state.calls[0].evidence.provider_id, None);
-    ingest::take(&mut bench.object_state, &event("evt_2", &derived), &at(NOW_MS + 1)).unwrap();
-    let call = &bench.object_state.calls[0];
+    ingest::take(&mut harness.object_state, &event("evt_1", "of_another_call"), &at(NOW_MS + 1)).unwrap();
+    assert_eq!(harness.object_state.calls[0].evidence.provider_id, None);
+    ingest::take(&mut harness.object_state, &event("evt_2", &derived), &at(NOW_MS + 1)).unwrap();
+    let call = &harness.object_state.calls[0];
     assert_eq!(stripe::look_up(call).path, "/v1/payment_intents/pi_late");
     assert_eq!(call.next_try_at_ms, NOW_MS + 1);
     // What it names exists: that a look does not find it is no proof that nothing was charged.
-    bench.find_nothing_for_days();
-    assert_eq!(bench.object_state.calls[0].state, CallState::Unknown);
+    harness.find_nothing_for_days();
+    assert_eq!(harness.object_state.calls[0].state, CallState::Unknown);
 }

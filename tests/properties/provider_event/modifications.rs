@@ -22,13 +22,13 @@ use std::collections::BTreeSet;
 /// A payment that is reserved at Adyen, and a move of it that Adyen has received. With the derived key of the move.
 pub(super) fn received(operation: Operation) -> (Harness, String) {
     let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench =
+    let mut harness =
         Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
     let reserved =
         ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
-    bench.run("pay", pay_order(), Some(reserved));
-    let derived = bench.modify("move", operation);
-    (bench, derived)
+    harness.run("pay", pay_order(), Some(reserved));
+    let derived = harness.modify("move", operation);
+    (harness, derived)
 }
 
 /// A payment of an order, that is to be captured later.
@@ -104,29 +104,30 @@ fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
         (capture(None), "CAPTURE", "capturing", "succeeded"),
         (void(), "CANCELLATION", "voiding", "canceled"),
     ] {
-        let (mut bench, derived) = received(operation.clone());
+        let (mut harness, derived) = received(operation.clone());
         let name = if kind == "CAPTURE" { "capture" } else { "void" };
-        assert_eq!(bench.status(), ("requires_capture", Some(name)));
-        let answer = bench.object_state.keys.last().map(|key| key.lifecycle.clone());
+        assert_eq!(harness.status(), ("requires_capture", Some(name)));
+        let answer = harness.object_state.keys.last().map(|key| key.lifecycle.clone());
         assert!(matches!(answer, Some(Lifecycle::Finished(it)) if it.response.status == 202));
         for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
-            assert_eq!(bench.is_refused("another", another).as_deref(), Some(under_way));
+            assert_eq!(harness.is_refused("another", another).as_deref(), Some(under_way));
         }
-        bench.hear(&bench.dated(kind, &derived, true, 1));
-        assert_eq!(bench.status(), (done, None));
+        harness.hear(&harness.dated(kind, &derived, true, 1));
+        assert_eq!(harness.status(), (done, None));
 
         // Refused afterwards: what it was before, and another one may begin, under another key.
-        let (mut bench, derived) = received(operation.clone());
-        bench.hear(&bench.dated(kind, &derived, false, 1));
-        assert_eq!(bench.status(), ("requires_capture", None));
-        let failed = bench.object_state.resource.payment.as_ref().unwrap().failed_operation.clone().unwrap();
+        let (mut harness, derived) = received(operation.clone());
+        harness.hear(&harness.dated(kind, &derived, false, 1));
+        assert_eq!(harness.status(), ("requires_capture", None));
+        let failed =
+            harness.object_state.resource.payment.as_ref().unwrap().failed_operation.clone().unwrap();
         assert_eq!(failed.operation, name);
-        let second = bench.modify("second", operation);
+        let second = harness.modify("second", operation);
         assert_ne!(second, derived);
-        bench.hear(&bench.dated(kind, &derived, false, 2));
-        assert_eq!(bench.status(), ("requires_capture", Some(name)), "news of the first one is not its");
-        bench.hear(&bench.dated(kind, &second, true, 3));
-        assert_eq!(bench.status(), (done, None));
+        harness.hear(&harness.dated(kind, &derived, false, 2));
+        assert_eq!(harness.status(), ("requires_capture", Some(name)), "news of the first one is not its");
+        harness.hear(&harness.dated(kind, &second, true, 3));
+        assert_eq!(harness.status(), (done, None));
     }
 }
 
@@ -134,24 +135,24 @@ fn what_is_only_received_is_under_way_until_it_is_told_how_it_ended() {
 fn a_capture_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_order() {
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     for (order, heard) in orders.into_iter().flat_map(|order| [(order, 2), (order, 3)]) {
-        let (mut bench, derived) = received(capture(None));
+        let (mut harness, derived) = received(capture(None));
         let events = [
-            bench.dated("CAPTURE", &derived, true, 1),
-            bench.dated("CAPTURE_FAILED", &derived, true, 2),
-            bench.dated("CAPTURE", &derived, true, 3),
+            harness.dated("CAPTURE", &derived, true, 1),
+            harness.dated("CAPTURE_FAILED", &derived, true, 2),
+            harness.dated("CAPTURE", &derived, true, 3),
         ];
         let mut newest = 0;
         for number in order.into_iter().take(heard) {
             newest = newest.max(number);
-            bench.hear(&events[number]);
-            bench.hear(&events[number]);
+            harness.hear(&events[number]);
+            harness.hear(&events[number]);
             let status = if newest == 1 { "capture_failed" } else { "succeeded" };
-            assert_eq!(bench.status(), (status, None), "{order:?} {number}");
+            assert_eq!(harness.status(), (status, None), "{order:?} {number}");
         }
         if newest == 1 {
             // Whatever is done now may take it twice.
             for another in [capture(None), void(), refund(), pay(Provider::Adyen)] {
-                assert_eq!(bench.is_refused("another", another).as_deref(), Some("capture_failed"));
+                assert_eq!(harness.is_refused("another", another).as_deref(), Some("capture_failed"));
             }
         }
     }
@@ -159,15 +160,15 @@ fn a_capture_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_orde
 
 #[test]
 fn a_reservation_that_lapses_is_over_and_the_order_can_be_paid_again() {
-    let (mut bench, derived) = received(void());
-    bench.hear(&bench.dated("EXPIRE", &derived, true, 1));
-    assert_eq!(bench.status(), ("expired", None));
-    assert_eq!(bench.is_refused("again", pay(Provider::Adyen)), None);
+    let (mut harness, derived) = received(void());
+    harness.hear(&harness.dated("EXPIRE", &derived, true, 1));
+    assert_eq!(harness.status(), ("expired", None));
+    assert_eq!(harness.is_refused("again", pay(Provider::Adyen)), None);
     // Of what was captured only the rest lapses.
-    let (mut bench, derived) = received(capture(None));
-    bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
-    bench.hear(&bench.dated("EXPIRE", &derived, true, 2));
-    assert_eq!(bench.status(), ("succeeded", None));
+    let (mut harness, derived) = received(capture(None));
+    harness.hear(&harness.dated("CAPTURE", &derived, true, 1));
+    harness.hear(&harness.dated("EXPIRE", &derived, true, 2));
+    assert_eq!(harness.status(), ("succeeded", None));
 }
 
 /// A random history of the simulation found it: the run came back for a reservation that the lapse had taken away.
@@ -187,63 +188,65 @@ fn a_void_that_a_lapse_overtakes_ends_with_its_own_answer() {
         ),
     ];
     for (result, status) in answers {
-        let (mut bench, derived) = received(capture(None));
-        bench.hear(&bench.dated("CAPTURE", &derived, false, 1));
+        let (mut harness, derived) = received(capture(None));
+        harness.hear(&harness.dated("CAPTURE", &derived, false, 1));
         let me = InstanceId("me".into());
-        let begun = begin(&mut bench.object_state, &command("void", void()), &me, &at(NOW_MS)).unwrap();
+        let begun = begin(&mut harness.object_state, &command("void", void()), &me, &at(NOW_MS)).unwrap();
         let Begin::Run(token) = begun else { panic!("{begun:?}") };
         let mut run = Run::new(token, 0, &[]);
         let call = loop {
-            if let Action::Send(call) = run.step(&mut bench.object_state, Input::Go, &at(NOW_MS)).unwrap() {
+            if let Action::Send(call) = run.step(&mut harness.object_state, Input::Go, &at(NOW_MS)).unwrap() {
                 break call;
             }
         };
-        bench.hear(&bench.dated("EXPIRE", "", true, 2));
-        assert_eq!(bench.status(), ("expired", Some("void")));
+        harness.hear(&harness.dated("EXPIRE", "", true, 2));
+        assert_eq!(harness.status(), ("expired", Some("void")));
         let reply = ProviderReply { status: 201, result, request_id: None };
         let mut event = Input::Outcome(call.call_id, Outcome::Definitive(reply));
         let end = loop {
-            match run.step(&mut bench.object_state, event, &at(NOW_MS)).unwrap() {
+            match run.step(&mut harness.object_state, event, &at(NOW_MS)).unwrap() {
                 Action::End(end) => break end,
                 _ => event = Input::Go,
             }
         };
         assert!(matches!(end, RunEnd::Finished(response) if response.status == status));
-        assert_eq!(bench.status(), ("expired", None));
+        assert_eq!(harness.status(), ("expired", None));
     }
 }
 
 #[test]
 fn what_a_bank_takes_back_is_not_refunded_as_well() {
-    let (mut bench, derived) = received(capture(None));
-    bench.hear(&bench.dated("CAPTURE", &derived, true, 1));
-    let (taken, reversed) =
-        (bench.dated("CHARGEBACK", &derived, true, 2), bench.dated("CHARGEBACK_REVERSED", &derived, true, 3));
-    bench.hear(&taken);
-    assert_eq!(bench.status(), ("disputed", None));
-    assert_eq!(bench.is_refused("refund", refund()).as_deref(), Some("disputed"));
-    bench.hear(&reversed);
-    bench.hear(&bench.dated("CHARGEBACK", &derived, true, 2));
-    assert_eq!(bench.status(), ("succeeded", None), "the older one is old news");
-    assert_eq!(bench.is_refused("refund", refund()), None);
+    let (mut harness, derived) = received(capture(None));
+    harness.hear(&harness.dated("CAPTURE", &derived, true, 1));
+    let (taken, reversed) = (
+        harness.dated("CHARGEBACK", &derived, true, 2),
+        harness.dated("CHARGEBACK_REVERSED", &derived, true, 3),
+    );
+    harness.hear(&taken);
+    assert_eq!(harness.status(), ("disputed", None));
+    assert_eq!(harness.is_refused("refund", refund()).as_deref(), Some("disputed"));
+    harness.hear(&reversed);
+    harness.hear(&harness.dated("CHARGEBACK", &derived, true, 2));
+    assert_eq!(harness.status(), ("succeeded", None), "the older one is old news");
+    assert_eq!(harness.is_refused("refund", refund()), None);
 }
 
 #[test]
 fn money_for_a_payment_that_is_canceled_is_never_silent() {
     for (minute, is_seen) in [(1, false), (3, true)] {
         let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-        let mut bench =
+        let mut harness =
             Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
         let processing = ProviderResult::Processing { payment: "psp_pay".into() };
-        let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
-        let derived = bench.modify("void", void());
-        bench.hear(&bench.dated("CANCELLATION", &derived, true, 2));
-        assert_eq!(bench.status(), ("canceled", None));
-        let mut event = bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
+        let authorisation = harness.run("pay", pay(Provider::Adyen), Some(processing));
+        let derived = harness.modify("void", void());
+        harness.hear(&harness.dated("CANCELLATION", &derived, true, 2));
+        assert_eq!(harness.status(), ("canceled", None));
+        let mut event = harness.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
         if let EventKind::Authorisation(told) = &mut event.news {
             told.at_ms = Some(NOW_MS + minute * 60_000);
         }
-        let taken = ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap();
+        let taken = ingest::take(&mut harness.object_state, &event, &at(NOW_MS)).unwrap();
         assert_eq!(matches!(taken, Ingested::Alert { .. }), is_seen, "minute {minute}");
     }
 }
@@ -252,23 +255,23 @@ fn money_for_a_payment_that_is_canceled_is_never_silent() {
 fn a_void_that_succeeds_ends_also_where_the_authorisation_was_told_before_it() {
     for is_answered in [true, false] {
         let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-        let mut bench =
+        let mut harness =
             Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
         let processing = ProviderResult::Processing { payment: "psp_pay".into() };
-        let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
+        let authorisation = harness.run("pay", pay(Provider::Adyen), Some(processing));
         let derived =
-            if is_answered { bench.modify("void", void()) } else { bench.run("void", void(), None) };
-        let event = bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
-        ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap();
-        assert_eq!(bench.status(), ("succeeded", Some("void")));
-        let voided = bench.dated("CANCELLATION", &derived, true, 2);
-        let taken = ingest::take(&mut bench.object_state, &voided, &at(NOW_MS)).unwrap();
+            if is_answered { harness.modify("void", void()) } else { harness.run("void", void(), None) };
+        let event = harness.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT);
+        ingest::take(&mut harness.object_state, &event, &at(NOW_MS)).unwrap();
+        assert_eq!(harness.status(), ("succeeded", Some("void")));
+        let voided = harness.dated("CANCELLATION", &derived, true, 2);
+        let taken = ingest::take(&mut harness.object_state, &voided, &at(NOW_MS)).unwrap();
         assert_eq!(matches!(taken, Ingested::Alert { .. }), is_answered, "{taken:?}");
-        bench.wake();
-        assert_eq!(bench.status(), ("canceled", None));
+        harness.wake();
+        assert_eq!(harness.status(), ("canceled", None));
         // Of what a settlement file makes its lines.
         let moved = ["payment.captured", "payment.capture_failed", "payment.canceled"];
-        let records = bench.object_state.appended.facts.audit.iter().map(|record| record.action);
+        let records = harness.object_state.appended.facts.audit.iter().map(|record| record.action);
         assert_eq!(records.filter(|action| moved.contains(action)).collect::<Vec<_>>(), moved);
     }
 }
@@ -276,17 +279,17 @@ fn a_void_that_succeeds_ends_also_where_the_authorisation_was_told_before_it() {
 #[test]
 fn a_void_that_succeeds_is_over_where_a_capture_was_told_too() {
     let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench =
+    let mut harness =
         Harness { provider: Provider::Adyen, object_state, known: BTreeSet::new(), events: Vec::new() };
     let processing = ProviderResult::Processing { payment: "psp_pay".into() };
-    let authorisation = bench.run("pay", pay(Provider::Adyen), Some(processing));
-    let derived = bench.modify("void", void());
-    bench.hear(&bench.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT));
-    bench.hear(&bench.dated("CAPTURE", "somebody-else", true, 1));
-    let voided = bench.dated("CANCELLATION", &derived, true, 2);
-    let taken = ingest::take(&mut bench.object_state, &voided, &at(NOW_MS)).unwrap();
+    let authorisation = harness.run("pay", pay(Provider::Adyen), Some(processing));
+    let derived = harness.modify("void", void());
+    harness.hear(&harness.told("AUTHORISATION", &authorisation, "psp_pay", true, AMOUNT));
+    harness.hear(&harness.dated("CAPTURE", "somebody-else", true, 1));
+    let voided = harness.dated("CANCELLATION", &derived, true, 2);
+    let taken = ingest::take(&mut harness.object_state, &voided, &at(NOW_MS)).unwrap();
     assert!(matches!(taken, Ingested::Contradiction { .. }), "{taken:?}");
-    assert_eq!(bench.status(), ("succeeded", None), "and it can be given back");
+    assert_eq!(harness.status(), ("succeeded", None), "and it can be given back");
 }
 
 #[test]
@@ -297,12 +300,12 @@ fn a_capture_that_failed_for_good_leaves_no_refund_of_it() {
         (Some(true), Some(by_hand::Refusal::GivenBack)),
         (None, Some(by_hand::Refusal::RefundInDoubt)),
     ] {
-        let (mut bench, captured) = received(capture(None));
-        bench.hear(&bench.dated("CAPTURE", &captured, true, 1));
+        let (mut harness, captured) = received(capture(None));
+        harness.hear(&harness.dated("CAPTURE", &captured, true, 1));
         let made = refunded.map(|settled| ProviderResult::Refunded { refund: "psp_refund".into(), settled });
-        bench.run("refund", refund(), made);
-        bench.hear(&bench.dated("CAPTURE_FAILED", &captured, false, 2));
-        let state = &mut bench.object_state;
+        harness.run("refund", refund(), made);
+        harness.hear(&harness.dated("CAPTURE_FAILED", &captured, false, 2));
+        let state = &mut harness.object_state;
         let (call_id, _) = by_hand::given_up(state, days(13).now_ms).unwrap();
         let sends = state.calls.iter().find(|call| call.call_id == call_id).unwrap().sends;
         let by = ByHand {
@@ -317,9 +320,9 @@ fn a_capture_that_failed_for_good_leaves_no_refund_of_it() {
         assert_eq!(settled.err(), refusal);
         Payments::verify(state).unwrap();
         if refusal.is_none() {
-            assert_eq!((bench.refund(0).status(), bench.status()), ("failed", ("failed", None)));
+            assert_eq!((harness.refund(0).status(), harness.status()), ("failed", ("failed", None)));
             let again = begin(
-                &mut bench.object_state,
+                &mut harness.object_state,
                 &command("again", pay_order()),
                 &InstanceId("me".into()),
                 &days(14),
@@ -336,16 +339,16 @@ fn a_move_that_later_news_has_overtaken_is_over_once_it_is_told_how_it_ended() {
         .into_iter()
         .flat_map(|ending| ["CAPTURE", "CAPTURE_FAILED"].map(|kind| (ending, kind)))
     {
-        let (mut bench, derived) = received(capture(None));
-        let payment = bench.object_state.calls[0].provider_key.clone();
-        bench.hear(&bench.dated(ending, &payment, true, 3));
-        assert_eq!(bench.status(), (status, Some("capture")), "how it ended is still to be told");
-        assert_eq!(bench.is_refused("again", pay_order()).as_deref(), Some("capturing"));
-        let told = bench.dated(kind, &derived, true, 2);
-        let taken = ingest::take(&mut bench.object_state, &told, &at(NOW_MS)).unwrap();
+        let (mut harness, derived) = received(capture(None));
+        let payment = harness.object_state.calls[0].provider_key.clone();
+        harness.hear(&harness.dated(ending, &payment, true, 3));
+        assert_eq!(harness.status(), (status, Some("capture")), "how it ended is still to be told");
+        assert_eq!(harness.is_refused("again", pay_order()).as_deref(), Some("capturing"));
+        let told = harness.dated(kind, &derived, true, 2);
+        let taken = ingest::take(&mut harness.object_state, &told, &at(NOW_MS)).unwrap();
         assert_eq!(matches!(taken, Ingested::Contradiction { .. }), kind == "CAPTURE", "{taken:?}");
-        assert_eq!(bench.status(), (status, None));
-        assert_eq!(bench.is_refused("again", pay_order()), None);
+        assert_eq!(harness.status(), (status, None));
+        assert_eq!(harness.is_refused("again", pay_order()), None);
     }
 }
 
@@ -357,16 +360,16 @@ fn a_void_of_what_could_not_be_captured_leaves_no_refund_of_it() {
         (given(true), ("capture_failed", "succeeded")),
         (None, ("capture_failed", "pending")),
     ] {
-        let (mut bench, captured) = received(capture(None));
-        bench.hear(&bench.dated("CAPTURE", &captured, true, 1));
+        let (mut harness, captured) = received(capture(None));
+        harness.hear(&harness.dated("CAPTURE", &captured, true, 1));
         let is_unknown = answer.is_none();
-        bench.run("refund", refund(), answer);
-        bench.hear(&bench.dated("CAPTURE_FAILED", &captured, true, 2));
-        let payment = bench.object_state.calls[0].provider_key.clone();
-        let voided = bench.dated("CANCELLATION", &payment, true, 3);
-        let taken = ingest::take(&mut bench.object_state, &voided, &at(NOW_MS)).unwrap();
-        Payments::verify(&bench.object_state).unwrap();
-        assert_eq!((bench.status().0, bench.refund(0).status()), ends, "{taken:?}");
+        harness.run("refund", refund(), answer);
+        harness.hear(&harness.dated("CAPTURE_FAILED", &captured, true, 2));
+        let payment = harness.object_state.calls[0].provider_key.clone();
+        let voided = harness.dated("CANCELLATION", &payment, true, 3);
+        let taken = ingest::take(&mut harness.object_state, &voided, &at(NOW_MS)).unwrap();
+        Payments::verify(&harness.object_state).unwrap();
+        assert_eq!((harness.status().0, harness.refund(0).status()), ends, "{taken:?}");
         assert_eq!(taken == Ingested::RetryLater, is_unknown, "{taken:?}");
         let is_contradiction = matches!(taken, Ingested::Contradiction { .. });
         assert_eq!(is_contradiction, ends.1 == "succeeded", "{taken:?}");
@@ -377,24 +380,24 @@ fn a_void_of_what_could_not_be_captured_leaves_no_refund_of_it() {
 #[test]
 fn another_capture_of_what_is_captured_is_never_silent() {
     for is_answered in [true, false] {
-        let (mut bench, derived) = received(capture(AmountMinor::new(AMOUNT)));
+        let (mut harness, derived) = received(capture(AmountMinor::new(AMOUNT)));
         if !is_answered {
-            bench = Harness::of(Provider::Adyen);
+            harness = Harness::of(Provider::Adyen);
             let reserved =
                 ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
-            bench.run("pay", pay_order(), Some(reserved));
-            assert_eq!(bench.run("move", capture(AmountMinor::new(AMOUNT)), None), derived);
+            harness.run("pay", pay_order(), Some(reserved));
+            assert_eq!(harness.run("move", capture(AmountMinor::new(AMOUNT)), None), derived);
         }
-        bench.hear(&bench.dated("CAPTURE", &derived, true, 2));
-        bench.wake();
-        assert_eq!(bench.status(), ("succeeded", None));
-        let payment = bench.object_state.calls[0].provider_key.clone();
+        harness.hear(&harness.dated("CAPTURE", &derived, true, 2));
+        harness.wake();
+        assert_eq!(harness.status(), ("succeeded", None));
+        let payment = harness.object_state.calls[0].provider_key.clone();
         let mut take = |key: &str, id: &str, minute: u64| {
-            let mut event = bench.dated("CAPTURE", key, true, minute);
+            let mut event = harness.dated("CAPTURE", key, true, minute);
             if let EventKind::Capture(told) = &mut event.news {
                 (told.id, told.amount_minor) = (id.to_owned(), AMOUNT - 1);
             }
-            ingest::take(&mut bench.object_state, &event, &at(NOW_MS)).unwrap()
+            ingest::take(&mut harness.object_state, &event, &at(NOW_MS)).unwrap()
         };
         let Ingested::Alert { detail } = take(&payment, "psp_other", 3) else { panic!("nobody is told") };
         assert_eq!(detail, "another capture, of 4999, has succeeded; 5000 counts as taken");
@@ -407,11 +410,11 @@ fn another_capture_of_what_is_captured_is_never_silent() {
 #[test]
 fn a_capture_that_fails_after_all_ends_its_payment() {
     let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let mut bench =
+    let mut harness =
         Harness { provider: Provider::Stripe, object_state, known: BTreeSet::new(), events: Vec::new() };
     let Operation::Payment(request) = pay(Provider::Stripe) else { panic!("it is a payment") };
     let reserved = ProviderResult::Authorized { payment: "pi_1".into(), capture_before_ms: None, card: None };
-    bench.run(
+    harness.run(
         "pay",
         Operation::Payment(Box::new(PaymentRequest { capture: false, ..*request })),
         Some(reserved),
@@ -428,9 +431,9 @@ fn a_capture_that_fails_after_all_ends_its_payment() {
         message: failure.message.clone(),
         found: Some(RemoteState::Failed(failure)),
     };
-    bench.run("capture", capture(None), Some(failed));
-    Payments::verify(&bench.object_state).unwrap();
-    let payment = bench.object_state.resource.payment.as_ref().unwrap();
+    harness.run("capture", capture(None), Some(failed));
+    Payments::verify(&harness.object_state).unwrap();
+    let payment = harness.object_state.resource.payment.as_ref().unwrap();
     assert_eq!((payment.status(), payment.pending), ("declined", None));
     assert!(payment.is_over_unpaid());
 }

@@ -45,25 +45,25 @@ fn flow_holds(object_state: &ObjectState) {
 #[test]
 fn a_move_is_known_by_adyens_id_of_it_where_the_reference_is_the_payments() {
     let captured = |success| {
-        let (mut bench, _) = received(capture(None));
-        assert_eq!(bench.shown(), ("requires_capture", true));
-        assert_eq!(bench.hear_by_payment("CAPTURE", "psp_move", success), Ingested::Applied);
-        bench
+        let (mut harness, _) = received(capture(None));
+        assert_eq!(harness.shown(), ("requires_capture", true));
+        assert_eq!(harness.hear_by_payment("CAPTURE", "psp_move", success), Ingested::Applied);
+        harness
     };
     assert_eq!(captured(true).shown(), ("succeeded", false));
     let refused = captured(false);
     assert_eq!(refused.shown(), ("requires_capture", false));
     assert!(refused.object_state.resource.payment.as_ref().unwrap().failed_operation.is_some());
 
-    let (mut bench, _) = received(Operation::Void(VoidRequest::default()));
-    assert_eq!(bench.hear_by_payment("CANCELLATION", "psp_move", true), Ingested::Applied);
-    assert_eq!(bench.shown(), ("canceled", false));
-    assert!(bench.object_state.resource.payment.as_ref().unwrap().is_over_unpaid());
+    let (mut harness, _) = received(Operation::Void(VoidRequest::default()));
+    assert_eq!(harness.hear_by_payment("CANCELLATION", "psp_move", true), Ingested::Applied);
+    assert_eq!(harness.shown(), ("canceled", false));
+    assert!(harness.object_state.resource.payment.as_ref().unwrap().is_over_unpaid());
 
     // The control: another one's, in the Customer Area, ends no move of ours.
-    let (mut bench, _) = received(capture(None));
-    bench.hear_by_payment("CAPTURE", "psp_of_a_person", true);
-    assert_eq!(bench.shown(), ("succeeded", true));
+    let (mut harness, _) = received(capture(None));
+    harness.hear_by_payment("CAPTURE", "psp_of_a_person", true);
+    assert_eq!(harness.shown(), ("succeeded", true));
 }
 
 /// Its answer was lost, and what it came to is told under the payment's reference: then it is counted as another one's until it has its name.
@@ -71,64 +71,64 @@ fn a_move_is_known_by_adyens_id_of_it_where_the_reference_is_the_payments() {
 fn a_refund_that_was_told_of_before_it_had_its_name_counts_once() {
     // One that has failed may be one that Adyen makes again.
     for (success, status) in [(true, "succeeded"), (false, "pending")] {
-        let mut bench = Harness::of(Provider::Adyen);
+        let mut harness = Harness::of(Provider::Adyen);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-        bench.run("pay", pay(Provider::Adyen), Some(charged));
-        bench.run("refund", refund(), None);
+        harness.run("pay", pay(Provider::Adyen), Some(charged));
+        harness.run("refund", refund(), None);
         // It is sent again, and answered as the first time.
-        bench.object_state.calls.last_mut().unwrap().answer_is_stored = false;
-        let key = bench.object_state.calls[0].provider_key.clone();
-        let told = bench.told("REFUND", &key, "psp_refund", success, PART);
-        bench.take(&told);
+        harness.object_state.calls.last_mut().unwrap().answer_is_stored = false;
+        let key = harness.object_state.calls[0].provider_key.clone();
+        let told = harness.told("REFUND", &key, "psp_refund", success, PART);
+        harness.take(&told);
         let later_ms = NOW_MS + 3_600_000;
         let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
-        for token in wake(&mut bench.object_state, &InstanceId("me".into()), &at(later_ms)) {
-            bench.drive(Run::new(token, 0, &[]), Some(answer.clone()), later_ms);
+        for token in wake(&mut harness.object_state, &InstanceId("me".into()), &at(later_ms)) {
+            harness.drive(Run::new(token, 0, &[]), Some(answer.clone()), later_ms);
         }
-        flow_holds(&bench.object_state);
-        let payment = bench.object_state.resource.payment.as_ref().unwrap();
-        assert_eq!((bench.refund(0).status(), payment.refunded_elsewhere_minor), (status, 0));
-        assert_eq!(payment.refunded_minor(&bench.object_state.resource.refunds), PART);
+        flow_holds(&harness.object_state);
+        let payment = harness.object_state.resource.payment.as_ref().unwrap();
+        assert_eq!((harness.refund(0).status(), payment.refunded_elsewhere_minor), (status, 0));
+        assert_eq!(payment.refunded_minor(&harness.object_state.resource.refunds), PART);
     }
 }
 
 /// A person has authorised it anew in the Customer Area, or Auto Rescue has: the reference is ours, and the payment is not.
 #[test]
 fn another_payment_under_our_reference_is_for_a_person() {
-    let mut bench = Harness::of(Provider::Adyen);
+    let mut harness = Harness::of(Provider::Adyen);
     let declined = ProviderResult::Declined {
         payment: Some("psp_pay".into()),
         code: "card_declined".into(),
         decline_code: None,
         message: String::new(),
     };
-    bench.run("pay", pay(Provider::Adyen), Some(declined));
+    harness.run("pay", pay(Provider::Adyen), Some(declined));
     for kind in ["AUTHORISATION", "CAPTURE"] {
-        let taken = bench.hear_of_another(kind, "psp_rescued");
+        let taken = harness.hear_of_another(kind, "psp_rescued");
         assert!(matches!(&taken, Ingested::Alert { detail } if detail.contains("psp_rescued")), "{taken:?}");
     }
-    assert_eq!(bench.shown(), ("declined", false));
+    assert_eq!(harness.shown(), ("declined", false));
 
-    let mut bench = Harness::of(Provider::Adyen);
+    let mut harness = Harness::of(Provider::Adyen);
     let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-    bench.run("pay", pay(Provider::Adyen), Some(charged));
-    let taken = bench.hear_of_another("CAPTURE", "psp_again");
+    harness.run("pay", pay(Provider::Adyen), Some(charged));
+    let taken = harness.hear_of_another("CAPTURE", "psp_again");
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
-    assert_eq!(bench.hear_of_another("CAPTURE", "psp_pay"), Ingested::Applied, "the control");
+    assert_eq!(harness.hear_of_another("CAPTURE", "psp_pay"), Ingested::Applied, "the control");
 }
 
 /// Adyen has named what our call has made, and not how it ended: another payment is no answer to it.
 #[test]
 fn a_call_in_doubt_is_not_answered_by_another_payment_than_its_own() {
-    let mut bench = Harness::of(Provider::Adyen);
-    bench.run("pay", pay(Provider::Adyen), None);
-    bench.object_state.calls[0].evidence.provider_id = Some("psp_pay".into());
-    let taken = bench.hear_of_another("AUTHORISATION", "psp_other");
+    let mut harness = Harness::of(Provider::Adyen);
+    harness.run("pay", pay(Provider::Adyen), None);
+    harness.object_state.calls[0].evidence.provider_id = Some("psp_pay".into());
+    let taken = harness.hear_of_another("AUTHORISATION", "psp_other");
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
-    assert_eq!(bench.object_state.calls[0].state, CallState::Unknown);
-    assert_eq!(bench.hear_of_another("AUTHORISATION", "psp_pay"), Ingested::Applied);
-    bench.wake();
-    let payment = bench.object_state.resource.payment.as_ref().unwrap();
+    assert_eq!(harness.object_state.calls[0].state, CallState::Unknown);
+    assert_eq!(harness.hear_of_another("AUTHORISATION", "psp_pay"), Ingested::Applied);
+    harness.wake();
+    let payment = harness.object_state.resource.payment.as_ref().unwrap();
     assert_eq!((payment.status(), payment.provider_payment.as_deref()), ("succeeded", Some("psp_pay")));
 }
 
@@ -137,21 +137,21 @@ fn a_call_in_doubt_is_not_answered_by_another_payment_than_its_own() {
 fn a_refusal_of_a_refund_of_what_is_only_believed_to_be_taken_is_for_a_person() {
     let hasnt = "transaction_hasn_t_been_captured";
     for (is_captured, reason) in [(false, hasnt), (true, hasnt), (false, "insufficient_balance")] {
-        let mut bench = Harness::of(Provider::Adyen);
+        let mut harness = Harness::of(Provider::Adyen);
         let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-        bench.run("pay", pay(Provider::Adyen), Some(charged));
+        harness.run("pay", pay(Provider::Adyen), Some(charged));
         if is_captured {
-            assert_eq!(bench.hear_of_another("CAPTURE", "psp_pay"), Ingested::Applied);
+            assert_eq!(harness.hear_of_another("CAPTURE", "psp_pay"), Ingested::Applied);
         }
         let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
-        let key = bench.run("refund", refund(), Some(answer));
-        let mut refused = bench.told("REFUND", &key, "psp_refund", false, PART);
+        let key = harness.run("refund", refund(), Some(answer));
+        let mut refused = harness.told("REFUND", &key, "psp_refund", false, PART);
         let EventKind::Refund(told) = &mut refused.news else { panic!() };
         reason.clone_into(&mut told.reason);
-        let taken = bench.take(&refused);
+        let taken = harness.take(&refused);
         let is_told = !is_captured && reason == hasnt;
         assert_eq!(matches!(taken, Ingested::Alert { .. }), is_told, "{taken:?}");
-        assert_eq!(bench.refund(0).status(), "failed");
+        assert_eq!(harness.refund(0).status(), "failed");
     }
 }
 
@@ -162,17 +162,20 @@ fn another_payment_is_for_a_person_also_beside_a_try_without_a_name() {
     let order = || {
         Operation::Payment(Box::new(PaymentRequest { order_id: Some("order-1".into()), ..*request.clone() }))
     };
-    let mut bench = Harness::of(Provider::Adyen);
+    let mut harness = Harness::of(Provider::Adyen);
     let (code, message) = ("adyen_14_030".to_owned(), String::new());
     let invalid = ProviderResult::Rejected { payment: None, code, message, found: None };
-    bench.run("first", order(), Some(invalid));
+    harness.run("first", order(), Some(invalid));
     let (code, decline_code, message) = ("card_declined".to_owned(), None, String::new());
     let payment = Some("psp_pay".to_owned());
-    let key =
-        bench.run("second", order(), Some(ProviderResult::Declined { payment, code, decline_code, message }));
-    let mut event = bench.told("AUTHORISATION", &key, "psp_new", true, AMOUNT);
+    let key = harness.run(
+        "second",
+        order(),
+        Some(ProviderResult::Declined { payment, code, decline_code, message }),
+    );
+    let mut event = harness.told("AUTHORISATION", &key, "psp_new", true, AMOUNT);
     let EventKind::Authorisation(told) = &mut event.news else { panic!() };
     told.payment = "psp_rescued".into();
-    let taken = bench.take(&event);
+    let taken = harness.take(&event);
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
 }

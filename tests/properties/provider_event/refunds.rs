@@ -11,12 +11,12 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 
 /// A payment of which all that was taken is refunded, as far as Adyen has told, and the refund's derived key.
 fn refunding(answered: bool) -> (Harness, String) {
-    let mut bench = Harness::of(Provider::Adyen);
+    let mut harness = Harness::of(Provider::Adyen);
     let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-    bench.run("pay", pay(Provider::Adyen), Some(charged));
+    harness.run("pay", pay(Provider::Adyen), Some(charged));
     let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
-    let derived = bench.run("refund", refund_of(AMOUNT), answered.then_some(answer));
-    (bench, derived)
+    let derived = harness.run("refund", refund_of(AMOUNT), answered.then_some(answer));
+    (harness, derived)
 }
 
 fn refund_of(amount: u64) -> Operation {
@@ -67,12 +67,12 @@ impl Harness {
 #[test]
 fn a_part_at_adyen_need_not_end_as_stripe_wants_it() {
     for (provider, is_refused) in [(Provider::Adyen, false), (Provider::Stripe, true)] {
-        let mut bench = Harness::of(provider);
+        let mut harness = Harness::of(provider);
         let charged = ProviderResult::Charged { payment: "their_pay".into(), card: None };
-        bench.run("pay", pay(provider), Some(charged));
-        bench.object_state.resource.payment.as_mut().unwrap().currency = Currency::parse("kwd").unwrap();
+        harness.run("pay", pay(provider), Some(charged));
+        harness.object_state.resource.payment.as_mut().unwrap().currency = Currency::parse("kwd").unwrap();
         let asked = command("refund", refund_of(1_003));
-        let begun = begin(&mut bench.object_state, &asked, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
+        let begun = begin(&mut harness.object_state, &asked, &InstanceId("me".into()), &at(NOW_MS)).unwrap();
         assert_eq!(matches!(begun, Begin::Refused(_)), is_refused, "{provider:?}: {begun:?}");
     }
 }
@@ -81,109 +81,110 @@ fn a_part_at_adyen_need_not_end_as_stripe_wants_it() {
 fn a_refund_that_fails_and_is_made_again_ends_where_the_books_stand_in_any_order() {
     let heard = [1, 2, 3].into_iter().flat_map(|heard| ORDERS.map(|order| (order, heard)));
     for ((order, heard), answered) in heard.flat_map(|heard| [(heard, true), (heard, false)]) {
-        let (mut bench, derived) = refunding(answered);
+        let (mut harness, derived) = refunding(answered);
         let events = [
-            bench.of_refund("REFUND", &derived, 1),
-            bench.of_refund("REFUND_FAILED", &derived, 2),
-            bench.of_refund("REFUND", &derived, 3),
+            harness.of_refund("REFUND", &derived, 1),
+            harness.of_refund("REFUND_FAILED", &derived, 2),
+            harness.of_refund("REFUND", &derived, 3),
         ];
         let mut newest = 0;
         for number in order.into_iter().take(heard) {
             newest = newest.max(number);
             for _ in 0..2 {
-                bench.hear(&events[number]);
-                bench.wake();
+                harness.hear(&events[number]);
+                harness.wake();
             }
-            bench.hear(&events[number]);
+            harness.hear(&events[number]);
             let status = if newest == 1 { "pending" } else { "succeeded" };
-            assert_eq!(bench.refund(0).status(), status, "{order:?} {number} {answered}");
-            assert_eq!(bench.left(), 0, "what Adyen may repeat is not given back by us");
+            assert_eq!(harness.refund(0).status(), status, "{order:?} {number} {answered}");
+            assert_eq!(harness.left(), 0, "what Adyen may repeat is not given back by us");
         }
     }
 }
 
 #[test]
 fn a_refund_that_adyen_repeats_no_more_has_failed_and_its_amount_is_free() {
-    let (mut bench, derived) = refunding(true);
-    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND", &derived, 1));
+    let (mut harness, derived) = refunding(true);
+    let (taken, recorded) = harness.taken(&harness.of_refund("REFUND", &derived, 1));
     assert_eq!((taken, recorded), (Ingested::Applied, vec!["refund.succeeded"]));
-    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND_FAILED", &derived, 2));
+    let (taken, recorded) = harness.taken(&harness.of_refund("REFUND_FAILED", &derived, 2));
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
     assert_eq!(recorded, ["refund.undone"]);
-    let before = bench.object_state.clone();
-    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    let before = harness.object_state.clone();
+    let (taken, recorded) = harness.taken(&harness.of_refund("REFUND", &derived, 3));
     assert_eq!((taken, recorded), (Ingested::Applied, vec!["refund.repeated"]));
-    bench.object_state = before;
+    harness.object_state = before;
     let until_ms = NOW_MS + 1 + RECAPTURES_END_MS;
-    assert!(once::alarm::wake_at(&bench.object_state, &at(NOW_MS + 1)).unwrap() <= until_ms);
-    bench.wake_at(until_ms - 1);
-    assert_eq!((bench.refund(0).status(), bench.left()), ("pending", 0));
-    bench.wake_at(until_ms);
-    assert_eq!((bench.refund(0).status(), bench.left()), ("failed", AMOUNT));
-    assert_eq!(bench.recorded(), ["refund.failed"], "of which a settlement file makes its line");
+    assert!(once::alarm::wake_at(&harness.object_state, &at(NOW_MS + 1)).unwrap() <= until_ms);
+    harness.wake_at(until_ms - 1);
+    assert_eq!((harness.refund(0).status(), harness.left()), ("pending", 0));
+    harness.wake_at(until_ms);
+    assert_eq!((harness.refund(0).status(), harness.left()), ("failed", AMOUNT));
+    assert_eq!(harness.recorded(), ["refund.failed"], "of which a settlement file makes its line");
     // Adyen makes it after all: it counts, and a person sees it.
-    let (taken, recorded) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    let (taken, recorded) = harness.taken(&harness.of_refund("REFUND", &derived, 3));
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
-    assert_eq!((recorded, bench.left()), (vec!["refund.succeeded"], 0));
+    assert_eq!((recorded, harness.left()), (vec!["refund.succeeded"], 0));
 }
 
 #[test]
 fn a_refund_that_is_made_again_although_its_amount_was_given_back_meanwhile_is_counted_and_seen() {
-    let (mut bench, derived) = refunding(true);
-    bench.hear(&bench.of_refund("REFUND", &derived, 1));
-    bench.hear(&bench.of_refund("REFUND_FAILED", &derived, 2));
-    bench.wake_at(NOW_MS + 1 + RECAPTURES_END_MS);
-    bench.object_state.appended = Default::default();
+    let (mut harness, derived) = refunding(true);
+    harness.hear(&harness.of_refund("REFUND", &derived, 1));
+    harness.hear(&harness.of_refund("REFUND_FAILED", &derived, 2));
+    harness.wake_at(NOW_MS + 1 + RECAPTURES_END_MS);
+    harness.object_state.appended = Default::default();
     let second = ProviderResult::Refunded { refund: "psp_second".into(), settled: false };
-    bench.run("second", refund_of(AMOUNT - PART), Some(second));
-    let (taken, _) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    harness.run("second", refund_of(AMOUNT - PART), Some(second));
+    let (taken, _) = harness.taken(&harness.of_refund("REFUND", &derived, 3));
     let Ingested::Alert { detail } = taken else { panic!("{taken:?}") };
     assert!(detail.ends_with("given back meanwhile"), "{detail}");
-    let elsewhere_minor = bench.object_state.resource.payment.as_ref().unwrap().refunded_elsewhere_minor;
-    assert_eq!((bench.refund(0).status(), elsewhere_minor, bench.left()), ("failed", AMOUNT, 0));
+    let elsewhere_minor = harness.object_state.resource.payment.as_ref().unwrap().refunded_elsewhere_minor;
+    assert_eq!((harness.refund(0).status(), elsewhere_minor, harness.left()), ("failed", AMOUNT, 0));
     // And that comes back in turn.
-    bench.taken(&bench.of_refund("REFUND_FAILED", &derived, 4));
-    assert_eq!((bench.refund(0).status(), bench.left()), ("failed", PART));
+    harness.taken(&harness.of_refund("REFUND_FAILED", &derived, 4));
+    assert_eq!((harness.refund(0).status(), harness.left()), ("failed", PART));
 }
 
 #[test]
 fn a_refund_that_comes_back_for_good_is_free_at_once() {
-    let (mut bench, derived) = refunding(true);
-    bench.hear(&bench.of_refund("REFUND", &derived, 1));
-    bench.hear(&bench.of_refund("REFUNDED_REVERSED", &derived, 2));
-    bench.hear(&bench.of_refund("REFUND", &derived, 1));
-    assert_eq!((bench.refund(0).status(), bench.left()), ("failed", AMOUNT));
+    let (mut harness, derived) = refunding(true);
+    harness.hear(&harness.of_refund("REFUND", &derived, 1));
+    harness.hear(&harness.of_refund("REFUNDED_REVERSED", &derived, 2));
+    harness.hear(&harness.of_refund("REFUND", &derived, 1));
+    assert_eq!((harness.refund(0).status(), harness.left()), ("failed", AMOUNT));
 }
 
 #[test]
 fn what_adyen_may_repeat_is_not_settled_by_hand() {
-    let (mut bench, derived) = refunding(true);
-    bench.hear(&bench.of_refund("REFUND", &derived, 1));
-    bench.hear(&bench.of_refund("REFUND_FAILED", &derived, 2));
-    let call = bench.object_state.calls.last().unwrap();
-    assert_eq!(by_hand::untold(&bench.object_state, call, NOW_MS + RECAPTURES_END_MS - 1), None);
+    let (mut harness, derived) = refunding(true);
+    harness.hear(&harness.of_refund("REFUND", &derived, 1));
+    harness.hear(&harness.of_refund("REFUND_FAILED", &derived, 2));
+    let call = harness.object_state.calls.last().unwrap();
+    assert_eq!(by_hand::untold(&harness.object_state, call, NOW_MS + RECAPTURES_END_MS - 1), None);
 }
 
 #[test]
 fn a_refund_that_had_failed_before_times_were_kept_and_is_told_to_be_made_is_for_a_person() {
-    let (mut bench, derived) = refunding(true);
-    bench.hear(&bench.of_refund("REFUNDED_REVERSED", &derived, 1));
-    bench.object_state.resource.refunds[0].told_at_ms = None;
-    let (taken, _) = bench.taken(&bench.of_refund("REFUND", &derived, 3));
+    let (mut harness, derived) = refunding(true);
+    harness.hear(&harness.of_refund("REFUNDED_REVERSED", &derived, 1));
+    harness.object_state.resource.refunds[0].told_at_ms = None;
+    let (taken, _) = harness.taken(&harness.of_refund("REFUND", &derived, 3));
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
-    assert_eq!(bench.refund(0).status(), "failed");
+    assert_eq!(harness.refund(0).status(), "failed");
 }
 
 /// The run that takes in what answers the payment's call has yet to come: who gives the money back there is told of in the same moment.
 #[test]
 fn a_refund_made_elsewhere_waits_until_the_payment_is_taken_in() {
-    let mut bench = Harness::of(Provider::Adyen);
-    let derived = bench.run("pay", pay(Provider::Adyen), None);
-    bench.hear(&bench.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
-    let refund = bench.told("REFUND", &derived, "psp_elsewhere", true, PART);
-    let take = |bench: &mut Harness| ingest::take(&mut bench.object_state, &refund, &at(NOW_MS + 1)).unwrap();
-    assert_eq!(take(&mut bench), Ingested::RetryLater);
-    bench.wake();
-    assert_eq!(take(&mut bench), Ingested::Applied);
-    assert_eq!(bench.object_state.resource.payment.unwrap().refunded_elsewhere_minor, PART);
+    let mut harness = Harness::of(Provider::Adyen);
+    let derived = harness.run("pay", pay(Provider::Adyen), None);
+    harness.hear(&harness.told("AUTHORISATION", &derived, "psp_pay", true, AMOUNT));
+    let refund = harness.told("REFUND", &derived, "psp_elsewhere", true, PART);
+    let take =
+        |harness: &mut Harness| ingest::take(&mut harness.object_state, &refund, &at(NOW_MS + 1)).unwrap();
+    assert_eq!(take(&mut harness), Ingested::RetryLater);
+    harness.wake();
+    assert_eq!(take(&mut harness), Ingested::Applied);
+    assert_eq!(harness.object_state.resource.payment.unwrap().refunded_elsewhere_minor, PART);
 }

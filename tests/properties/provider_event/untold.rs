@@ -22,18 +22,18 @@ fn untold(what: &str) -> (Harness, &'static str) {
         "capture" => (received(capture(None)).0, "psp_move"),
         "void" => (received(Operation::Void(VoidRequest::default())).0, "psp_move"),
         "refund" => {
-            let mut bench = Harness::of(Provider::Adyen);
+            let mut harness = Harness::of(Provider::Adyen);
             let charged = ProviderResult::Charged { payment: "psp_pay".into(), card: None };
-            bench.run("pay", pay(Provider::Adyen), Some(charged));
+            harness.run("pay", pay(Provider::Adyen), Some(charged));
             let answer = ProviderResult::Refunded { refund: "psp_move".into(), settled: false };
-            bench.run("refund", refund(), Some(answer));
-            (bench, "psp_move")
+            harness.run("refund", refund(), Some(answer));
+            (harness, "psp_move")
         }
         _ => {
-            let mut bench = Harness::of(Provider::Adyen);
+            let mut harness = Harness::of(Provider::Adyen);
             let processing = ProviderResult::Processing { payment: "psp_pay".into() };
-            bench.run("pay", pay(Provider::Adyen), Some(processing));
-            (bench, "psp_pay")
+            harness.run("pay", pay(Provider::Adyen), Some(processing));
+            (harness, "psp_pay")
         }
     }
 }
@@ -83,20 +83,20 @@ fn a_person_says_how_it_ended_after_a_while_and_under_the_id_that_adyen_has_said
     for ((what, silent_ms, _, yes, no), is_done) in
         CASES.into_iter().flat_map(|case| [(case, true), (case, false)])
     {
-        let (mut bench, id) = untold(what);
-        let before = bench.object_state.clone();
-        let early = bench.says(Some((id, is_done)), NOW_MS + silent_ms - 1);
+        let (mut harness, id) = untold(what);
+        let before = harness.object_state.clone();
+        let early = harness.says(Some((id, is_done)), NOW_MS + silent_ms - 1);
         assert!(matches!(early, Err(Refusal::Settled { .. })), "{what}: {early:?}");
         let due_ms = NOW_MS + silent_ms;
         for other in [None, Some(("psp_other", is_done))] {
-            let refused = bench.says(other, due_ms);
+            let refused = harness.says(other, due_ms);
             assert_eq!(refused, Err(Refusal::Received { id: id.to_owned() }), "{what}");
         }
-        assert_eq!(bench.object_state, before);
-        assert_eq!(bench.says(Some((id, is_done)), due_ms), Ok(()), "{what}");
-        assert_eq!(bench.stands(what), (if is_done { yes } else { no }, false), "{what}");
-        let call = bench.object_state.calls.last().unwrap();
-        assert_eq!(by_hand::untold(&bench.object_state, call, due_ms), None, "{what}");
+        assert_eq!(harness.object_state, before);
+        assert_eq!(harness.says(Some((id, is_done)), due_ms), Ok(()), "{what}");
+        assert_eq!(harness.stands(what), (if is_done { yes } else { no }, false), "{what}");
+        let call = harness.object_state.calls.last().unwrap();
+        assert_eq!(by_hand::untold(&harness.object_state, call, due_ms), None, "{what}");
     }
 }
 
@@ -105,16 +105,16 @@ fn what_adyen_tells_against_that_person_counts_and_is_seen() {
     for ((what, silent_ms, kind, yes, no), is_done) in
         CASES.into_iter().flat_map(|case| [(case, true), (case, false)])
     {
-        let (mut bench, id) = untold(what);
-        bench.says(Some((id, is_done)), NOW_MS + silent_ms).unwrap();
-        let derived = bench.object_state.calls.last().unwrap().provider_key.clone();
+        let (mut harness, id) = untold(what);
+        harness.says(Some((id, is_done)), NOW_MS + silent_ms).unwrap();
+        let derived = harness.object_state.calls.last().unwrap().provider_key.clone();
         let amount = if what == "refund" { PART } else { AMOUNT };
         let said = if is_done { yes } else { no };
-        let before = bench.object_state.clone();
-        let same = bench.hears_late(kind, &derived, id, is_done, amount);
-        assert_eq!((same, bench.stands(what).0), (Ingested::Applied, said), "{what} {is_done}");
-        bench.object_state = before;
-        let other = bench.hears_late(kind, &derived, id, !is_done, amount);
+        let before = harness.object_state.clone();
+        let same = harness.hears_late(kind, &derived, id, is_done, amount);
+        assert_eq!((same, harness.stands(what).0), (Ingested::Applied, said), "{what} {is_done}");
+        harness.object_state = before;
+        let other = harness.hears_late(kind, &derived, id, !is_done, amount);
         let is_seen = matches!(other, Ingested::Alert { .. } | Ingested::Contradiction { .. });
         assert!(is_seen, "{what} {is_done}: {other:?}");
         let follows = match (what, is_done) {
@@ -124,7 +124,7 @@ fn what_adyen_tells_against_that_person_counts_and_is_seen() {
             (_, true) => no,
             (_, false) => yes,
         };
-        let now = bench.stands(what).0;
+        let now = harness.stands(what).0;
         assert_eq!(now, follows, "{what} {is_done}");
     }
 }

@@ -13,7 +13,7 @@ use super::world::{Event, Object, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
 use crate::history::error;
 use crate::history::quarantine_ms;
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 /// Longer than anything takes once the right key is there.
 const SETTLED_MS: u64 = 6 * 24 * HOUR;
@@ -74,20 +74,20 @@ impl Accounts {
 
 impl World {
     /// The secret is changed: rolled, or replaced by another account's for a while.
-    pub(crate) fn with_accounts(mut self, mut dice: Dice) -> Self {
+    pub(crate) fn with_accounts(mut self, mut rng: Rng) -> Self {
         self.accounts.is_on = true;
-        self.accounts.restricted = dice.permille(150);
+        self.accounts.restricted = rng.permille(150);
         let mut at_ms = 0;
         let mut rolled = 0;
-        for _ in 0..dice.between(1, 3) {
-            let most_ms = dice.pick(&[10 * SECOND, MINUTE, HOUR, 30 * HOUR]);
-            at_ms += dice.between(10, most_ms);
-            if dice.permille(700) {
+        for _ in 0..rng.between(1, 3) {
+            let most_ms = rng.pick(&[10 * SECOND, MINUTE, HOUR, 30 * HOUR]);
+            at_ms += rng.between(10, most_ms);
+            if rng.permille(700) {
                 self.after(at_ms, Event::Secret(Secret::OTHER));
-                let most_ms = dice.pick(&[MINUTE, 3 * HOUR, 30 * HOUR]);
-                at_ms += dice.between(SECOND, most_ms);
+                let most_ms = rng.pick(&[MINUTE, 3 * HOUR, 30 * HOUR]);
+                at_ms += rng.between(SECOND, most_ms);
             }
-            rolled += u64::from(dice.permille(400));
+            rolled += u64::from(rng.permille(400));
             self.after(at_ms, Event::Secret(Secret { is_first: true, rolled }));
         }
         self

@@ -33,30 +33,31 @@ pub(crate) fn routed(
     })
 }
 
-/// Without what keeps a customer alone there are two of an address: each of these is missed, and by that promise.
+/// Without what keeps a customer alone there are two of an address: each of these is missed, and by that invariant.
 #[test]
 fn without_its_protections_an_address_has_two_customers() {
-    let off = [
-        (Off::CustomerObject, ONE_CUSTOMER),
-        (Off::Core(Mutant::FreshProviderKey), ONE_CUSTOMER),
-        (Off::Core(Mutant::FailAfterTimeout), ONE_CUSTOMER),
-        (Off::Core(Mutant::NoLeaseCheck), STALE),
+    let disabled = [
+        (Disabled::CustomerObject, ONE_CUSTOMER),
+        (Disabled::Core(Mutant::FreshProviderKey), ONE_CUSTOMER),
+        (Disabled::Core(Mutant::FailAfterTimeout), ONE_CUSTOMER),
+        (Disabled::Core(Mutant::NoLeaseCheck), STALE),
     ];
-    for (off, promise) in off {
-        let all = CUSTOMERS.iter().flat_map(|story| singles(WORLD, story, play));
-        let broken = all.map(|name| (played_on(&name, off), name));
+    for (disabled, invariant) in disabled {
+        let all = CUSTOMERS.iter().flat_map(|scenario| singles(WORLD, scenario, play));
+        let broken = all.map(|name| (played_on(&name, disabled), name));
         let missed = broken.filter_map(|(violations, name)| {
-            violations.into_iter().find(|broken| broken.invariant == promise).map(|broken| (name, broken))
+            violations.into_iter().find(|broken| broken.invariant == invariant).map(|broken| (name, broken))
         });
         let (name, violation) =
-            missed.into_iter().next().unwrap_or_else(|| panic!("{off:?} is not missed by {promise}"));
-        println!("{:<28} missed by {name}: {}", format!("{off:?}"), violation.seen);
+            missed.into_iter().next().unwrap_or_else(|| panic!("{disabled:?} is not missed by {invariant}"));
+        println!("{:<28} missed by {name}: {}", format!("{disabled:?}"), violation.seen);
     }
 }
 
-/// All that is broken in a told story.
-fn played_on(name: &Name, off: Off) -> Vec<Violation> {
-    let Name::Scenario(_, story, faults) = name else { return Vec::new() };
-    let world = World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), Some(off), false);
+/// All that is broken in a scenario.
+fn played_on(name: &Name, disabled: Disabled) -> Vec<Violation> {
+    let Name::Scenario(_, scenario, faults) = name else { return Vec::new() };
+    let world =
+        World::new(named(scenario), Plan::Exactly(faults.clone()), Rng::new(1), Some(disabled), false);
     world.played_on().play().violations
 }

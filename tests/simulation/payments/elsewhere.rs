@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::bank::{Dispute, Intent, Later, Ledger, Status};
 use super::world::{Event, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 const DAY: u64 = 24 * HOUR;
 /// What a person moves at the dashboard is moved by no key of ours.
@@ -22,7 +22,7 @@ pub(crate) enum Effect {
 
 /// Who else moves the money of a history.
 pub(crate) struct Dashboard {
-    dice: Dice,
+    rng: Rng,
     is_on: bool,
     /// What they have heard of, so that each thing gives cause once.
     met: BTreeSet<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Dashboard {
 
 impl Dashboard {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self { dice: Dice::new(seed), is_on: false, met: BTreeSet::new() }
+        Self { rng: Rng::new(seed), is_on: false, met: BTreeSet::new() }
     }
 
     pub(crate) const fn turn_on(&mut self) {
@@ -64,37 +64,37 @@ impl World {
             if !it.meets(&format!("{intent} {}", status.name())) {
                 continue;
             }
-            let permille = it.dice.pick(&[200, 1000]);
+            let permille = it.rng.pick(&[200, 1000]);
             let does = match status {
                 Status::Reserved => {
-                    let lapses_ms = it.dice.pick(&[4 * DAY + 18 * HOUR, 7 * DAY, 7 * DAY, 30 * DAY]);
+                    let lapses_ms = it.rng.pick(&[4 * DAY + 18 * HOUR, 7 * DAY, 7 * DAY, 30 * DAY]);
                     let does = [Effect::Captures { permille }, Effect::Cancels];
-                    let does = it.dice.permille(300).then(|| it.dice.pick(&does));
+                    let does = it.rng.permille(300).then(|| it.rng.pick(&does));
                     self.later_at_stripe(lapses_ms, Later::Lapse { intent: intent.clone() });
                     does
                 }
                 Status::Captured => {
-                    let does = it.dice.permille(300).then_some(Effect::Refunds { permille });
-                    if it.dice.permille(300) {
-                        let inquiry = it.dice.permille(250);
-                        let ms = it.dice.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 25 * DAY]);
-                        let ms = it.dice.between(SECOND, ms);
+                    let does = it.rng.permille(300).then_some(Effect::Refunds { permille });
+                    if it.rng.permille(300) {
+                        let inquiry = it.rng.permille(250);
+                        let ms = it.rng.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 25 * DAY]);
+                        let ms = it.rng.between(SECOND, ms);
                         let later = Later::Dispute { intent: intent.clone(), permille, inquiry };
                         self.later_at_stripe(ms, later);
                     }
                     does
                 }
-                Status::Refused if it.dice.permille(300) => {
-                    let most_ms = it.dice.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 6 * DAY]);
-                    let ms = it.dice.between(SECOND, most_ms);
+                Status::Refused if it.rng.permille(300) => {
+                    let most_ms = it.rng.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 6 * DAY]);
+                    let ms = it.rng.between(SECOND, most_ms);
                     self.later_at_stripe(ms, Later::Confirm { intent: intent.clone() });
                     None
                 }
                 _ => None,
             };
             if let Some(does) = does {
-                let most_ms = self.elsewhere.dice.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY, 27 * DAY]);
-                let ms = self.elsewhere.dice.between(MINUTE, most_ms);
+                let most_ms = self.elsewhere.rng.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY, 27 * DAY]);
+                let ms = self.elsewhere.rng.between(MINUTE, most_ms);
                 self.later_at_stripe(ms, Later::Person { intent, does });
             }
         }
@@ -104,17 +104,17 @@ impl World {
                 continue;
             }
             let status = match status {
-                "warning_needs_response" => it.dice.pick(&["warning_closed", "needs_response"]),
-                "needs_response" => it.dice.pick(&["won", "lost"]),
+                "warning_needs_response" => it.rng.pick(&["warning_closed", "needs_response"]),
+                "needs_response" => it.rng.pick(&["won", "lost"]),
                 _ => continue,
             };
-            let ms = it.dice.between(HOUR, 40 * DAY);
+            let ms = it.rng.between(HOUR, 40 * DAY);
             self.later_at_stripe(ms, Later::DisputeEnds { dispute, status });
         }
         for refund in refunds {
             let it = &mut self.elsewhere;
-            if it.meets(&refund) && it.dice.permille(300) {
-                let ms = it.dice.between(HOUR, 30 * DAY);
+            if it.meets(&refund) && it.rng.permille(300) {
+                let ms = it.rng.between(HOUR, 30 * DAY);
                 self.later_at_stripe(ms, Later::Back { refund });
             }
         }
@@ -129,17 +129,17 @@ impl World {
         let intents: Vec<_> = intents.map(|intent| (intent.id.clone(), intent.status)).collect();
         for (intent, status) in intents {
             let it = &mut self.elsewhere;
-            if !it.meets(&format!("{intent} {}", status.name())) || !it.dice.permille(300) {
+            if !it.meets(&format!("{intent} {}", status.name())) || !it.rng.permille(300) {
                 continue;
             }
-            let permille = it.dice.pick(&[200, 1000]);
+            let permille = it.rng.pick(&[200, 1000]);
             let does = match status {
-                Status::Reserved => it.dice.pick(&[Effect::Captures { permille }, Effect::Cancels]),
+                Status::Reserved => it.rng.pick(&[Effect::Captures { permille }, Effect::Cancels]),
                 Status::Captured => Effect::Refunds { permille },
                 _ => continue,
             };
-            let most_ms = it.dice.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY]);
-            let ms = it.dice.between(SECOND, most_ms);
+            let most_ms = it.rng.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY]);
+            let ms = it.rng.between(SECOND, most_ms);
             self.after(ms, Event::Decided { provider: "adyen", later: Later::Person { intent, does } });
         }
     }

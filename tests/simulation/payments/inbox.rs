@@ -2,7 +2,7 @@
 //! Worker's own inbox on a SQLite of the tests'.
 //!
 //! The database does not answer; whoever works dies before or after a try; among the events is one that nobody can place.
-//! The dice are those of the webhooks.
+//! The random numbers are those of the webhooks.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use payments::payment::id::PaymentId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::world::{Event, Off, World};
+use super::world::{Disabled, Event, World};
 use crate::disk::Sqlite;
 use crate::faults::MINUTE;
 
@@ -168,8 +168,8 @@ impl World {
             entries.insert(0, entry(&poison(self.inbox.poisons), self.now_ms));
         }
         self.inbox.numbers.insert(event_id.to_owned(), number);
-        let sql = match self.off {
-            Some(Off::Recaptures) => STORE.replace("excluded.told_at_ms > inbox.told_at_ms", "false"),
+        let sql = match self.disabled {
+            Some(Disabled::Recaptures) => STORE.replace("excluded.told_at_ms > inbox.told_at_ms", "false"),
             _ => STORE.to_owned(),
         };
         let bindings = vec![text(&stored(&entries)), integer(self.now_ms)];
@@ -199,7 +199,7 @@ impl World {
 
     /// What has just come is worked on.
     pub(crate) fn work_at_once(&mut self, keys: &[String]) {
-        if self.off == Some(Off::OwnPlaces) {
+        if self.disabled == Some(Disabled::OwnPlaces) {
             return self.work_in_order();
         }
         let bindings = vec![text(&json!(keys).to_string()), integer(self.now_ms)];
@@ -212,7 +212,7 @@ impl World {
     /// What is due is worked on.
     pub(crate) fn work_by_the_clock(&mut self) {
         self.counters.count("inbox: the clock strikes");
-        if self.off == Some(Off::OwnPlaces) {
+        if self.disabled == Some(Disabled::OwnPlaces) {
             self.work_in_order();
         } else {
             for claimed in self.inbox.claim_due(self.now_ms, DUE_MAX) {

@@ -3,7 +3,7 @@
 //!
 //! The queue loses, doubles and reorders; the consumer dies before or after what it does, or fails with one job of several; an email is left
 //! in the midst of its send, or the read model says nothing of it; an incarnation dies between the send and its mark, or is evicted and
-//! knows nothing of it; a look fails. The dice of all this are their own.
+//! knows nothing of it; a look fails. The random numbers of all this are their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use payments::engine::{Context, Lifecycle, ObjectState, StagedJob};
 use payments::payment::records::JobKind;
 use payments::transitions::projection::{self, Heard};
 
-use super::world::{Event, Off, Transacted, World};
+use super::world::{Disabled, Event, Transacted, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
 use crate::invariants::Writer;
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 /// Up to how many runs and failures of an open key the read model follows.
 const TOLD_MAX: u32 = 32;
@@ -50,7 +50,7 @@ enum Work {
 
 /// What stands beside the objects.
 pub(crate) struct Jobs {
-    dice: Dice,
+    rng: Rng,
     /// How likely each of these faults is, and until when there are any.
     permille: u64,
     until_ms: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Jobs {
 impl Jobs {
     pub(crate) const fn new(seed: u64, permille: u64, until_ms: u64) -> Self {
         Self {
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             permille,
             until_ms,
             model: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Jobs {
 impl World {
     /// Whether a fault of the queue or the consumer strikes here.
     fn jobs_fault(&mut self, what: &'static str) -> bool {
-        let strikes = self.now_ms < self.jobs.until_ms && self.jobs.dice.permille(self.jobs.permille);
+        let strikes = self.now_ms < self.jobs.until_ms && self.jobs.rng.permille(self.jobs.permille);
         if strikes {
             self.counters.count(what);
         }
@@ -123,7 +123,7 @@ impl World {
                 return self.crash(instance, 0);
             }
         }
-        let forgets = taken && self.off == Some(Off::Confirmation);
+        let forgets = taken && self.disabled == Some(Disabled::Confirmation);
         let forgotten: Vec<String> =
             leaving.iter().filter(|_| forgets).map(|job| job.job_id.clone()).collect();
         let mut handed = std::mem::take(&mut self.instances[instance].handed);
@@ -156,7 +156,7 @@ impl World {
         let object = self.instances[instance].object;
         let state = &self.objects[object].store.object_state;
         let late = outbox::late(state, ctx).into_iter().map(|job| job.job_id);
-        let believes = self.off == Some(Off::Look);
+        let believes = self.disabled == Some(Disabled::Look);
         let over: Vec<String> = late.filter(|job_id| believes || self.jobs.done.contains(job_id)).collect();
         let audit = self.jobs.audit.get(&object);
         let is_told = |audit_id: &u64| audit.is_some_and(|told| told.contains(audit_id));
@@ -165,7 +165,7 @@ impl World {
         let version = self.jobs.model.get(&object).map_or(0, |known| known.version);
         let heard = Heard { over, version, audit_through };
         let staged = state.jobs.len();
-        let forgets_rest = self.off == Some(Off::AuditRest);
+        let forgets_rest = self.disabled == Some(Disabled::AuditRest);
         let body = |state: &mut ObjectState, ctx: &_, _: &_| {
             let audit_newest = state.resource.audit_newest;
             if forgets_rest {
@@ -201,7 +201,7 @@ impl World {
         let copies = if self.jobs_fault("jobs: doubled by the queue") { 2 } else { 1 };
         for _ in 0..copies {
             let late = self.jobs_fault("jobs: reordered by the queue");
-            let delay_ms = self.jobs.dice.between(5, if late { 5 * HOUR } else { 2 * SECOND });
+            let delay_ms = self.jobs.rng.between(5, if late { 5 * HOUR } else { 2 * SECOND });
             self.after(delay_ms, Event::Job(Box::new(message.clone())));
         }
     }
@@ -230,7 +230,7 @@ impl World {
 
     fn project(&mut self, object: usize, snapshot: &Snapshot) {
         let known = self.jobs.model.get(&object).map_or(0, |known| known.version);
-        if snapshot.version > known || self.off == Some(Off::Versions) {
+        if snapshot.version > known || self.disabled == Some(Disabled::Versions) {
             self.auditor.projected(object, snapshot.version);
             self.jobs.model.insert(object, snapshot.clone());
         } else {
@@ -248,7 +248,7 @@ impl World {
             Event::Job(Box::new(Message { object, jobs, apart: Some(is_sent) }))
         };
         if message.apart.is_none() && self.jobs_fault("jobs: an email is left, and goes on alone") {
-            if self.jobs.dice.permille(500) {
+            if self.jobs.rng.permille(500) {
                 self.send_email(job_id);
             }
             return self.after(AGAIN_MS, apart(false));
@@ -261,7 +261,7 @@ impl World {
             }
             return self.after(AGAIN_MS, apart(is_staged));
         }
-        if self.jobs.done.contains(job_id) && self.off != Some(Off::JobIds) {
+        if self.jobs.done.contains(job_id) && self.disabled != Some(Disabled::JobIds) {
             return self.counters.count("jobs: done before");
         }
         if message.apart != Some(true) {
@@ -272,7 +272,7 @@ impl World {
 
     /// The job's id is the key under which its service knows it.
     fn send_email(&mut self, job_id: &str) {
-        if self.jobs.keys.insert(job_id.to_owned()) || self.off == Some(Off::JobIds) {
+        if self.jobs.keys.insert(job_id.to_owned()) || self.disabled == Some(Disabled::JobIds) {
             self.auditor.job_done(job_id);
         } else {
             self.counters.count("jobs: sent before");

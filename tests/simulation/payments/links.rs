@@ -6,16 +6,16 @@ use payments::payment::order_link::EndedLinks;
 use super::world::{Event, Reached, Transacted, World};
 use crate::faults::MINUTE;
 use crate::invariants::Writer;
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 impl World {
     /// Some orders have links: up to three are made, and all may be ended.
     pub(crate) fn make_links(&mut self) {
-        let mut dice = Dice::new(self.dice.clone().roll().rotate_left(31));
+        let mut rng = Rng::new(self.rng.clone().roll().rotate_left(31));
         for object in 0..self.objects.len() {
-            for _ in 0..dice.pick(&[0, 0, 1, 3]) {
-                let ends = dice.permille(250);
-                let at_ms = dice.between(0, 20 * MINUTE);
+            for _ in 0..rng.pick(&[0, 0, 1, 3]) {
+                let ends = rng.permille(250);
+                let at_ms = rng.between(0, 20 * MINUTE);
                 self.after(at_ms, Event::Link { object, to: None, ends });
             }
         }

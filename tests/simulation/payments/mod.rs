@@ -50,23 +50,23 @@ use crate::invariants::{
     Violation, WINDOW,
 };
 use crate::report::{Counters, Name};
-use crate::rng::Dice;
+use crate::rng::Rng;
 use crate::saboteur::Mutant;
 use auditor::{
     AGREES, DISPUTED, FORWARD, GIVEN_BACK, HEARD, MOVES, ONCE, ONE_CUSTOMER, ONE_TRY, SHOWS, SUMS,
     TAKEN_ONCE, UNCHANGED,
 };
 use scenario::Scenario;
-use scenarios::{CUSTOMERS, NEWS, STORIES, told};
+use scenarios::{CUSTOMERS, SCENARIOS, WITH_WEBHOOKS, named};
 use wire::LAGS;
-use world::{Off, PRUNED, World};
+use world::{Disabled, PRUNED, World};
 
 const WORLD: &str = "SIM_PAYMENTS";
 /// The same world, in which runs are in [turns](crate::history::Active::in_turns).
 const TURNS: &str = "SIM_PAYMENTS_TURNS";
-/// Makes the dice that say whether they are in a random history.
+/// Seeds the numbers that say whether they are in a random history.
 const IN_TURNS: u64 = 0x0000_0074_7572_6e73;
-/// Makes the dice that say whether the providers tell anything in a random history.
+/// Seeds the numbers that say whether the providers tell anything in a random history.
 const WEBHOOKS: u64 = 0x7765_6268_6f6f_6b73;
 /// The same for what others do with the money.
 const OTHERS: u64 = 0x656c_7365_7768_6572;
@@ -95,45 +95,45 @@ const RARE: [u64; 2] = [37_778, 34_946];
 const MISSED_WITHIN: u64 = 30_000;
 
 /// The history of a seed, about to be played.
-pub(crate) fn random(seed: u64, off: Option<Off>, trace: bool) -> World {
-    let mut dice = Dice::new(seed);
-    let mut story = Scenario::random(&mut dice);
-    let mut lists = Dice::new(seed ^ LISTS);
+pub(crate) fn random(seed: u64, disabled: Option<Disabled>, trace: bool) -> World {
+    let mut rng = Rng::new(seed);
+    let mut scenario = Scenario::random(&mut rng);
+    let mut lists = Rng::new(seed ^ LISTS);
     // Where clocks differ the second look may follow the first one at once.
-    if !story.clocks_differ && lists.permille(300) {
-        story.lists_lag_ms = lists.between(MINUTE, LIST_LAG_MAX_MS);
+    if !scenario.clocks_differ && lists.permille(300) {
+        scenario.lists_lag_ms = lists.between(MINUTE, LIST_LAG_MAX_MS);
     }
-    let last = story.clients.last_mut().filter(|_| Dice::new(seed ^ EXPIRED_FORM).permille(100));
+    let last = scenario.clients.last_mut().filter(|_| Rng::new(seed ^ EXPIRED_FORM).permille(100));
     if let Some(client) = last {
         client.command.may_start = false;
     }
     let plan = Plan::Random {
-        permille: dice.pick(&[0, 20, 40, 80, 160]),
-        budget: u32::try_from(dice.between(1, 12)).unwrap_or(1),
-        until_ms: dice.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
+        permille: rng.pick(&[0, 20, 40, 80, 160]),
+        budget: u32::try_from(rng.between(1, 12)).unwrap_or(1),
+        until_ms: rng.pick(&[10 * SECOND, HOUR, 24 * HOUR, 80 * HOUR]),
     };
-    let jobs = Dice::new(!seed).pick(&[0, 20, 150]);
-    let in_turns = Dice::new(seed ^ IN_TURNS).permille(500);
+    let jobs = Rng::new(!seed).pick(&[0, 20, 150]);
+    let in_turns = Rng::new(seed ^ IN_TURNS).permille(500);
     let world =
-        World::new(story, plan, dice, off, trace).in_turns(in_turns).with_jobs_struck(jobs, 30 * HOUR);
-    let mut personal = Dice::new(seed ^ PERSONAL_DATA);
+        World::new(scenario, plan, rng, disabled, trace).in_turns(in_turns).with_jobs_struck(jobs, 30 * HOUR);
+    let mut personal = Rng::new(seed ^ PERSONAL_DATA);
     let world = match personal.permille(200) {
         true => world.forgetting_after(personal.between(2 * 24 * HOUR, 4 * 24 * HOUR)),
         false => world,
     };
-    let has_others = Dice::new(seed ^ OTHERS).permille(300);
+    let has_others = Rng::new(seed ^ OTHERS).permille(300);
     let world = if has_others { world.with_others() } else { world };
-    let mut locked_out = Dice::new(seed ^ LOCKED_OUT);
+    let mut locked_out = Rng::new(seed ^ LOCKED_OUT);
     let world = match locked_out.permille(5) {
         true => world.locked_out(locked_out.between(0, 5 * MINUTE), locked_out.between(HOUR, 8 * 24 * HOUR)),
         false => world,
     };
-    let world = if Dice::new(seed ^ OPERATORS).permille(200) { world.with_operators(false) } else { world };
-    let mut webhooks = Dice::new(seed ^ WEBHOOKS);
+    let world = if Rng::new(seed ^ OPERATORS).permille(200) { world.with_operators(false) } else { world };
+    let mut webhooks = Rng::new(seed ^ WEBHOOKS);
     if webhooks.permille(500) {
         return world.with_webhooks(webhooks.pick(&[0, 50, 300]));
     }
-    let mut accounts = Dice::new(seed ^ ACCOUNTS);
+    let mut accounts = Rng::new(seed ^ ACCOUNTS);
     if !has_others && accounts.permille(500) { world.with_accounts(accounts) } else { world }
 }
 
@@ -142,91 +142,94 @@ fn play(name: &Name, trace: bool) -> Outcome {
     played(name, None, trace)
 }
 
-fn played(name: &Name, off: Option<Off>, trace: bool) -> Outcome {
+fn played(name: &Name, disabled: Option<Disabled>, trace: bool) -> Outcome {
     match name {
-        Name::Seed(_, seed) => random(*seed, off, trace).play(),
-        Name::Scenario(name, story, faults) => {
-            let world = World::new(told(story), Plan::Exactly(faults.clone()), Dice::new(1), off, trace)
-                .in_turns(*name == TURNS);
-            if NEWS.contains(story) { world.with_webhooks(200).play() } else { world.play() }
+        Name::Seed(_, seed) => random(*seed, disabled, trace).play(),
+        Name::Scenario(name, scenario, faults) => {
+            let world =
+                World::new(named(scenario), Plan::Exactly(faults.clone()), Rng::new(1), disabled, trace)
+                    .in_turns(*name == TURNS);
+            if WITH_WEBHOOKS.contains(scenario) { world.with_webhooks(200).play() } else { world.play() }
         }
     }
 }
 
-/// A told story with a single fault, and the boundaries that its history has passed.
+/// A scenario with a single fault, and the boundaries that its history has passed.
 type Single = (&'static str, &'static str, (usize, usize), Vec<Boundary>);
 
 /// A pair by its number: one of the first faults, and one of the second ones in the history that the first one makes.
 fn pair(number: u64, singles: &[Single]) -> Name {
-    let mut dice = Dice::new(number);
+    let mut rng = Rng::new(number);
     loop {
-        let (world, story, first, passed) = &singles[dice.between(0, singles.len() as u64 - 1) as usize];
+        let (world, scenario, first, passed) = &singles[rng.between(0, singles.len() as u64 - 1) as usize];
         let seconds = every_fault(passed, first.0 + 1);
         if !seconds.is_empty() {
-            let second = seconds[dice.between(0, seconds.len() as u64 - 1) as usize];
-            return Name::Scenario(world, story, vec![*first, second]);
+            let second = seconds[rng.between(0, seconds.len() as u64 - 1) as usize];
+            return Name::Scenario(world, scenario, vec![*first, second]);
         }
     }
 }
 
 #[test]
 fn every_single_fault_and_many_pairs_leave_the_money_right() {
-    let told = |world| STORIES.iter().flat_map(move |story| singles(world, story, play));
-    let singles: Vec<Name> = told(WORLD).chain(told(TURNS)).collect();
-    for story in STORIES {
+    let all_of = |world| SCENARIOS.iter().flat_map(move |scenario| singles(world, scenario, play));
+    let singles: Vec<Name> = all_of(WORLD).chain(all_of(TURNS)).collect();
+    for scenario in SCENARIOS {
         let of_it =
-            singles.iter().filter(|name| matches!(name, Name::Scenario(_, known, _) if *known == story));
-        println!("{:>6} single faults in {story}", of_it.count());
+            singles.iter().filter(|name| matches!(name, Name::Scenario(_, known, _) if *known == scenario));
+        println!("{:>6} single faults in {scenario}", of_it.count());
     }
     let played: Mutex<Vec<Single>> = Mutex::default();
     let play_single = |name: &Name, trace: bool| {
         let outcome = play(name, trace);
-        if let Name::Scenario(world, story, faults) = name {
-            played.lock().unwrap().push((*world, *story, faults[0], outcome.passed.clone()));
+        if let Name::Scenario(world, scenario, faults) = name {
+            played.lock().unwrap().push((*world, *scenario, faults[0], outcome.passed.clone()));
         }
         outcome
     };
     let counters = play_all(&|number| singles[number as usize].clone(), singles.len() as u64, play_single);
     println!("single faults tried: {}\n{counters}", singles.len());
-    assert!(singles.len() > 7_000, "the stories have become too short: {} faults", singles.len());
+    assert!(singles.len() > 7_000, "the scenarios have become too short: {} faults", singles.len());
 
     let mut played = played.into_inner().unwrap();
-    played.sort_unstable_by_key(|(world, story, fault, _)| (*world, *story, *fault));
+    played.sort_unstable_by_key(|(world, scenario, fault, _)| (*world, *scenario, *fault));
     let pairs = if is_thorough() { PAIRS.1 } else { PAIRS.0 };
     let counters = play_all(&|number| pair(number, &played), pairs, play);
     println!("pairs of faults tried: {pairs}\n{counters}");
 }
 
-/// The told stories in which the rarer ones are missed. They are played before all others; one that shows nothing any more is only
+/// The scenarios in which the rarer ones are missed. They are played before all others; one that shows nothing any more is only
 /// useless.
-const MISSED_IN_TOLD: [(Off, &str); 9] = [
-    (Off::Core(Mutant::NoRefundReservation), "hold"),
-    (Off::Core(Mutant::MovesOverlap), "rivals"),
-    (Off::Core(Mutant::ForgetUnknownMove), "capture"),
-    (Off::Core(Mutant::OrderPaidAgain), "bank-void"),
-    (Off::Core(Mutant::NoCloseBeforeTry), "confirmed-late"),
-    (Off::Core(Mutant::OwnMinorUnits), "fallback-rupiah"),
-    (Off::Core(Mutant::ReceivedIsDone), "fallback-moves"),
-    (Off::Core(Mutant::FallbackAfterUnknown), "pay"),
-    (Off::OrderObject, "bank-void"),
+const MISSED_IN_SCENARIO: [(Disabled, &str); 9] = [
+    (Disabled::Core(Mutant::NoRefundReservation), "hold"),
+    (Disabled::Core(Mutant::MovesOverlap), "rivals"),
+    (Disabled::Core(Mutant::ForgetUnknownMove), "capture"),
+    (Disabled::Core(Mutant::OrderPaidAgain), "bank-void"),
+    (Disabled::Core(Mutant::NoCloseBeforeTry), "confirmed-late"),
+    (Disabled::Core(Mutant::OwnMinorUnits), "fallback-rupiah"),
+    (Disabled::Core(Mutant::ReceivedIsDone), "fallback-moves"),
+    (Disabled::Core(Mutant::FallbackAfterUnknown), "pay"),
+    (Disabled::OrderObject, "bank-void"),
 ];
 
-/// The told stories and their single faults are enough to miss each protection that is there for money.
+/// The scenarios and their single faults are enough to miss each protection that is there for money.
 #[test]
 fn the_told_stories_miss_every_protection_of_money() {
-    let all: Vec<Name> = STORIES.iter().flat_map(|story| singles(WORLD, story, play)).collect();
+    let all: Vec<Name> = SCENARIOS.iter().flat_map(|scenario| singles(WORLD, scenario, play)).collect();
     let core =
         [Mutant::FreshProviderKey, Mutant::FailAfterTimeout, Mutant::NoLeaseCheck, Mutant::ReleaseKeyOnError];
-    let core = core.into_iter().chain(Mutant::OF_PAYMENTS).map(Off::Core);
-    for off in core.chain([Off::OrderObject]) {
-        let missed_in = MISSED_IN_TOLD.iter().find(|(known, _)| *known == off).map(|(_, story)| *story);
+    let core = core.into_iter().chain(Mutant::OF_PAYMENTS).map(Disabled::Core);
+    for disabled in core.chain([Disabled::OrderObject]) {
+        let missed_in =
+            MISSED_IN_SCENARIO.iter().find(|(known, _)| *known == disabled).map(|(_, scenario)| *scenario);
         let (first, others): (Vec<_>, Vec<_>) = all
             .iter()
-            .partition(|name| matches!(name, Name::Scenario(_, story, _) if Some(*story) == missed_in));
+            .partition(|name| matches!(name, Name::Scenario(_, scenario, _) if Some(*scenario) == missed_in));
         let mut singles = first.into_iter().chain(others);
-        let broken = singles.find_map(|name| Some((name, played(name, Some(off), false).violations.pop()?)));
-        let (name, violation) = broken.unwrap_or_else(|| panic!("{off:?} is not missed"));
-        println!("{:<28} missed by {name}: {}", format!("{off:?}"), violation.invariant);
+        let broken =
+            singles.find_map(|name| Some((name, played(name, Some(disabled), false).violations.pop()?)));
+        let (name, violation) = broken.unwrap_or_else(|| panic!("{disabled:?} is not missed"));
+        println!("{:<28} missed by {name}: {}", format!("{disabled:?}"), violation.invariant);
     }
 }
 
@@ -405,7 +408,7 @@ fn the_times_that_are_played_are_those_that_are_deployed() {
     let vars = lines.filter_map(|line| line.split_once(" = "));
     settings.extend(vars.map(|(name, value)| (name, value.trim_matches('"').to_owned())));
     let deployed = Config::read(|name| settings.get(name).cloned()).unwrap();
-    let played = World::new(told("pay"), Plan::Exactly(Vec::new()), Dice::new(1), None, false);
+    let played = World::new(named("pay"), Plan::Exactly(Vec::new()), Rng::new(1), None, false);
     assert_eq!(played.times, deployed.times);
 }
 
@@ -413,5 +416,5 @@ fn the_times_that_are_played_are_those_that_are_deployed() {
 /// number gives the same history.
 #[test]
 fn replay() {
-    campaign::replay([WORLD, TURNS], &STORIES, play);
+    campaign::replay([WORLD, TURNS], &SCENARIOS, play);
 }

@@ -14,14 +14,14 @@ use super::bank::Status;
 use super::world::{Event, Reached, Transacted, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
 use crate::invariants::Writer;
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 /// What of a transaction tells a person that something is wrong.
 const TOLD: [&str; 2] = ["webhook.alert", "webhook.contradicts"];
 
 /// The operators of a history.
 pub(crate) struct Operators {
-    dice: Dice,
+    rng: Rng,
     is_on: bool,
     errs: bool,
     /// The calls that they have heard of.
@@ -37,7 +37,7 @@ pub(crate) struct Operators {
 impl Operators {
     pub(crate) const fn new(seed: u64) -> Self {
         Self {
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             is_on: false,
             errs: false,
             met: BTreeSet::new(),
@@ -72,9 +72,9 @@ impl World {
         let doubtful = self.objects[object].store.object_state.calls.iter().filter(|call| call.in_doubt());
         for call_id in doubtful.map(|call| call.call_id).collect::<Vec<_>>() {
             let it = &mut self.operators;
-            if it.met.insert((object, call_id)) && it.dice.permille(600) {
-                let most_ms = it.dice.pick(&[10 * SECOND, 5 * MINUTE, 2 * HOUR, 30 * HOUR]);
-                let ms = it.dice.between(SECOND, most_ms);
+            if it.met.insert((object, call_id)) && it.rng.permille(600) {
+                let most_ms = it.rng.pick(&[10 * SECOND, 5 * MINUTE, 2 * HOUR, 30 * HOUR]);
+                let ms = it.rng.between(SECOND, most_ms);
                 self.after(ms, Event::Operator { object, call_id, to: None });
             }
         }

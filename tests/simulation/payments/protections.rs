@@ -1,11 +1,11 @@
-//! Every protection switched off: a random history must miss it, by a promise for which it is there.
+//! Every protection switched off: a random history must miss it, by an invariant for which it is there.
 
 use super::seeds::Seeds;
 use super::*;
 
-/// What is switched off, and the promises of which one must break: those that it is there for.
-fn protections() -> Vec<(Off, &'static [&'static str])> {
-    let promises = |mutant: Mutant| -> &'static [&'static str] {
+/// What is switched off, and the invariants of which one must break: those that it is there for.
+fn protections() -> Vec<(Disabled, &'static [&'static str])> {
+    let invariants = |mutant: Mutant| -> &'static [&'static str] {
         match mutant {
             Mutant::FreshProviderKey | Mutant::NoLeaseCheck | Mutant::IgnoreWindow => &[ONE_CHARGE],
             Mutant::FallbackAfterUnknown | Mutant::OrderPaidAgain | Mutant::NoCloseBeforeTry => &[ONE_CHARGE],
@@ -41,26 +41,26 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
         .chain(Mutant::OF_PAYMENTS)
         .chain(Mutant::OF_LATER)
         .chain(Mutant::OF_OPERATORS);
-    let mut all: Vec<_> = core.map(|mutant| (Off::Core(mutant), promises(mutant))).collect();
-    let around: [(Off, &'static [&'static str]); 17] = [
-        (Off::Binding, &[MISMATCH]),
-        (Off::OrderObject, &[ONE_CHARGE]),
-        (Off::FrozenBytes, &[FROZEN]),
-        (Off::AuditRows, &[AUDIT]),
-        (Off::StoredBytes, &[SAME_BYTES]),
-        (Off::Replays, &[UNCHANGED]),
-        (Off::Owners, &[STRANGER]),
-        (Off::Confirmation, &[ONCE]),
-        (Off::Look, &[ONCE]),
-        (Off::AuditRest, &[SHOWS]),
-        (Off::Versions, &[FORWARD]),
-        (Off::JobIds, &[ONCE]),
-        // Taken in twice an event moves nothing twice: what is lost is only what the promise says.
-        (Off::EventIds, &[TAKEN_ONCE]),
-        (Off::Forward, &[MOVES]),
-        (Off::ComeAgain, &[HEARD, AGREES]),
-        (Off::OwnPlaces, &[LIVENESS]),
-        (Off::Recaptures, &[AGREES]),
+    let mut all: Vec<_> = core.map(|mutant| (Disabled::Core(mutant), invariants(mutant))).collect();
+    let around: [(Disabled, &'static [&'static str]); 17] = [
+        (Disabled::Binding, &[MISMATCH]),
+        (Disabled::OrderObject, &[ONE_CHARGE]),
+        (Disabled::FrozenBytes, &[FROZEN]),
+        (Disabled::AuditRows, &[AUDIT]),
+        (Disabled::StoredBytes, &[SAME_BYTES]),
+        (Disabled::Replays, &[UNCHANGED]),
+        (Disabled::Owners, &[STRANGER]),
+        (Disabled::Confirmation, &[ONCE]),
+        (Disabled::Look, &[ONCE]),
+        (Disabled::AuditRest, &[SHOWS]),
+        (Disabled::Versions, &[FORWARD]),
+        (Disabled::JobIds, &[ONCE]),
+        // Taken in twice an event moves nothing twice: what is lost is only what the invariant says.
+        (Disabled::EventIds, &[TAKEN_ONCE]),
+        (Disabled::Forward, &[MOVES]),
+        (Disabled::ComeAgain, &[HEARD, AGREES]),
+        (Disabled::OwnPlaces, &[LIVENESS]),
+        (Disabled::Recaptures, &[AGREES]),
     ];
     all.extend(around);
     all
@@ -68,13 +68,13 @@ fn protections() -> Vec<(Off, &'static [&'static str])> {
 
 /// Histories with an operator who says without looking that calls were not executed: in which of them they were wrong, and how
 /// often nobody was told so afterwards.
-fn errors_by_hand(seeds: impl IntoIterator<Item = u64>, off: Option<Off>) -> (Vec<u64>, u64) {
+fn errors_by_hand(seeds: impl IntoIterator<Item = u64>, disabled: Option<Disabled>) -> (Vec<u64>, u64) {
     let (mut wrong, mut unseen) = (Vec::new(), 0);
     for seed in seeds {
-        let mut dice = Dice::new(seed);
-        let story = Scenario::random(&mut dice);
-        let plan = Plan::Random { permille: dice.pick(&[40, 80, 160]), budget: 6, until_ms: HOUR };
-        let world = World::new(story, plan, dice, off, false).with_operators(true).with_webhooks(0);
+        let mut rng = Rng::new(seed);
+        let scenario = Scenario::random(&mut rng);
+        let plan = Plan::Random { permille: rng.pick(&[40, 80, 160]), budget: 6, until_ms: HOUR };
+        let world = World::new(scenario, plan, rng, disabled, false).with_operators(true).with_webhooks(0);
         let counters = world.played_on().play().counters;
         wrong.extend((0..counters.of("by hand: wrong")).map(|_| seed));
         unseen += counters.of("by hand: wrong, and nobody is told");
@@ -104,28 +104,28 @@ fn an_operator_who_errs_is_found_out() {
     println!("settled by hand as not executed although it was: {}, unseen: {unseen}", wrong.len());
     assert!(wrong.len() >= 10, "they have hardly ever erred: {}", wrong.len());
     assert_eq!(unseen, 0, "of {}", wrong.len());
-    let (_, unseen) = errors_by_hand(wrong.iter().copied(), Some(Off::Core(Mutant::ByHandBelieved)));
+    let (_, unseen) = errors_by_hand(wrong.iter().copied(), Some(Disabled::Core(Mutant::ByHandBelieved)));
     assert!(unseen > 0, "an operator's word is believed, and nobody missed anything");
     wrong.dedup();
     let found = wrong.into_iter().map(|seed| (ERRS.1.to_owned(), seed));
     seeds.compare(&found.take(ERRS.0).collect::<Vec<_>>());
 }
 
-/// A history in which it is noticed, and one in which a promise is broken for which it is there.
+/// A history in which it is noticed, and one in which an invariant is broken for which it is there.
 #[derive(Default)]
 struct Missed {
     first: Option<(u64, Violation)>,
     promised: Option<(u64, Violation)>,
 }
 
-fn miss(off: Off, promises: &[&str], known: &Seeds) -> Missed {
+fn miss(disabled: Disabled, invariants: &[&str], known: &Seeds) -> Missed {
     let mut missed = Missed::default();
-    for seed in known.of(&format!("{off:?}")).chain(0..MISSED_WITHIN) {
-        let violations = random(seed, Some(off), false).played_on().play().violations;
+    for seed in known.of(&format!("{disabled:?}")).chain(0..MISSED_WITHIN) {
+        let violations = random(seed, Some(disabled), false).played_on().play().violations;
         if let Some(first) = violations.first().filter(|_| missed.first.is_none()) {
             missed.first = Some((seed, first.clone()));
         }
-        if let Some(promised) = violations.iter().find(|broken| promises.contains(&broken.invariant)) {
+        if let Some(promised) = violations.iter().find(|broken| invariants.contains(&broken.invariant)) {
             missed.promised = Some((seed, promised.clone()));
             break;
         }
@@ -142,9 +142,9 @@ fn every_protection_is_missed_when_it_is_off() {
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((off, promises)) = all.get(number) else { break };
-            let missed = miss(*off, promises, &seeds);
-            results.lock().unwrap().push((number, *off, missed));
+            let Some((disabled, invariants)) = all.get(number) else { break };
+            let missed = miss(*disabled, invariants, &seeds);
+            results.lock().unwrap().push((number, *disabled, missed));
         }
     };
     std::thread::scope(|scope| {
@@ -157,14 +157,15 @@ fn every_protection_is_missed_when_it_is_off() {
         Some((seed, violation)) => format!("{seed:>5}: {}", violation.invariant),
         None => "never".to_owned(),
     };
-    for (_, off, missed) in &results {
-        println!("{:<28} noticed in history {}", format!("{off:?}"), tell(&missed.first));
+    for (_, disabled, missed) in &results {
+        println!("{:<28} noticed in history {}", format!("{disabled:?}"), tell(&missed.first));
         println!("{:<28} costs   in history {}", "", tell(&missed.promised));
     }
-    for (_, off, missed) in &results {
-        assert!(missed.promised.is_some(), "{off:?} is not missed");
+    for (_, disabled, missed) in &results {
+        assert!(missed.promised.is_some(), "{disabled:?} is not missed");
     }
-    let found =
-        results.iter().filter_map(|(_, off, missed)| Some((format!("{off:?}"), missed.promised.as_ref()?.0)));
+    let found = results
+        .iter()
+        .filter_map(|(_, disabled, missed)| Some((format!("{disabled:?}"), missed.promised.as_ref()?.0)));
     seeds.compare(&found.collect::<Vec<_>>());
 }

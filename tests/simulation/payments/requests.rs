@@ -9,7 +9,7 @@ use payments::payment::operation::Operation;
 use super::auditor::Asked;
 use super::customers::routed;
 use super::scenario::{Intention, owner};
-use super::world::{Event, Off, Reached, Transacted, World};
+use super::world::{Disabled, Event, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, MINUTE, SECOND};
 use crate::history::{Active, Answer, Request, label};
 use crate::invariants::Writer;
@@ -28,7 +28,7 @@ impl World {
         it.request += 1;
         it.settled = false;
         let from = (client, it.request);
-        let is_elsewhere = it.own.is_some() && self.off != Some(Off::Binding);
+        let is_elsewhere = it.own.is_some() && self.disabled != Some(Disabled::Binding);
         self.counters.count("requests");
         let Self { clients, .. } = self;
         let (wish, key) = (clients[client].wish.clone(), clients[client].key.clone());
@@ -39,7 +39,7 @@ impl World {
             return;
         }
         for _ in 0..if fault == Some(Fault::AskDoubled) { 2 } else { 1 } {
-            let transit_ms = self.dice.between(1, 80);
+            let transit_ms = self.rng.between(1, 80);
             let event = match is_elsewhere {
                 true => Event::Bind { from, to: None },
                 false => Event::Request { from, to: None },
@@ -69,7 +69,7 @@ impl World {
         match bound {
             Transacted::Done(KeyRoute::To(_), _) => {
                 self.counters.count("bind: bound");
-                let transit_ms = self.dice.between(1, 10);
+                let transit_ms = self.rng.between(1, 10);
                 self.after(transit_ms, Event::Request { from, to: None });
             }
             Transacted::Done(KeyRoute::Mismatch { .. }, _) => {
@@ -100,13 +100,13 @@ impl World {
         };
         let asked = self.asked(from.0);
         let mut command = self.clients[from.0].ask(u64::from(from.1) << 32 | from.0 as u64);
-        if self.off == Some(Off::Owners) {
+        if self.disabled == Some(Disabled::Owners) {
             command.owner = owner(false);
         }
         let (me, saboteur) = (self.instances[instance].id.0.clone(), self.saboteur);
         let takes_turn = self.in_turns && !self.clients[from.0].fails;
         let patience_ms = if takes_turn { self.patience_ms() } else { 0 };
-        let counts_at_once = self.off == Some(Off::Replays);
+        let counts_at_once = self.disabled == Some(Disabled::Replays);
         let begun = self.transact(
             instance,
             fault,
@@ -171,7 +171,7 @@ impl World {
                 self.start(token, instance, object_now_ms + patience_ms, fails, vec![from]);
             }
             Begin::Replay { mut response, .. } => {
-                if self.off == Some(Off::StoredBytes) {
+                if self.disabled == Some(Disabled::StoredBytes) {
                     response.headers.push(("date".to_owned(), self.now_ms.to_string()));
                 }
                 self.reply(from, Answer::stored(&response));
@@ -183,7 +183,7 @@ impl World {
 
     /// How long a request waits for its run.
     fn patience_ms(&mut self) -> u64 {
-        self.dice.pick(&[0, 2 * SECOND, 10 * SECOND])
+        self.rng.pick(&[0, 2 * SECOND, 10 * SECOND])
     }
 
     /// A duplicate waits for the first one's result.
@@ -201,7 +201,7 @@ impl World {
         if self.fault(Boundary::Answer) == Some(Fault::AnswerLost) {
             return;
         }
-        let transit_ms = self.dice.between(1, 80);
+        let transit_ms = self.rng.between(1, 80);
         self.after(transit_ms, Event::Answer { to, answer });
     }
 
@@ -247,7 +247,7 @@ impl World {
     }
 
     fn ask_again(&mut self, client: usize) {
-        let pause_ms = self.clients[client].pause_ms(&mut self.dice);
+        let pause_ms = self.clients[client].pause_ms(&mut self.rng);
         self.after(pause_ms, Event::Knock(client));
     }
 

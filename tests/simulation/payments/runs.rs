@@ -9,7 +9,7 @@ use payments::payment::result::ProviderResult;
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::providers::HttpAnswer;
 use payments::transitions::answers::Ended;
-use payments::transitions::polling;
+use payments::transitions::polling::{self, Asker};
 
 use super::world::{Event, Reached, Transacted, World};
 use crate::faults::{Boundary, Fault, SECOND};
@@ -94,7 +94,7 @@ impl World {
     /// What a run says is done.
     pub(crate) fn act(&mut self, run: u32, action: Action, object_now_ms: u64) {
         let delay_ms = match action {
-            Action::Again => self.dice.between(0, 2),
+            Action::Again => self.rng.between(0, 2),
             Action::SleepUntil(until_ms) => until_ms.saturating_sub(object_now_ms),
             Action::Send(call) => return self.send(run, &call),
             Action::LookUp(call) => return self.look_up(run, call),
@@ -225,21 +225,24 @@ impl World {
             .and_then(polling::due_at_ms)
             .is_some()
         {
-            self.after(0, Event::Check { object, to: Some(instance), looking: false });
+            self.after(0, Event::Check { object, to: Some(instance), asker: Asker::Background });
         }
         true
     }
 
     /// Somebody looks, or the alarm does: what is open at the provider is asked for.
-    pub(crate) fn check(&mut self, object: usize, to: Option<usize>, looking: bool) {
-        let again = |to| Event::Check { object, to: Some(to), looking };
+    pub(crate) fn check(&mut self, object: usize, to: Option<usize>, asker: Asker) {
+        let again = |to| Event::Check { object, to: Some(to), asker };
         let Reached::Awake(instance, fault) = self.reach(object, to, again) else {
             return;
         };
-        let body = |state: &mut _, ctx: &_, _: &_| Ok(polling::begin(state, looking, ctx));
+        let body = |state: &mut _, ctx: &_, _: &_| Ok(polling::begin(state, asker, ctx));
         let begun = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});
         if let Transacted::Done(questions, _) = begun {
-            self.counters.count(if looking { "looks" } else { "looks by the alarm" });
+            self.counters.count(match asker {
+                Asker::Waiting => "looks",
+                Asker::Background => "looks by the alarm",
+            });
             self.after(0, Event::Ask { instance, questions });
         }
     }
@@ -258,7 +261,7 @@ impl World {
             }
         };
         let before = Ended::of(&self.objects[self.instances[instance].object].store.object_state);
-        let transit_ms = self.dice.between(10, 300);
+        let transit_ms = self.rng.between(10, 300);
         let answer = answer.map(Box::new);
         self.after(transit_ms, Event::StatusReply { instance, questions, before, answer });
     }
@@ -279,12 +282,13 @@ impl World {
             return;
         };
         let question = questions.remove(0);
-        let truth =
-            answer.map_or(StatusReply::NoAnswer, |answer| question.provider().read_truth(&question, &answer));
-        self.tell(|| format!("  told about {question:?}: {truth:?}"));
+        let status_reply = answer.map_or(StatusReply::NoAnswer, |answer| {
+            question.provider().read_status_reply(&question, &answer)
+        });
+        self.tell(|| format!("  told about {question:?}: {status_reply:?}"));
         let saboteur = self.saboteur;
         let body = |state: &mut _, ctx: &_, _: &_| {
-            Ok(saboteur.take(state, &question, before, truth.clone(), ctx)?)
+            Ok(saboteur.take(state, &question, before, status_reply.clone(), ctx)?)
         };
         let keys = self.objects[object].store.object_state.keys.len();
         let transacted = self.transact(instance, fault, Writer::Check, body, |_, _, _| {});

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::auditor::currencies;
 use crate::faults::{HOUR, MINUTE, SECOND};
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 /// The price of everything, in minor units.
 pub(crate) const PRICE: u64 = 5000;
@@ -308,9 +308,9 @@ impl Client {
     }
 
     /// How long it waits before it asks again.
-    pub(crate) fn pause_ms(&self, dice: &mut Dice) -> u64 {
+    pub(crate) fn pause_ms(&self, rng: &mut Rng) -> u64 {
         let most = (SECOND << self.request.min(9)).min(10 * MINUTE);
-        dice.between(most / 2, most)
+        rng.between(most / 2, most)
     }
 
     /// Its next request, under an id of its own.
@@ -333,7 +333,7 @@ const CARDS: [&str; 10] = [
 ];
 
 impl Scenario {
-    /// A story in which nothing but what its clients do happens.
+    /// A scenario in which nothing but what its clients do happens.
     pub(crate) fn of(places: Vec<Place>, clients: Vec<Client>) -> Self {
         Self {
             places,
@@ -364,76 +364,76 @@ impl Scenario {
         }
     }
 
-    /// The story of a seed.
-    pub(crate) fn random(dice: &mut Dice) -> Self {
-        let number = if dice.permille(800) { 1 } else { 2 };
+    /// The scenario of a seed.
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        let number = if rng.permille(800) { 1 } else { 2 };
         let mut places = Vec::new();
         let mut clients: Vec<Client> = Vec::new();
         for at in 0..number {
-            let has_order = dice.permille(600);
+            let has_order = rng.permille(600);
             let key = format!("pay-{at}");
             let place = if has_order { Place::order(&format!("order-{at}")) } else { Place::of_key(&key) };
             // Half of them in a currency that some provider counts in a way of its own.
-            let currency = if dice.permille(500) { "usd" } else { dice.pick(&currencies()) };
+            let currency = if rng.permille(500) { "usd" } else { rng.pick(&currencies()) };
             let place = place.priced_in(currency);
-            let key = if has_order && dice.permille(300) { Key::Natural } else { Key::Own(key) };
-            let first = pay(dice, PRICE);
+            let key = if has_order && rng.permille(300) { Key::Natural } else { Key::Own(key) };
+            let first = pay(rng, PRICE);
             let mut client = Client::new(first, key, at, &place, 0);
-            client.insists(dice);
+            client.insists(rng);
             clients.push(client);
-            if has_order && dice.permille(600) {
-                for again in 0..dice.between(1, 2) {
-                    let price = if dice.permille(800) { PRICE } else { 7000 };
-                    let wish = pay(dice, price);
-                    let starts_ms = moment(dice);
+            if has_order && rng.permille(600) {
+                for again in 0..rng.between(1, 2) {
+                    let price = if rng.permille(800) { PRICE } else { 7000 };
+                    let wish = pay(rng, price);
+                    let starts_ms = moment(rng);
                     let mut client =
                         Client::new(wish, Key::Own(format!("again-{at}-{again}")), at, &place, starts_ms);
-                    client.insists(dice);
+                    client.insists(rng);
                     clients.push(client);
                 }
             }
             places.push(place);
         }
-        let moves = match dice.between(0, 19) {
+        let moves = match rng.between(0, 19) {
             0 => 12,
             1..=3 => 0,
-            _ => dice.between(1, 5),
+            _ => rng.between(1, 5),
         };
         for number in 0..moves {
-            let at = usize::try_from(dice.between(0, places.len() as u64 - 1)).unwrap_or(0);
-            let wish = a_move(dice, moves == 12);
+            let at = usize::try_from(rng.between(0, places.len() as u64 - 1)).unwrap_or(0);
+            let wish = a_move(rng, moves == 12);
             // Now and then a key that stands for another request already.
-            let key = match dice.between(0, 9) {
+            let key = match rng.between(0, 9) {
                 0..=2 => Key::Natural,
-                3 => Key::Own(format!("move-{}", dice.between(0, 3))),
+                3 => Key::Own(format!("move-{}", rng.between(0, 3))),
                 4 => Key::Own("pay-0".to_owned()),
                 _ => Key::Own(format!("move-{number}")),
             };
-            let starts_ms = if moves == 12 { dice.between(0, 3 * SECOND) } else { moment(dice) };
-            let stranger = dice.permille(40);
+            let starts_ms = if moves == 12 { rng.between(0, 3 * SECOND) } else { moment(rng) };
+            let stranger = rng.permille(40);
             let mut client = Client::of(wish, key, at, &places[at], starts_ms, stranger);
-            client.insists(dice);
+            client.insists(rng);
             clients.push(client);
         }
-        let looks = dice.between(0, 3);
-        let payer = |dice: &mut Dice| {
-            let ms = dice.pick(&[2 * SECOND, 40 * SECOND, 10 * MINUTE, 2 * HOUR, 20 * HOUR]);
-            let ms = dice.between(ms / 2, ms);
-            match dice.between(0, 5) {
+        let looks = rng.between(0, 3);
+        let payer = |rng: &mut Rng| {
+            let ms = rng.pick(&[2 * SECOND, 40 * SECOND, 10 * MINUTE, 2 * HOUR, 20 * HOUR]);
+            let ms = rng.between(ms / 2, ms);
+            match rng.between(0, 5) {
                 0 => Payer::NeverReturns,
                 1 => Payer::Fails { ms },
                 n => Payer::Completes { ms, comes_back: n > 2, slowly: n == 5 },
             }
         };
         Self {
-            looks_ms: (0..looks).map(|_| (0, moment(dice))).collect(),
+            looks_ms: (0..looks).map(|_| (0, moment(rng))).collect(),
             confirms_ms: None,
-            payers: (0..3).map(|_| payer(dice)).collect(),
-            clocks_differ: dice.permille(500),
-            key_kept_longer_ms: dice.pick(&[0, 0, HOUR, 24 * HOUR]),
-            page_max: dice.pick(&[1, 2, 100]),
+            payers: (0..3).map(|_| payer(rng)).collect(),
+            clocks_differ: rng.permille(500),
+            key_kept_longer_ms: rng.pick(&[0, 0, HOUR, 24 * HOUR]),
+            page_max: rng.pick(&[1, 2, 100]),
             lists_lag_ms: 0,
-            stores_refusals: dice.permille(500),
+            stores_refusals: rng.permille(500),
             places,
             clients,
         }
@@ -441,11 +441,11 @@ impl Scenario {
 }
 
 /// With one provider; or with both, and then the first one often fails.
-fn pay(dice: &mut Dice, amount: u64) -> Intention {
+fn pay(rng: &mut Rng, amount: u64) -> Intention {
     const ADYEN: [&str; 4] = ["stored-card", "stored-card", "declined", "pending"];
-    let capture = dice.permille(500);
-    let (stripe, adyen) = (dice.pick(&CARDS), dice.pick(&ADYEN));
-    let (card, fallback) = match dice.between(0, 9) {
+    let capture = rng.permille(500);
+    let (stripe, adyen) = (rng.pick(&CARDS), rng.pick(&ADYEN));
+    let (card, fallback) = match rng.between(0, 9) {
         0..=4 => (stripe, None),
         5 => (stripe, Some(adyen)),
         6 => ("pm_card_visa_chargeDeclined", Some(adyen)),
@@ -456,33 +456,33 @@ fn pay(dice: &mut Dice, amount: u64) -> Intention {
     Intention::Pay { capture, card, fallback, amount }
 }
 
-fn a_move(dice: &mut Dice, only_refunds: bool) -> Intention {
-    let reason = dice.pick(&[RefundReason::RequestedByCustomer, RefundReason::Duplicate]);
-    let part = dice.pick(&[500, 1000, 2500, 4999]);
-    match dice.between(0, 9) {
-        _ if only_refunds => Intention::Refund(Some(dice.pick(&[500, 1000])), reason),
-        0..=3 => Intention::Capture(dice.pick(&[None, None, Some(part), Some(PRICE + 1)])),
+fn a_move(rng: &mut Rng, only_refunds: bool) -> Intention {
+    let reason = rng.pick(&[RefundReason::RequestedByCustomer, RefundReason::Duplicate]);
+    let part = rng.pick(&[500, 1000, 2500, 4999]);
+    match rng.between(0, 9) {
+        _ if only_refunds => Intention::Refund(Some(rng.pick(&[500, 1000])), reason),
+        0..=3 => Intention::Capture(rng.pick(&[None, None, Some(part), Some(PRICE + 1)])),
         4 => Intention::Void,
         5 => Intention::GiveUp(1),
-        _ => Intention::Refund(dice.pick(&[None, Some(part), Some(part), Some(PRICE + 1)]), reason),
+        _ => Intention::Refund(rng.pick(&[None, Some(part), Some(part), Some(PRICE + 1)]), reason),
     }
 }
 
 /// When somebody does something: mostly soon.
-fn moment(dice: &mut Dice) -> u64 {
-    let most = dice.pick(&[5 * SECOND, 5 * SECOND, 2 * MINUTE, 2 * MINUTE, 2 * HOUR, 30 * HOUR]);
-    dice.between(0, most)
+fn moment(rng: &mut Rng) -> u64 {
+    let most = rng.pick(&[5 * SECOND, 5 * SECOND, 2 * MINUTE, 2 * MINUTE, 2 * HOUR, 30 * HOUR]);
+    rng.between(0, most)
 }
 
 impl Client {
-    fn insists(&mut self, dice: &mut Dice) {
-        self.patience = dice.pick(&[1, 4, 8, 12]);
-        if dice.permille(300) {
-            self.returns_ms = vec![dice.pick(&[3 * SECOND, MINUTE, HOUR, 24 * HOUR, 26 * HOUR])];
+    fn insists(&mut self, rng: &mut Rng) {
+        self.patience = rng.pick(&[1, 4, 8, 12]);
+        if rng.permille(300) {
+            self.returns_ms = vec![rng.pick(&[3 * SECOND, MINUTE, HOUR, 24 * HOUR, 26 * HOUR])];
         }
-        if dice.permille(80) {
-            self.forgets_ms = Some(dice.pick(&[SECOND, MINUTE, 25 * HOUR]));
+        if rng.permille(80) {
+            self.forgets_ms = Some(rng.pick(&[SECOND, MINUTE, 25 * HOUR]));
         }
-        self.fails = dice.permille(60);
+        self.fails = rng.permille(60);
     }
 }

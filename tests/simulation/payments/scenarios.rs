@@ -1,4 +1,4 @@
-//! The told stories: each operation of payments, and each way in which two of them meet. Every single fault is tried at every
+//! The scenarios: each operation of payments, and each way in which two of them meet. Every single fault is tried at every
 //! boundary of each.
 
 use payments::payment::RefundReason::{Duplicate, RequestedByCustomer};
@@ -6,8 +6,8 @@ use payments::payment::RefundReason::{Duplicate, RequestedByCustomer};
 use super::scenario::{Client, Intention, Key, Payer, Place, Scenario};
 use crate::faults::{HOUR, MINUTE, SECOND};
 
-/// Their names, for `SIM_PAYMENTS_STORY`.
-pub(crate) const STORIES: [&str; 23] = [
+/// Their names, for `SIM_PAYMENTS_SCENARIO`.
+pub(crate) const SCENARIOS: [&str; 23] = [
     "pay",
     "list-lags",
     "capture",
@@ -37,7 +37,8 @@ pub(crate) const STORIES: [&str; 23] = [
 pub(crate) const CUSTOMERS: [&str; 2] = ["customer", "customer-changes"];
 
 /// Those in which the providers tell what happens.
-pub(crate) const NEWS: [&str; 5] = ["news", "news-late", "fallback-moves", "fallback-rupiah", "pesos"];
+pub(crate) const WITH_WEBHOOKS: [&str; 5] =
+    ["news", "news-late", "fallback-moves", "fallback-rupiah", "pesos"];
 
 const VISA: &str = "pm_card_visa";
 const DECLINED: &str = "pm_card_visa_chargeDeclined";
@@ -55,14 +56,14 @@ fn own(key: &str) -> Key {
     Key::Own(key.to_owned())
 }
 
-/// A story by its name.
-pub(crate) fn told(name: &str) -> Scenario {
+/// A scenario by its name.
+pub(crate) fn named(name: &str) -> Scenario {
     match name {
         // An API client that returns later, and once more after its key has expired; somebody else tries its key.
         "pay" => {
-            let mut story = at_key(pay(VISA, true), vec![]);
-            story.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
-            story
+            let mut scenario = at_key(pay(VISA, true), vec![]);
+            scenario.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
+            scenario
         }
         // Stripe's list shows the payment only long after it was made.
         "list-lags" => Scenario { lists_lag_ms: 14 * MINUTE, ..at_key(pay(VISA, true), vec![]) },
@@ -105,10 +106,10 @@ pub(crate) fn told(name: &str) -> Scenario {
                 Client::new(Intention::GiveUp(1), Key::Natural, 0, &place, 8 * SECOND),
                 Client::new(pay(VISA, true), own("second"), 0, &place, 12 * SECOND),
             ];
-            let mut story = Scenario::of(vec![place], clients);
-            story.payers = vec![Payer::Completes { ms: 20 * SECOND, comes_back: true, slowly: true }];
-            story.looks_ms = vec![(0, 10 * SECOND)];
-            story
+            let mut scenario = Scenario::of(vec![place], clients);
+            scenario.payers = vec![Payer::Completes { ms: 20 * SECOND, comes_back: true, slowly: true }];
+            scenario.looks_ms = vec![(0, 10 * SECOND)];
+            scenario
         }
         // Three tries to pay one order: declined, paid, refused. Its first key comes back.
         "order" => {
@@ -182,15 +183,15 @@ pub(crate) fn told(name: &str) -> Scenario {
         ),
         // Decided by the provider hours later.
         "late" => {
-            let mut story = at_key(
+            let mut scenario = at_key(
                 pay("pm_card_processing", false),
                 vec![
                     (4 * HOUR, Key::Natural, Intention::Capture(None)),
                     (10 * SECOND, own("void"), Intention::Capture(None)),
                 ],
             );
-            story.looks_ms = vec![(0, HOUR), (0, 3 * HOUR + 10 * SECOND)];
-            story
+            scenario.looks_ms = vec![(0, HOUR), (0, 3 * HOUR + 10 * SECOND)];
+            scenario
         }
         // A refund that stays pending for hours and fails, and the next one.
         "refunds" => at_key(
@@ -207,10 +208,10 @@ pub(crate) fn told(name: &str) -> Scenario {
                 let key = own(&format!("refund-{number}"));
                 (5 * SECOND + number * 7, key, Intention::Refund(Some(1000), RequestedByCustomer))
             });
-            let mut story = at_key(pay(VISA, true), refunds.collect());
+            let mut scenario = at_key(pay(VISA, true), refunds.collect());
             // One more try for each, once the faults are over.
-            story.clients.iter_mut().skip(1).for_each(|client| client.patience = 3);
-            story
+            scenario.clients.iter_mut().skip(1).for_each(|client| client.patience = 3);
+            scenario
         }
         // One move that makes its own key, so that all happens in one object.
         "capture" => {
@@ -221,23 +222,23 @@ pub(crate) fn told(name: &str) -> Scenario {
         }
         // Three at once make a customer, and one comes back when all is long over; a stranger tries, too.
         "customer" => {
-            let mut story = customers(&[
+            let mut scenario = customers(&[
                 (0, "Ada", false),
                 (20, "Ada", false),
                 (40, "Ada", false),
                 (SECOND, "Ada", true),
             ]);
-            story.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
-            story
+            scenario.clients[0].returns_ms = vec![MINUTE, 27 * HOUR];
+            scenario
         }
         // Made, and changed by two who differ; whoever made it comes again with what was.
         "customer-changes" => {
-            let mut story =
+            let mut scenario =
                 customers(&[(0, "Ada", false), (5 * SECOND, "Bob", false), (5 * SECOND + 20, "Cleo", false)]);
-            story.clients[0].returns_ms = vec![10 * MINUTE];
-            story
+            scenario.clients[0].returns_ms = vec![10 * MINUTE];
+            scenario
         }
-        _ => unreachable!("no story has this name"),
+        _ => unreachable!("no scenario has this name"),
     }
 }
 

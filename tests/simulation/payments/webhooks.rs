@@ -1,7 +1,7 @@
 //! What the providers tell by themselves: an event for each change of their books, sent until it is acknowledged.
 //!
 //! On its way an event is lost, late, doubled or overtaken; its acknowledgement is lost; and an acknowledged one comes again.
-//! The object takes it in as the shell does: known or not, one transaction, then what follows. The dice of all this are
+//! The object takes it in as the shell does: known or not, one transaction, then what follows. The random numbers of all this are
 //! their own.
 
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use super::adyen::Adyen;
 use super::bank::{Dispute, Intent, Later, Status};
 use super::stripe::Stripe;
-use super::world::{Event, Off, Reached, Transacted, World};
+use super::world::{Disabled, Event, Reached, Transacted, World};
 use crate::faults::{HOUR, MINUTE, SECOND};
 use crate::invariants::Writer;
-use crate::rng::Dice;
+use crate::rng::Rng;
 
 /// The pause before the second try to deliver an event; it doubles with each, up to the longest.
 const FIRST_PAUSE_MS: u64 = 10 * SECOND;
@@ -41,7 +41,7 @@ struct Sent {
 
 /// The providers' side of the webhooks.
 pub(crate) struct Webhooks {
-    dice: Dice,
+    rng: Rng,
     is_on: bool,
     /// How likely each trouble on the way is.
     permille: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Webhooks {
 impl Webhooks {
     pub(crate) const fn new(seed: u64) -> Self {
         Self {
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             is_on: false,
             permille: 0,
             told: BTreeMap::new(),
@@ -172,8 +172,8 @@ impl World {
         for (is_likely, later) in turns {
             let is_new = self.webhooks.told.insert(format!("{later:?}"), "").is_none();
             let permille = if is_likely { 500 } else { 100 };
-            if is_new && self.webhooks.dice.permille(permille) {
-                let ms = self.webhooks.dice.between(HOUR, 40 * HOUR);
+            if is_new && self.webhooks.rng.permille(permille) {
+                let ms = self.webhooks.rng.between(HOUR, 40 * HOUR);
                 self.after(ms, Event::Decided { provider: "adyen", later });
             }
         }
@@ -190,8 +190,8 @@ impl World {
             .collect();
         for (provider, refund) in done {
             let is_new = self.webhooks.told.insert(format!("{refund} is done"), "").is_none();
-            if is_new && self.webhooks.dice.permille(100) {
-                let ms = self.webhooks.dice.between(SECOND, 6 * HOUR);
+            if is_new && self.webhooks.rng.permille(100) {
+                let ms = self.webhooks.rng.between(SECOND, 6 * HOUR);
                 self.after(ms, Event::Decided { provider, later: Later::Back { refund } });
             }
         }
@@ -206,12 +206,12 @@ impl World {
         self.tell(|| format!("  webhook {}: {notice:?}", self.webhooks.sent.len()));
         self.webhooks.sent.push(Sent { object, notice, item, tries: 0, is_acknowledged: false });
         let number = self.webhooks.sent.len() - 1;
-        let delay_ms = self.webhooks.dice.between(0, 2 * SECOND);
+        let delay_ms = self.webhooks.rng.between(0, 2 * SECOND);
         self.after(delay_ms, Event::Tell(number));
     }
 
     pub(crate) fn webhooks_fault(&mut self, what: &'static str) -> bool {
-        let strikes = self.webhooks.dice.permille(self.webhooks.permille);
+        let strikes = self.webhooks.rng.permille(self.webhooks.permille);
         if strikes {
             self.counters.count(what);
         }
@@ -236,10 +236,10 @@ impl World {
         let copies = if self.webhooks_fault("webhooks: doubled") { 2 } else { 1 };
         for _ in 0..copies {
             let most_ms = match self.webhooks_fault("webhooks: late") {
-                true => self.webhooks.dice.pick(&[10 * MINUTE, 5 * HOUR, 30 * HOUR]),
+                true => self.webhooks.rng.pick(&[10 * MINUTE, 5 * HOUR, 30 * HOUR]),
                 false => 300,
             };
-            let delay_ms = self.webhooks.dice.between(5, most_ms);
+            let delay_ms = self.webhooks.rng.between(5, most_ms);
             self.after(delay_ms, Event::Webhook { number, to: None });
         }
     }
@@ -278,11 +278,12 @@ impl World {
             return Attempt::Failed("not reached".to_owned());
         };
         let remembered = self.objects[object].store.remembers(&notice);
-        if remembered.answer().is_some() && self.off != Some(Off::EventIds) {
+        if remembered.answer().is_some() && self.disabled != Some(Disabled::EventIds) {
             self.counters.count("webhooks: known");
             return Attempt::Over("known");
         }
-        let (goes_back, forgets_busy) = (self.off == Some(Off::Forward), self.off == Some(Off::ComeAgain));
+        let (goes_back, forgets_busy) =
+            (self.disabled == Some(Disabled::Forward), self.disabled == Some(Disabled::ComeAgain));
         let saboteur = self.saboteur;
         let body = |state: &mut ObjectState, ctx: &_, _: &_| {
             let unknown = unknown_calls(state);
@@ -342,7 +343,7 @@ impl World {
         if !std::mem::replace(&mut sent.is_acknowledged, true)
             && self.webhooks_fault("webhooks: sent again after all")
         {
-            let delay_ms = self.webhooks.dice.between(SECOND, 20 * HOUR);
+            let delay_ms = self.webhooks.rng.between(SECOND, 20 * HOUR);
             self.after(delay_ms, Event::Webhook { number, to: None });
         }
     }

@@ -5,13 +5,14 @@ use once::call::FrozenRequest;
 use payments::engine::{Event as Input, LookUp, Outcome, ProviderCall};
 use payments::payment::result::CallKind;
 use payments::providers::{HttpAnswer, Provider};
+use payments::transitions::polling::Asker;
 
 use super::accounts::Secret;
 use super::auditor::Send;
 use super::bank::{Intent, Later, Status};
 use super::elsewhere::Effect;
 use super::scenario::Payer;
-use super::world::{Event, Off, World};
+use super::world::{Disabled, Event, World};
 use crate::faults::{Boundary, Copy, Fault, HOUR, Oddity, SECOND, SKEW_MAX_MS, copies, send_counter};
 use crate::history::{Asking, Exchange, broken_page, plain};
 use crate::store::ADYEN_WINDOW_MS;
@@ -67,19 +68,19 @@ impl World {
         if call.sends > 1 {
             self.counters.count("sends under a used key");
         }
-        let transit_ms = self.dice.between(5, 150);
+        let transit_ms = self.rng.between(5, 150);
         let provider_key = self.saboteur.wire_key(call, exchange);
         let copy = Delivery {
             exchange,
             provider: call.provider,
             provider_key: provider_key.clone(),
             path: call.request.path.clone(),
-            body: match self.off {
-                Some(Off::FrozenBytes) => format!("{} ", call.request.body).repeat(call.sends as usize),
+            body: match self.disabled {
+                Some(Disabled::FrozenBytes) => format!("{} ", call.request.body).repeat(call.sends as usize),
                 _ => call.request.body.clone(),
             },
             odd: None,
-            takes_ms: self.dice.between(50, 800),
+            takes_ms: self.rng.between(50, 800),
             began_ms: 0,
             heard: true,
             secret: self.secret_of(run),
@@ -209,7 +210,7 @@ impl World {
                 let resource = self.ledger_of(provider).intent(intent).map(|intent| intent.resource.clone());
                 let object = resource.and_then(|resource| self.object_of(&resource));
                 if let (Some(object), Some(back_ms)) = (object, back_ms) {
-                    self.after(back_ms, Event::Check { object, to: None, looking: true });
+                    self.after(back_ms, Event::Check { object, to: None, asker: Asker::Waiting });
                 }
             }
         }
@@ -307,7 +308,7 @@ impl World {
 
     fn answer(&mut self, delivery: &Delivery, answer: HttpAnswer) {
         if delivery.heard {
-            let transit_ms = self.dice.between(5, 150);
+            let transit_ms = self.rng.between(5, 150);
             let (exchange, answer) = (delivery.exchange, Box::new(answer));
             self.after(transit_ms, Event::Response { exchange, answer });
         }
@@ -369,7 +370,7 @@ impl World {
         }
         self.pages_asked_by.insert(call.provider_key.clone(), run);
         let fault = self.fault(Boundary::Page);
-        let transit_ms = self.dice.between(5, 150);
+        let transit_ms = self.rng.between(5, 150);
         self.after(transit_ms, Event::Page(Box::new(Asking { run, call, fault })));
     }
 
@@ -399,7 +400,7 @@ impl World {
             }
             (fault, None) => broken_page(fault).unwrap_or_else(|| plain(404, "")),
         };
-        let transit_ms = self.dice.between(5, 150);
+        let transit_ms = self.rng.between(5, 150);
         self.after(transit_ms, Event::PageAnswer(Box::new(asking), Box::new(answer)));
     }
 

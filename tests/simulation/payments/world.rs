@@ -22,6 +22,7 @@ use payments::payment::records::JobKind;
 use payments::payment::status_query::StatusQuery;
 use payments::providers::HttpAnswer;
 use payments::transitions::answers::Ended;
+use payments::transitions::polling::Asker;
 
 use super::accounts::{Accounts, Secret, calls_away, is_away};
 use super::adyen::Adyen;
@@ -43,7 +44,7 @@ use crate::history::{
 };
 use crate::invariants::Writer;
 use crate::report::Counters;
-use crate::rng::Dice;
+use crate::rng::Rng;
 use crate::saboteur::{Mutant, Saboteur};
 use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
@@ -60,7 +61,7 @@ pub(crate) const PRUNED: &str = "providers: keys pruned and used again";
 
 /// A protection that is switched off, to show that the auditor notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Off {
+pub(crate) enum Disabled {
     /// One in the core: the saboteur plays that it is missing.
     Core(Mutant),
     /// A key is not bound before it is sent to the object in which it runs.
@@ -133,7 +134,7 @@ pub(crate) struct Instance {
 pub(crate) struct World {
     pub(crate) now_ms: u64,
     due: Schedule<Event>,
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     pub(crate) faults: Faults,
     /// When the effect of the last fault ends.
     pub(crate) calm_from_ms: u64,
@@ -142,7 +143,7 @@ pub(crate) struct World {
     /// When something happened last that is more than asking the provider in vain.
     pub(crate) busy_until_ms: u64,
     pub(crate) times: Times,
-    pub(crate) off: Option<Off>,
+    pub(crate) disabled: Option<Disabled>,
     pub(crate) saboteur: Saboteur,
     pub(crate) objects: Vec<Object>,
     pub(crate) instances: Vec<Instance>,
@@ -175,52 +176,58 @@ pub(crate) struct World {
     pub(crate) trace: bool,
     /// Where each object's rows are kept as well.
     disks: Option<Disks>,
-    /// Whether it goes on after a broken promise.
+    /// Whether it goes on after a broken invariant.
     pub(crate) to_the_end: bool,
 }
 
 impl World {
-    pub(crate) fn new(mut story: Scenario, plan: Plan, dice: Dice, off: Option<Off>, trace: bool) -> Self {
+    pub(crate) fn new(
+        mut scenario: Scenario,
+        plan: Plan,
+        rng: Rng,
+        disabled: Option<Disabled>,
+        trace: bool,
+    ) -> Self {
         let times = Times::default();
-        match off {
-            Some(Off::OrderObject) => story.without_orders_objects(),
-            Some(Off::CustomerObject) => story.without_customers_objects(),
+        match disabled {
+            Some(Disabled::OrderObject) => scenario.without_orders_objects(),
+            Some(Disabled::CustomerObject) => scenario.without_customers_objects(),
             _ => {}
         }
-        let jobs_seed = dice.clone().roll();
-        let kept_ms = |days: u64| days * 24 * HOUR + story.key_kept_longer_ms;
+        let jobs_seed = rng.clone().roll();
+        let kept_ms = |days: u64| days * 24 * HOUR + scenario.key_kept_longer_ms;
         let stripe = |account, prefix| Stripe {
             account,
-            ledger: Ledger::new(prefix).with_lists_that_lag(story.lists_lag_ms),
+            ledger: Ledger::new(prefix).with_lists_that_lag(scenario.lists_lag_ms),
             keys: Keys::new(kept_ms(1)),
-            stores_refusals: story.stores_refusals,
-            page_max: story.page_max,
+            stores_refusals: scenario.stores_refusals,
+            page_max: scenario.page_max,
             unfinished: BTreeMap::new(),
         };
         let mut world = Self {
             now_ms: EPOCH_MS,
             due: Schedule::new(),
-            dice,
+            rng,
             faults: Faults::new(plan),
             calm_from_ms: EPOCH_MS,
             owed_ms: 0,
             busy_until_ms: EPOCH_MS,
             times,
-            off,
-            saboteur: Saboteur(match off {
-                Some(Off::Core(mutant)) => Some(mutant),
+            disabled,
+            saboteur: Saboteur(match disabled {
+                Some(Disabled::Core(mutant)) => Some(mutant),
                 _ => None,
             }),
             objects: Vec::new(),
             instances: Vec::new(),
-            clocks_differ: story.clocks_differ,
+            clocks_differ: scenario.clocks_differ,
             clocks: Vec::new(),
             runs: Runs::default(),
             in_turns: false,
             pages_asked_by: BTreeMap::new(),
-            clients: story.clients,
+            clients: scenario.clients,
             places: Vec::new(),
-            payers: story.payers,
+            payers: scenario.payers,
             stripe: stripe("acct_first", "pi_"),
             accounts: Accounts::new(stripe("acct_other", "pb_")),
             adyen: Adyen {
@@ -254,13 +261,13 @@ impl World {
             }
             world.after(starts_ms, Event::Knock(client));
         }
-        if let Some(at_ms) = story.confirms_ms {
+        if let Some(at_ms) = scenario.confirms_ms {
             let later = Later::Confirm { intent: "pi_1".to_owned() };
             world.after(at_ms, Event::Decided { provider: "stripe", later });
         }
-        for (place, at_ms) in story.looks_ms {
-            let object = world.object(story.places[place].object);
-            world.after(at_ms, Event::Check { object, to: None, looking: true });
+        for (place, at_ms) in scenario.looks_ms {
+            let object = world.object(scenario.places[place].object);
+            world.after(at_ms, Event::Check { object, to: None, asker: Asker::Waiting });
         }
         world
     }
@@ -311,7 +318,7 @@ impl World {
         self
     }
 
-    /// Does not stop at the first broken promise.
+    /// Does not stop at the first broken invariant.
     pub(crate) fn played_on(mut self) -> Self {
         self.to_the_end = true;
         self
@@ -324,7 +331,7 @@ impl World {
         self
     }
 
-    /// Plays the history to its end, or to the first broken promise.
+    /// Plays the history to its end, or to the first broken invariant.
     pub(crate) fn play(mut self) -> Outcome {
         let (mut events, mut left_early) = (0, false);
         while let Some((at_ms, event)) = self.due.next() {

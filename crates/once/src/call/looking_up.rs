@@ -98,7 +98,7 @@ impl<F: Domain> ProviderCall<F> {
         self.evidence.needs_client = matches!(look_up, LookUp::NoClient { .. });
         let progress = self.look_up.take();
         let asked_at_ms = progress.as_ref().map_or(asked_at_ms, |first| first.asked_at_ms);
-        let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+        let quiet_at_ms = self.may_arrive_until_ms(ctx);
         let is_quiet = asked_at_ms >= quiet_at_ms;
         match look_up {
             LookUp::Found(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),

@@ -62,7 +62,7 @@ impl<F: Domain> ProviderCall<F> {
             || (!self.provider.answers_questions() && self.is_refused_for_certain())
         {
             // No copy of the last send is on its way any more.
-            let quiet_at_ms = self.last_sent_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
+            let quiet_at_ms = self.may_arrive_until_ms(ctx);
             if ctx.now_ms < quiet_at_ms {
                 Plan::WaitUntil(quiet_at_ms)
             } else {

@@ -193,9 +193,9 @@ impl Provider {
     }
 
     /// What the answer to a question says.
-    pub fn read_truth(self, question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
+    pub fn read_status_reply(self, question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
         match self {
-            Self::Stripe => stripe::read_truth(question, answer),
+            Self::Stripe => stripe::read_status_reply(question, answer),
             Self::Adyen => StatusReply::NoAnswer,
         }
     }

@@ -17,7 +17,7 @@ pub mod webhook;
 pub use answers::{classify, payment_of};
 pub(crate) use customers::{create_customer, update_customer};
 pub use look_up::{close, identity, known_payment, look_up, read_identity, read_page, read_whose};
-pub use questions::{dispute_status, question, read_dispute, read_truth};
+pub use questions::{dispute_status, question, read_dispute, read_status_reply};
 pub use requests::{authorize, capture, refund, void};
 
 /// The code of a refund that is refused because all of the money was given back before.

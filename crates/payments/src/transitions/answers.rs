@@ -24,7 +24,7 @@ pub struct Ended(usize);
 impl Ended {
     /// By now.
     pub fn of(object_state: &ObjectState) -> Self {
-        Self(object_state.calls.iter().filter(|call| matches!(call.state, CallState::Settled(_))).count())
+        Self(object_state.calls.iter().filter(|call| call.is_settled()).count())
     }
 }
 
@@ -34,11 +34,11 @@ pub fn take_unless_moved(
     object_state: &mut ObjectState,
     question: &StatusQuery,
     before: Ended,
-    truth: StatusReply,
+    status_reply: StatusReply,
     ctx: &Context,
 ) -> Result<Option<StatusQuery>, Bug> {
     if before == Ended::of(object_state) {
-        return take(object_state, question, truth, ctx);
+        return take(object_state, question, status_reply, ctx);
     }
     polling::ask_again(object_state, ctx);
     Ok(None)
@@ -48,10 +48,10 @@ pub fn take_unless_moved(
 pub fn take(
     object_state: &mut ObjectState,
     question: &StatusQuery,
-    truth: StatusReply,
+    status_reply: StatusReply,
     ctx: &Context,
 ) -> Result<Option<StatusQuery>, Bug> {
-    match (question, truth) {
+    match (question, status_reply) {
         (StatusQuery::Home { payment, question }, StatusReply::Home(identity)) => {
             let provider = question.provider();
             let now = ctx.credential(provider, question.account());

@@ -69,9 +69,8 @@ impl Refusal {
             Self::Call(refusal) => match refusal {
                 by_hand::Refusal::NoCall => "there is no such call".to_owned(),
                 by_hand::Refusal::Settled => "the call was settled meanwhile".to_owned(),
-                by_hand::Refusal::NeverSent | by_hand::Refusal::Open => {
-                    "the call was never sent: it goes on by itself".to_owned()
-                }
+                by_hand::Refusal::NeverSent => "the call was never sent: it goes on by itself".to_owned(),
+                by_hand::Refusal::Open => "the call is not settled yet: load the page again".to_owned(),
                 by_hand::Refusal::UnderWay => {
                     "the call is being sent or looked up right now: wait a minute and load the page again"
                         .to_owned()
@@ -106,7 +105,7 @@ pub fn check(
     me: &InstanceId,
     ctx: &Context,
 ) -> Result<ProviderCall, Refusal> {
-    let call = state.calls.iter().find(|call| call.call_id == call_id);
+    let call = state.call(call_id);
     let is_given_up = given_up(state, ctx.now_ms).is_some_and(|(given_up, _)| given_up == call_id);
     match (call, call.and_then(ended)) {
         (Some(call), Some(_)) if is_given_up || untold(state, call, ctx.now_ms).is_some() => Ok(call.clone()),
@@ -124,7 +123,7 @@ pub fn given_up(state: &ObjectState, now_ms: u64) -> Option<(u32, u64)> {
         return None;
     }
     let tried = state.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
-    let tried = state.calls.iter().find(|call| call.provider_key == tried.provider_key)?;
+    let tried = state.call_of_provider_key(&tried.provider_key)?;
     let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
     let newest = state.calls.iter().filter(is_capture).max_by_key(|call| call.call_id).unwrap_or(tried);
     Some((newest.call_id, amount_minor))
@@ -166,7 +165,7 @@ pub fn settle(
     me: &InstanceId,
     ctx: &Context,
 ) -> Result<Result<(), Refusal>, Bug> {
-    let known = state.calls.iter().find(|call| call.call_id == word.call_id);
+    let known = state.call(word.call_id);
     let pressed = known.and_then(|call| call.evidence.by_hand.as_ref());
     if pressed.is_some_and(|before| before.button == word.by_hand.button) {
         return Ok(Ok(()));
@@ -200,8 +199,7 @@ pub fn settle(
     if let Err(refusal) = settled {
         return Ok(Err(Refusal::Call(refusal)));
     }
-    let how =
-        state.calls.iter().find(|call| call.call_id == word.call_id).and_then(ended).unwrap_or_default();
+    let how = state.call(word.call_id).and_then(ended).unwrap_or_default();
     let key = state.key(call.key_id).ok_or_else(|| Bug(format!("no key {}", call.key_id)))?;
     let actor = key.owner.clone();
     let detail = format!("{}: {how}, by hand", call.name);

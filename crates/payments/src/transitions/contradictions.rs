@@ -67,7 +67,7 @@ pub(crate) fn of_state(state: &ObjectState, done: CallKind) -> Option<Contradict
 
 /// The same, where the provider's books have what a call under this key has made.
 pub(crate) fn of_books(state: &ObjectState, provider_key: &str, id: &str) -> Option<Contradiction> {
-    let call = state.calls.iter().find(|call| call.provider_key == provider_key)?;
+    let call = state.call_of_provider_key(provider_key)?;
     let is_it = call.state == CallState::Settled(Settlement::NotExecuted);
     contradicts(call, id).filter(|_| is_it)
 }

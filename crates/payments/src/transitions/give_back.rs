@@ -1,12 +1,13 @@
 //! Money on a try that was over is given back: nobody asks for it, the news of the money begins it, under a key of its own, and the
 //! alarm drives it. What it does then is a flow: [`flows::give_back`](crate::flows::give_back).
 
-use crate::engine::{CallState, Context, KeyRecord, Lifecycle, ObjectState, Open, RecoveryPoint, Settlement};
+use crate::engine::{CallState, Context, KeyRecord, ObjectState, Settlement};
 use crate::payment::id::RefundId;
 use crate::payment::operation::{GiveBackRequest, Operation};
 use crate::payment::result::ProviderResult;
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::transitions::audit::record_for_payment;
+use once::begin::NewKey;
 use once::context::Bug;
 use once::fingerprint::Fingerprint;
 use once::id::{RequestId, digest};
@@ -26,33 +27,21 @@ pub(crate) fn begin(state: &mut ObjectState, attempt: u32, refund: bool, ctx: &C
         return Ok(());
     }
     let owner = first.owner.clone();
-    let key_id = state.keys.iter().map(|key| key.key_id).max().unwrap_or(0).saturating_add(1);
-    state.keys.push(KeyRecord {
-        key_id,
+    let key = NewKey {
         key_hash: KeyHash(hash.clone()),
         owner,
         channel: Channel::Api,
         fingerprint: Fingerprint(hash),
         parameters: None,
-        original_request: RequestId(name),
-        created_at_ms: ctx.now_ms,
-        attempt: 1,
-        replays: 0,
+        request_id: RequestId(name),
+        operation: Operation::GiveBack(request),
         trace: first.trace,
-        lifecycle: Lifecycle::Open(Open {
-            operation: Operation::GiveBack(request),
-            recovery_point: RecoveryPoint::Started,
-            lease: None,
-            resume_at_ms: ctx.now_ms,
-            last_run_at_ms: ctx.now_ms,
-            failures: 0,
-            broken_off: 0,
-        }),
-    });
+        lease: None,
+    };
+    state.open_key(key, ctx);
     if let Some(late) = late_mut(state, attempt) {
         late.own = Stage::Begun;
     }
-    state.append_timeline(key_id, ctx.now_ms, "key_created", CALL);
     let data = serde_json::json!({ "attempt": attempt, "refund": refund });
     record_for_payment(state, "try.giving_back", data, ctx);
     Ok(())
@@ -95,7 +84,7 @@ pub(crate) fn attempt_of(provider_key: &str, state: &ObjectState) -> Option<u32>
 pub(crate) fn refund_of(state: &ObjectState, row: &Try) -> Option<(RefundId, String)> {
     let payment = state.resource.payment.as_ref()?;
     let provider_key = derived(row, &payment.id.to_string(), true);
-    let call = state.calls.iter().find(|call| call.provider_key == provider_key)?;
+    let call = state.call_of_provider_key(&provider_key)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
     let ProviderResult::Refunded { refund, .. } = &reply.result else { return None };
     let key = state.key(call.key_id)?;

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ObjectState, ProviderCall, RecoveryPoint};
+use crate::engine::{Context, ObjectState, ProviderCall, RecoveryPoint};
 use crate::payment::RefundElsewhere;
 use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider_event::{EventKind, Ingested, OperationNotice, Undone};
@@ -82,7 +82,7 @@ pub(crate) fn news(
         .iter()
         .find(|call| told.provider_key.as_ref() == Some(&call.provider_key))
         .cloned();
-    if call.as_ref().is_some_and(|call| !matches!(call.state, CallState::Settled(_))) {
+    if call.as_ref().is_some_and(|call| !call.is_settled()) {
         return Ok(None);
     }
     if let Some(call) = call.filter(|call| call.name == give_back::CALL) {
@@ -394,13 +394,13 @@ pub(crate) fn take(
     object_state: &mut ObjectState,
     provider_payment: &str,
     event_id: Option<&str>,
-    truth: &RemoteState,
+    remote: &RemoteState,
     ctx: &Context,
 ) -> Result<(), Bug> {
     let is_it = |row: &&Try| row.provider_payment.as_deref() == Some(provider_payment);
     let Some(row) = object_state.resource.tries.iter().find(is_it) else { return Ok(()) };
     let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
-    let taken = match truth {
+    let taken = match remote {
         RemoteState::Captured { amount_minor } => found(object_state, attempt, *amount_minor, true, ctx)?,
         RemoteState::Authorized => found(object_state, attempt, amount_minor, false, ctx)?,
         // The answer to a call of ours that is under way says so itself.

@@ -354,9 +354,17 @@ pub fn put_off(state: &mut ObjectState, ctx: &Context) {
     }
 }
 
+/// Who has the provider asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Somebody who looks, and waits for the answer: asked as soon as [`look_wait_ms`] allows.
+    Waiting,
+    /// The alarm, or an event: asked when it is due.
+    Background,
+}
+
 /// Whether the provider is to be asked now. If so the next time is set at once: whoever else looks meanwhile asks nothing.
-/// `looking` is somebody who waits for the answer.
-pub fn begin(state: &mut ObjectState, looking: bool, ctx: &Context) -> Vec<StatusQuery> {
+pub fn begin(state: &mut ObjectState, asker: Asker, ctx: &Context) -> Vec<StatusQuery> {
     doubt_watched(state, ctx);
     let Some(payment) = &mut state.resource.payment else {
         return Vec::new();
@@ -364,7 +372,7 @@ pub fn begin(state: &mut ObjectState, looking: bool, ctx: &Context) -> Vec<Statu
     let Some(check) = payment.check else {
         return Vec::new();
     };
-    if check.next_at_ms > ctx.now_ms && !(looking && look_wait_ms(&check, ctx) == 0) {
+    if check.next_at_ms > ctx.now_ms && !(asker == Asker::Waiting && look_wait_ms(&check, ctx) == 0) {
         return Vec::new();
     }
     let since_ms = check.told_at_ms.unwrap_or(0).max(payment.created_at_ms);

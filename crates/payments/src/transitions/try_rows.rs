@@ -85,7 +85,7 @@ pub fn complete(state: &mut ObjectState) {
             },
             _ => (None, "failed", false),
         };
-        let is_settled = matches!(call.state, CallState::Settled(_));
+        let is_settled = call.is_settled();
         state.resource.tries.push(Try {
             attempt,
             provider: call.provider,

@@ -115,7 +115,7 @@ mod tests {
 
     /// What protects what is written, and is switched off to see that this is found.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Off {
+    enum Disabled {
         Nothing,
         /// D1 does not count who wakes a shard.
         Count,
@@ -130,7 +130,7 @@ mod tests {
         shard: Connection,
         rng: Rng,
         written: Cell<u64>,
-        off: Off,
+        off: Disabled,
     }
 
     /// A place of the world.
@@ -172,7 +172,7 @@ mod tests {
         async fn batch(&self, statements: Vec<(&str, Vec<Value>)>) -> Result<Vec<usize>> {
             turn().await;
             let run = |(sql, values): (&str, Vec<Value>)| match self.0.off {
-                Off::Count => run(self.1, &sql.replace("wakes = ?2", "?2 IS NOT NULL"), values),
+                Disabled::Count => run(self.1, &sql.replace("wakes = ?2", "?2 IS NOT NULL"), values),
                 _ => run(self.1, sql, values),
             };
             let changed = statements.into_iter().map(run).collect();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     impl World {
-        fn new(seed: u64, off: Off) -> Self {
+        fn new(seed: u64, off: Disabled) -> Self {
             let world = Self {
                 d1: read_model(),
                 shard: read_model(),
@@ -199,7 +199,7 @@ mod tests {
             let before = number(&self.shard, MARKED);
             self.shard.execute_batch("BEGIN").unwrap();
             if let Some(mark) = mark {
-                let sql = if self.off == Off::Mark {
+                let sql = if self.off == Disabled::Mark {
                     UNMARK.replace("mark = ?1", "?1 IS NOT NULL")
                 } else {
                     UNMARK.to_owned()
@@ -209,7 +209,7 @@ mod tests {
             self.written.set(self.written.get() + 1);
             let sql = "INSERT INTO audit_records VALUES ('o', ?1, 7, 'account:a', 'x', 's', '{}')";
             run(&self.shard, sql, vec![self.written.get().into()]);
-            match before.filter(|_| self.off != Off::Refusal && number(&self.shard, MARKED) == before) {
+            match before.filter(|_| self.off != Disabled::Refusal && number(&self.shard, MARKED) == before) {
                 Some(mark) => {
                     self.shard.execute_batch("ROLLBACK").unwrap();
                     Asked::AtRest(mark)
@@ -285,14 +285,14 @@ mod tests {
     fn no_row_is_in_a_shard_at_rest_whatever_breaks_off() {
         let mut rested = 0;
         for seed in 1..=60 {
-            rested += World::new(seed, Off::Nothing).play().unwrap();
+            rested += World::new(seed, Disabled::Nothing).play().unwrap();
         }
         assert!(rested > 1_000, "it rested for {rested} turns");
     }
 
     #[test]
     fn control_without_the_count_the_refusal_or_the_marks_number_rows_are_unseen() {
-        for off in [Off::Count, Off::Refusal, Off::Mark] {
+        for off in [Disabled::Count, Disabled::Refusal, Disabled::Mark] {
             assert!((1..=2_000).any(|seed| World::new(seed, off).play().is_err()), "{off:?}");
         }
     }
@@ -314,7 +314,7 @@ mod tests {
         let over = "INSERT INTO history_batches (batch, state, month, began_at_ms, changed_at_ms)
             VALUES (1, 'written', '2025-10', 1, 1), (2, 'void', '2025-10', 1, 1)";
         for (sql, rests) in left.map(|sql| (sql, false)).into_iter().chain([(over, true)]) {
-            let world = World::new(1, Off::Nothing);
+            let world = World::new(1, Disabled::Nothing);
             world.shard.execute_batch(sql).unwrap();
             let mut work = Box::pin(world.lay());
             while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
@@ -338,7 +338,7 @@ mod tests {
             }
         };
         let at_rest = || {
-            let world = World::new(1, Off::Nothing);
+            let world = World::new(1, Disabled::Nothing);
             let mut work = Box::pin(world.lay());
             while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
             drop(work);
@@ -360,7 +360,7 @@ mod tests {
     /// Breaks that are over are listed in D1 as they are, and stay where they keep others from being opened anew.
     #[test]
     fn closed_breaks_are_listed_in_d1_and_stay_closed() {
-        let world = World::new(1, Off::Nothing);
+        let world = World::new(1, Disabled::Nothing);
         let all = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 250)
             INSERT INTO breaks (break_id, kind, provider, state, note, first_seen_at_ms, last_seen_at_ms)
             SELECT 'b' || n, 'capture_failed', 'stripe', 'accepted', 'it is known', 1, 2 FROM n";

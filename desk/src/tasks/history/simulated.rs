@@ -28,7 +28,7 @@ pub(super) const BOUNDS: Bounds =
 
 /// What protects the rows, and is switched off to see that this is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Off {
+pub(super) enum Disabled {
     Nothing,
     /// That nothing has changed is not looked at as the rows go.
     Check,
@@ -66,19 +66,19 @@ pub(super) struct World {
     /// What was in the bucket before the first batch began.
     pub(super) of_before: RefCell<BTreeSet<String>>,
     random: Cell<u64>,
-    off: Off,
+    off: Disabled,
     pub(super) is_calm: Cell<bool>,
     /// The newest version and audit record of each payment.
     pub(super) told: RefCell<Vec<(u32, u32)>>,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, off: Off) -> Self {
+    pub(super) fn new(seed: u64, off: Disabled) -> Self {
         Self::with(seed, off, Vec::new())
     }
 
     /// Half of the payments are made in D1, and moved later; the others are made in shards.
-    pub(super) fn with_shards(seed: u64, off: Off) -> Self {
+    pub(super) fn with_shards(seed: u64, off: Disabled) -> Self {
         let from_ms = made_at_ms(PAYMENTS / 2).cast_unsigned();
         let layout = Layout {
             layout_id: 1,
@@ -92,7 +92,7 @@ impl World {
         Self::with(seed, off, vec![layout])
     }
 
-    fn with(seed: u64, off: Off, layouts: Vec<Layout>) -> Self {
+    fn with(seed: u64, off: Disabled, layouts: Vec<Layout>) -> Self {
         let world = Self {
             d1: Rc::new(read_model()),
             shards: RefCell::default(),
@@ -276,8 +276,8 @@ const IS_MOVED: &str = "slots > 0 AND";
 impl Tables for At<'_> {
     async fn rows<T: serde::de::DeserializeOwned>(&self, sql: &str, values: Vec<Value>) -> Result<Vec<T>> {
         let sql = match self.world.off {
-            Off::Move => sql.replace(IS_MOVED, "false AND"),
-            Off::Known if sql == statements::KNOWN => format!("SELECT * FROM ({sql}) WHERE false"),
+            Disabled::Move => sql.replace(IS_MOVED, "false AND"),
+            Disabled::Known if sql == statements::KNOWN => format!("SELECT * FROM ({sql}) WHERE false"),
             _ => sql.to_owned(),
         };
         self.turn(|| {
@@ -303,20 +303,20 @@ impl Tables for At<'_> {
     async fn batch(&self, statements: Vec<(&str, Vec<Value>)>) -> Result<Vec<usize>> {
         let off = self.world.off;
         let run = |(sql, values): (&str, Vec<Value>)| match (off, sql) {
-            (Off::Check, statements::WRITTEN) => {
+            (Disabled::Check, statements::WRITTEN) => {
                 let unchecked = "UPDATE history_batches SET state = 'written', payments = ?6 ->> 'payments', changed_at_ms = ?7
                          WHERE batch = ?1 AND state = 'writing' AND coalesce(?2, ?3, ?4, ?5) IS NOT NULL";
                 put_rows(&self.db, unchecked, values)
             }
-            (Off::Memory, statements::KEEP_PAYMENTS) => {
+            (Disabled::Memory, statements::KEEP_PAYMENTS) => {
                 let changed = put_rows(&self.db, sql, values);
                 execute(&self.db, "UPDATE history_payments SET audit_through = 0", ()).unwrap();
                 changed
             }
-            (Off::Move, _) => put_rows(&self.db, &sql.replace(IS_MOVED, "false AND"), values),
+            (Disabled::Move, _) => put_rows(&self.db, &sql.replace(IS_MOVED, "false AND"), values),
             _ => put_rows(&self.db, sql, values),
         };
-        if off == Off::Transaction {
+        if off == Disabled::Transaction {
             let mut changed = Vec::new();
             for statement in statements {
                 changed.push(self.turn(|| run(statement)).await?);
@@ -443,7 +443,7 @@ pub(super) async fn run(world: &World) -> (Done, Vec<String>) {
     let (chance, is_over) = (world.random(1000).into(), || false);
     let believing = Believing(world, RefCell::default());
     let run = match world.off {
-        Off::Comparison => turns::run(&places, chance, &believing, BOUNDS, is_over).await,
+        Disabled::Comparison => turns::run(&places, chance, &believing, BOUNDS, is_over).await,
         _ => turns::run(&places, chance, world, BOUNDS, is_over).await,
     };
     (run.done, run.failed.keys().map(|name| (*name).to_owned()).collect())

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::batch::{KINDS, Named};
 use super::parquet::tests::decode;
 use super::rows;
-use super::simulated::{BOUNDS, Move, Off, PAYMENTS, World, finish, moved, names, run};
+use super::simulated::{BOUNDS, Disabled, Move, PAYMENTS, World, finish, moved, names, run};
 use super::unchanged_since_ms;
 use crate::tasks::late::tests::read_model;
 
@@ -136,7 +136,7 @@ fn count(db: &Connection, table: &str) -> u32 {
 #[test]
 fn each_row_is_in_one_place_whatever_breaks_off() {
     for seed in 1..=40 {
-        assert_eq!(play(&World::new(seed, Off::Nothing), 400), Ok(()), "seed {seed}");
+        assert_eq!(play(&World::new(seed, Disabled::Nothing), 400), Ok(()), "seed {seed}");
     }
 }
 
@@ -144,7 +144,7 @@ fn each_row_is_in_one_place_whatever_breaks_off() {
 fn with_shards_and_movers_beside_it_each_row_is_in_one_place() {
     let mut from_shards = 0;
     for seed in 1..=40 {
-        let world = World::with_shards(seed, Off::Nothing);
+        let world = World::with_shards(seed, Disabled::Nothing);
         assert_eq!(play(&world, 1_600), Ok(()), "seed {seed}");
         let places = world.places();
         let files = places.iter().skip(1).filter(|(_, db)| count(db, "history_files") > 0);
@@ -155,7 +155,7 @@ fn with_shards_and_movers_beside_it_each_row_is_in_one_place() {
 
 #[test]
 fn control_while_they_are_moved_what_leaves_from_d1_too_or_is_not_known_there_goes_wrong() {
-    for off in [Off::Move, Off::Known] {
+    for off in [Disabled::Move, Disabled::Known] {
         let found = (1..=2_000).find_map(|seed| play(&World::with_shards(seed, off), 1_600).err());
         assert!(found.is_some(), "{off:?}");
     }
@@ -165,7 +165,7 @@ fn control_while_they_are_moved_what_leaves_from_d1_too_or_is_not_known_there_go
 #[test]
 fn no_file_of_before_is_deleted_or_written_over() {
     for seed in 1..=20 {
-        let world = World::new(seed, Off::Nothing);
+        let world = World::new(seed, Disabled::Nothing);
         let now_s = BOUNDS.now_ms / 1_000;
         let of_before = || {
             let batches = [1, 2, 3, now_s, now_s + 1].into_iter();
@@ -187,7 +187,7 @@ fn no_file_of_before_is_deleted_or_written_over() {
 
 #[test]
 fn a_number_is_that_of_the_second_unless_a_later_one_was_taken() {
-    let world = World::new(1, Off::Nothing);
+    let world = World::new(1, Disabled::Nothing);
     world.is_calm.set(true);
     finish(run(&world));
     let batches = "SELECT json_group_array(batch) FROM (SELECT batch FROM history_batches ORDER BY batch)";
@@ -198,7 +198,7 @@ fn a_number_is_that_of_the_second_unless_a_later_one_was_taken() {
 /// A shard that does not answer is asked once in a run, is named, and keeps its own; all others leave.
 #[test]
 fn a_place_that_does_not_answer_holds_up_no_other() {
-    let world = World::with_shards(1, Off::Nothing);
+    let world = World::with_shards(1, Disabled::Nothing);
     world.is_calm.set(true);
     let (silent, db) =
         world.shards.borrow().iter().next().map(|(name, db)| (name.clone(), Rc::clone(db))).unwrap();
@@ -217,7 +217,7 @@ fn a_place_that_does_not_answer_holds_up_no_other() {
 #[test]
 fn a_payment_of_a_shard_of_which_d1_has_an_open_break_stays() {
     for resource in ["resource", "object", "provider_payment"] {
-        let world = World::with_shards(1, Off::Nothing);
+        let world = World::with_shards(1, Disabled::Nothing);
         world.is_calm.set(true);
         let (id, object) = names(PAYMENTS - 1);
         let value = match resource {
@@ -240,7 +240,7 @@ fn a_payment_of_a_shard_of_which_d1_has_an_open_break_stays() {
 
 #[test]
 fn control_without_its_protections_rows_are_lost_or_doubled() {
-    for off in [Off::Check, Off::Comparison, Off::Transaction, Off::Memory] {
+    for off in [Disabled::Check, Disabled::Comparison, Disabled::Transaction, Disabled::Memory] {
         let found = (1..=2_000).find_map(|seed| play(&World::new(seed, off), 400).err());
         assert!(found.is_some(), "{off:?}");
     }
@@ -268,7 +268,7 @@ fn what_is_not_over_stays() {
     ];
     let leaves = "UPDATE payments SET status = 'canceled'";
     for (sql, left) in keeps.map(|sql| (sql, 0)).into_iter().chain([(leaves, PAYMENTS)]) {
-        let world = World::new(1, Off::Nothing);
+        let world = World::new(1, Disabled::Nothing);
         world.is_calm.set(true);
         world.d1.execute_batch(sql).unwrap();
         for _ in 0..4 {

@@ -14,9 +14,9 @@ use crate::tasks::changes::{self, Change};
 use crate::tasks::compare::{Break, Comparison, Kind, compare};
 use crate::tasks::cursor::{Cursor, Source};
 use crate::tasks::movements::{self, Matched, Movement, Sum};
-use crate::tasks::pace::{AT_ONCE, Width, may_go_on, may_read};
 use crate::tasks::page::{PageEnd, UNREAD_MAX, Unread};
 use crate::tasks::provider_ledger::{self, RemoteRecord};
+use crate::tasks::run_limits::{AT_ONCE, Width, may_go_on, may_read};
 use payments::providers::{HttpAnswer, Provider};
 
 /// Of how many movements in one batch it is not said when their payment was made: an object or Stripe is asked for each.

@@ -20,8 +20,8 @@
 //!
 //! There is one code for both ways: which books a run compares is an argument, and they share the limits of its invocation.
 
-mod books;
 mod known;
+mod ledgers;
 mod lists;
 mod marks;
 mod ours;
@@ -55,8 +55,8 @@ use self::recheck::{UNLISTED_MAX, UNLISTED_OF_A_SHARD_MAX};
 use self::rounds::Wanted;
 use self::session::Reconciliation;
 use super::cursor::Source;
-use super::pace::Used;
 use super::place_stores::BoundPlaces;
+use super::run_limits::Used;
 use super::{alarms, breaks};
 use crate::config::Config;
 use crate::operations;

@@ -323,7 +323,7 @@ impl Reconciliation {
         let question = StatusQuery::Disputes { provider: Provider::Stripe, account: None, id, doubt: None };
         let Some(request) = Provider::Stripe.question_request(&question) else { return Ok(false) };
         let answer = self.get(&request).await?;
-        let StatusReply::Disputes(all) = Provider::Stripe.read_truth(&question, &answer) else {
+        let StatusReply::Disputes(all) = Provider::Stripe.read_status_reply(&question, &answer) else {
             return Ok(false);
         };
         Ok(all.iter().any(|one| one.id == dispute) && changes::are_shown(&all, ours))

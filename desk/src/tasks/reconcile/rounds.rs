@@ -14,7 +14,7 @@ use super::recheck::UNLISTED_OF_A_SHARD_MAX;
 use super::session::{Reconciliation, newest};
 use crate::tasks::breaks::{BATCHES_MAX, BREAKS_MAX};
 use crate::tasks::compare::LocalRecord;
-use crate::tasks::pace::{Used, may_read};
+use crate::tasks::run_limits::{Used, may_read};
 use messages::placement::ShardName;
 use runtime::db::{self, Db, Statement};
 use runtime::places;
@@ -331,7 +331,7 @@ mod tests {
 
     /// What protects the round, and is switched off to see that this is found.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Off {
+    enum Disabled {
         Nothing,
         /// How far a round has come is forgotten.
         Cursor,
@@ -347,7 +347,7 @@ mod tests {
         shards: RefCell<BTreeMap<ShardName, u32>>,
         silent: RefCell<BTreeSet<ShardName>>,
         asked: Cell<usize>,
-        off: Off,
+        off: Disabled,
     }
 
     /// One run.
@@ -359,7 +359,7 @@ mod tests {
     impl Places for Run<'_> {
         async fn shards_behind(&mut self, after: Option<&ShardName>, most: usize) -> Result<Vec<ShardName>> {
             turn().await;
-            let after = after.filter(|_| self.world.off != Off::Cursor);
+            let after = after.filter(|_| self.world.off != Disabled::Cursor);
             let order = |shard: &ShardName| (format!("{}~", shard.period), shard.to_string());
             let mut shards: Vec<ShardName> = self.world.shards.borrow().keys().cloned().collect();
             let after = after.map(order);
@@ -378,12 +378,12 @@ mod tests {
                 let mut all = self.world.shards.borrow_mut();
                 let Some(found) = all.get_mut(shard) else { continue };
                 if self.world.silent.borrow().contains(shard) {
-                    seen = if *off == Off::Silence { seen } else { Seen::NotAll };
+                    seen = if *off == Disabled::Silence { seen } else { Seen::NotAll };
                     continue;
                 }
                 let compared = self.compared_left.min(*found);
                 (*found, self.compared_left) = (*found - compared, self.compared_left - compared);
-                if *found > 0 && *off != Off::Again {
+                if *found > 0 && *off != Disabled::Again {
                     return Ok(Seen::Again);
                 }
             }
@@ -418,7 +418,7 @@ mod tests {
         ShardName::parse(&format!("g1-2026-{:02}-{:03}", 1 + number / 100, number % 100)).unwrap()
     }
 
-    fn world(shards: u32, off: Off) -> World {
+    fn world(shards: u32, off: Disabled) -> World {
         World {
             d1: read_model(),
             shards: RefCell::new(
@@ -460,7 +460,7 @@ mod tests {
 
     /// Runs that are killed, two at once, with shards that do not answer for a while and shards that are new. Whenever one says that a round is whole
     /// nothing that was there when it began may be left. Gives what is left in the end, and whether that was broken.
-    fn played(seed: u64, off: Off) -> (u32, bool) {
+    fn played(seed: u64, off: Disabled) -> (u32, bool) {
         let (world, rng) = (world(1_000, off), Rng::new(seed));
         world.silent.borrow_mut().extend([shard(100), shard(391), shard(888)]);
         let mut is_broken = false;
@@ -496,20 +496,20 @@ mod tests {
     #[test]
     fn all_shards_have_their_turn_wherever_runs_are_broken_off() {
         for seed in 1..=12 {
-            assert_eq!(played(seed, Off::Nothing), (0, false), "seed {seed}");
+            assert_eq!(played(seed, Disabled::Nothing), (0, false), "seed {seed}");
         }
     }
 
     #[test]
     fn control_without_each_protection_something_is_left() {
-        assert!((1..=12).all(|seed| played(seed, Off::Cursor).0 > 0));
-        assert!((1..=12).any(|seed| played(seed, Off::Silence).1));
-        assert!((1..=12).any(|seed| played(seed, Off::Again).1));
+        assert!((1..=12).all(|seed| played(seed, Disabled::Cursor).0 > 0));
+        assert!((1..=12).any(|seed| played(seed, Disabled::Silence).1));
+        assert!((1..=12).any(|seed| played(seed, Disabled::Again).1));
     }
 
     #[test]
     fn what_one_run_asks_is_asked_in_each_and_nothing_is_written_down() {
-        let (world, rng) = (world(200, Off::Nothing), Rng::new(1));
+        let (world, rng) = (world(200, Disabled::Nothing), Rng::new(1));
         for strike in 1..=3 {
             let [walked] = world.strike(&rng, 1, false, strike)[..] else { panic!("one run") };
             assert_eq!(walked, Walked { shards: 200, is_whole: true, lag_ms: 0 });
@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_round_says_how_long_it_takes() {
-        let (world, rng) = (world(1_000, Off::Nothing), Rng::new(1));
+        let (world, rng) = (world(1_000, Disabled::Nothing), Rng::new(1));
         let walked: Vec<Walked> =
             (0..8).map(|strike| world.strike(&rng, 1, false, 100 * strike)[0]).collect();
         let lags: Vec<_> =

@@ -46,8 +46,8 @@ impl Auditor {
         }
         let Some(view) = before else { return };
         if view.life != "open" {
-            let promise = if view.life == "expired" { TOMBSTONE } else { NO_CONCURRENCY };
-            self.violated(promise, format!("a request runs although its key is {}", view.life));
+            let invariant = if view.life == "expired" { TOMBSTONE } else { NO_CONCURRENCY };
+            self.violated(invariant, format!("a request runs although its key is {}", view.life));
         }
         if view.holder.as_deref() == Some(holder) && now_ms < alive + self.terms.lease_ms {
             self.violated(NO_CONCURRENCY, format!("attempt {} of key {key} was still alive", view.attempt));
@@ -110,7 +110,7 @@ impl Auditor {
             body[name].as_u64().map_or(0, |minor| thousandths(minor, text("currency"), "clients"))
         };
         let amount = said("amount");
-        let truth = match (what, bytes.0) {
+        let status_reply = match (what, bytes.0) {
             ("payment", 201) => {
                 let living = made.iter().filter(|entry| entry.lives()).count();
                 let stands = |entry: &Entry| match text("status") {
@@ -151,7 +151,7 @@ impl Auditor {
             _ => false,
         };
         let seen = || format!("{what} answers {}: {made:?} {moved:?} {returned:?}", bytes.0);
-        let lie = (!truth).then(seen);
+        let lie = (!status_reply).then(seen);
         let early =
             (bytes.0 == 402 && may_still).then(|| format!("{what} answers 402 while a send is under way"));
         self.violations.extend(lie.map(|seen| Violation { invariant: TRUE_VERDICT, seen }));

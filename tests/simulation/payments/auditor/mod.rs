@@ -1,5 +1,5 @@
 //! The judge of payments. It shares no code with the core: it is told what could be observed from outside, as plain strings
-//! and numbers, and holds that against the promises. It has a table of its own for the moves of a payment, books of its own,
+//! and numbers, and holds that against the invariants. It has a table of its own for the moves of a payment, books of its own,
 //! and reads the answers as a client would.
 //!
 //! What it is told: each committed transaction, each answer to a client with its bytes, each send, and each movement of the

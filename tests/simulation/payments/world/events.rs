@@ -1,6 +1,7 @@
 //! What happens at a time, and who does it.
 
 use super::*;
+use payments::transitions::polling::Asker;
 
 /// What happens at a time.
 pub(crate) enum Event {
@@ -30,7 +31,7 @@ pub(crate) enum Event {
     Check {
         object: usize,
         to: Option<usize>,
-        looking: bool,
+        asker: Asker,
     },
     /// The next of these questions goes to the provider.
     Ask {
@@ -126,7 +127,7 @@ impl World {
             Event::ClientGivesUp(request) => self.client_gives_up(request),
             Event::WaitOver(request) => self.wait_over(request),
             Event::Forget { client, to } => self.forget(client, to),
-            Event::Check { object, to, looking } => self.check(object, to, looking),
+            Event::Check { object, to, asker } => self.check(object, to, asker),
             Event::Ask { instance, questions } => self.ask(instance, questions),
             Event::StatusReply { instance, questions, before, answer } => {
                 self.told(instance, questions, before, answer);

@@ -56,7 +56,7 @@ impl World {
     /// The fault that strikes here, if one does.
     pub(crate) fn fault(&mut self, boundary: Boundary) -> Option<Fault> {
         let number = self.faults.passed.len();
-        let fault = self.faults.at(boundary, self.now_ms - EPOCH_MS, &mut self.dice)?;
+        let fault = self.faults.at(boundary, self.now_ms - EPOCH_MS, &mut self.rng)?;
         self.tell(|| format!("      boundary {number}: {boundary:?} meets {fault:?}"));
         self.counters.count("faults");
         self.calm_from_ms = self.calm_from_ms.max(self.now_ms + fault.lasts_ms());
@@ -79,7 +79,7 @@ impl World {
         let told = self.clocks.get(number).copied();
         let ahead_ms = match told {
             Some(ahead_ms) => ahead_ms,
-            None if self.clocks_differ => skew(&mut self.dice),
+            None if self.clocks_differ => skew(&mut self.rng),
             None => 0,
         };
         let id = InstanceId(format!("incarnation-{number}"));
@@ -129,7 +129,7 @@ impl World {
     }
 
     pub(crate) fn context(&mut self, instance: usize) -> Context {
-        let jitter = u16::try_from(self.dice.between(0, 1000)).unwrap_or(0);
+        let jitter = u16::try_from(self.rng.between(0, 1000)).unwrap_or(0);
         let mut ctx = context(self.object_now_ms(instance), jitter, self.times, Limits::default());
         if self.accounts.is_on {
             let secret = match self.saboteur.plays(Mutant::AccountNotFrozen) {
@@ -221,7 +221,7 @@ impl World {
         if let Some(seen) = store.kept_otherwise.take() {
             self.auditor.kept_otherwise(&seen);
         }
-        if self.off == Some(Off::AuditRows) {
+        if self.disabled == Some(Disabled::AuditRows) {
             kept.appended.facts.audit.clear();
         }
         let auditor = &self.auditor;

@@ -34,14 +34,14 @@ pub fn question(question: &StatusQuery) -> FrozenRequest {
 }
 
 /// What the answer to a question says.
-pub fn read_truth(question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
+pub fn read_status_reply(question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
     if let StatusQuery::Home { payment, .. } = question {
         return StatusReply::Home(read_proof(Some(payment), answer));
     }
     if answer.status != 200 {
         return StatusReply::NoAnswer;
     }
-    let truth = match question {
+    let status_reply = match question {
         StatusQuery::Home { .. } => None,
         StatusQuery::Payment { .. } => json_text::from_str::<PaymentIntent>(&answer.body)
             .ok()
@@ -57,7 +57,7 @@ pub fn read_truth(question: &StatusQuery, answer: &HttpAnswer) -> StatusReply {
             json_text::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
         }
     };
-    truth.unwrap_or(StatusReply::NoAnswer)
+    status_reply.unwrap_or(StatusReply::NoAnswer)
 }
 
 fn beside(intent: &PaymentIntent) -> Beside {

@@ -6,7 +6,7 @@ use once::call::{CallState, Settlement};
 use once::context::Context;
 use once::object_state::{ObjectState, StagedJob};
 use once::outbox;
-use once::record::{Finished, KeyRecord, Lifecycle, Tombstone};
+use once::record::{KeyRecord, Lifecycle};
 
 use crate::domain::{PassOn, Place, SEND, word};
 use crate::meaning::Ended;
@@ -52,19 +52,10 @@ pub(crate) fn state(object_state: &ObjectState<PassOn>, key: &KeyRecord<PassOn>)
 
 /// The status of the origin's own answer.
 pub(crate) fn status(object_state: &ObjectState<PassOn>, number: u32) -> Option<u16> {
-    let call = object_state.call(number, SEND)?;
+    let call = object_state.call_named(number, SEND)?;
     let CallState::Settled(Settlement::Answered(reply)) = &call.state else { return None };
     let is_its_own = matches!(reply.result.ended, Ended::Done | Ended::ShownAgain | Ended::Refused);
     (is_its_own && call.evidence.by_hand.is_none()).then_some(reply.status)
-}
-
-/// When it ended, in ms since the epoch.
-pub(crate) const fn ended_at_ms(key: &KeyRecord<PassOn>) -> Option<u64> {
-    match &key.lifecycle {
-        Lifecycle::Open(_) => None,
-        Lifecycle::Finished(Finished { finished_at_ms, .. })
-        | Lifecycle::Expired(Tombstone { finished_at_ms, .. }) => Some(*finished_at_ms),
-    }
 }
 
 /// What is told of an operation now.
@@ -82,7 +73,7 @@ pub(crate) fn row(object_state: &ObjectState<PassOn>, number: u32) -> Option<Gat
         attempts: key.attempt,
         replays: key.replays,
         began_at_ms: key.created_at_ms,
-        ended_at_ms: ended_at_ms(key),
+        ended_at_ms: key.finished_at_ms(),
     })
 }
 

@@ -105,7 +105,7 @@ impl Health {
 
 /// What the line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct HealthSummary {
     /// The short form.
     pub title: String,
     /// What is as it should be, if all is.
@@ -118,7 +118,7 @@ pub struct Verdict {
     pub wants_run: bool,
 }
 
-impl Verdict {
+impl HealthSummary {
     /// Of what there is.
     pub fn of(health: &Health) -> Self {
         let counted = [
@@ -233,20 +233,20 @@ mod tests {
 
     #[test]
     fn all_clear_is_said_only_of_what_is_known() {
-        let text = |health| Verdict::of(&health).text;
+        let text = |health| HealthSummary::of(&health).text;
         assert_eq!(text(well()), "Nothing is unknown, late, failed or unreconciled.");
         assert!(text(Health { lag_ms: None, ..well() }).contains("Nothing was compared"));
         assert!(text(never_ran()).contains("No scheduled task has run yet"));
         assert!(text(Health { dead: 1, ..never_ran() }).contains("No scheduled task has run yet"));
-        let title = |health| Verdict::of(&health).title;
+        let title = |health| HealthSummary::of(&health).title;
         assert_eq!(title(well()), "All clear");
         assert_eq!(title(Health { lag_ms: None, ..well() }), "Clear so far");
         assert_eq!(title(never_ran()), "Not checked yet");
-        let tone = |health| Verdict::of(&health).tone;
+        let tone = |health| HealthSummary::of(&health).tone;
         let healths = [well(), Health { lag_ms: None, ..well() }, never_ran(), Health { dead: 1, ..well() }];
         assert_eq!(healths.map(tone), ["", "plain", "plain", "warning"]);
         let silent = Health { tasks: vec![ran("sweep", 3_600_000, "{}")], ..well() };
-        let wants_run = |health| Verdict::of(&health).wants_run;
+        let wants_run = |health| HealthSummary::of(&health).wants_run;
         assert_eq!([well(), silent, never_ran()].map(wants_run), [false, true, true]);
     }
 
@@ -285,11 +285,11 @@ mod tests {
             ),
         ];
         for (health, said, href) in wrong {
-            let verdict = Verdict::of(&health);
-            assert_eq!((verdict.title.as_str(), verdict.text), ("One thing needs a look", ""));
-            assert_eq!(verdict.items, [(said.to_owned(), href)]);
+            let health = HealthSummary::of(&health);
+            assert_eq!((health.title.as_str(), health.text), ("One thing needs a look", ""));
+            assert_eq!(health.items, [(said.to_owned(), href)]);
         }
-        let of_tasks = Verdict::of(&Health {
+        let of_tasks = HealthSummary::of(&Health {
             tasks: vec![
                 ran("sweep", 60_000, r#"{"woken":3,"error":null}"#),
                 ran(
@@ -312,7 +312,7 @@ mod tests {
             ]
         );
         assert!(of_tasks.items.iter().all(|(_, href)| *href == "#tasks") && !of_tasks.wants_run);
-        let more = Verdict::of(&Health { breaks: 1, ending: 1, ..well() });
+        let more = HealthSummary::of(&Health { breaks: 1, ending: 1, ..well() });
         assert_eq!((more.title.as_str(), more.items.len()), ("2 things need a look", 2));
     }
 
