@@ -151,6 +151,7 @@ test('files, links and commands of documents must be there', () => {
     ['[there](#nowhere)', /names no heading/],
     ['`npm run biuld`', /package\.json has no script biuld/],
     ['```sh\nA=1 npm test -- jbos   # the jobs\n```', /no suite has "jbos" in its name/],
+    ['`npm test -- "the jbos of others"`', /no suite has "the jbos of others" in its name/],
     ['`cargo test --test nothing`', /there is no test nothing/],
     ['`node scripts/b.mjs`', /there is no scripts\/b\.mjs/],
   ]) {

@@ -100,16 +100,20 @@ function commands(text) {
   );
 }
 
+/** A name of a suite may be in quotes: it has spaces. */
+const WORDS = /"[^"]*"|\S+/g;
+
 function unreal(command, { files, scripts, suites }) {
-  const words = command.split(/\s+/);
+  const words = command.match(WORDS);
   const wrong = (what) => [`\`${command}\`: ${what}`];
   if (words[0] === 'npm' && ['run', 'start', 'test'].includes(words[1])) {
     const script = words[1] === 'run' ? words[2] : words[1];
     if (script && !scripts.includes(script)) return wrong(`package.json has no script ${script}`);
     const wanted = script === 'test' && words.includes('--') ? words.slice(words.indexOf('--') + 1) : [];
-    const unknown = wanted.filter(
-      (part) => /^[\w:-]+$/.test(part) && !suites.some((name) => name.includes(part)),
-    );
+    const named = wanted
+      .filter((part) => /^(?:[\w:-]+|"[^"…]+")$/.test(part))
+      .map((part) => part.replaceAll('"', ''));
+    const unknown = named.filter((part) => !suites.some((name) => name.includes(part)));
     return unknown.length > 0 ? wrong(`no suite has "${unknown.join('", "')}" in its name`) : [];
   }
   const test = words[0] === 'cargo' && words.includes('--test') && words[words.indexOf('--test') + 1];
