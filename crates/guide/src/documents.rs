@@ -62,7 +62,7 @@ pub(crate) static GROUPS: &[Group] = &[
                 "docs/try-it.md",
                 "try-it",
                 "Try it",
-                "Reserve, capture, refund, fail and resume a payment with curl, step by step.",
+                "Authorize, capture, refund, fail and resume a payment with curl, step by step.",
             ),
             document(
                 "docs/lab.md",
@@ -75,6 +75,18 @@ pub(crate) static GROUPS: &[Group] = &[
     Group {
         name: "Use it",
         documents: &[
+            document(
+                "docs/integrate.md",
+                "integrate",
+                "Integrate a shop",
+                "From a checkout session to the refund: redirect, verify, fulfil, and poll for what is paid.",
+            ),
+            document(
+                "docs/migrate-from-stripe.md",
+                "migrate-from-stripe",
+                "From Stripe’s API",
+                "Which of Stripe’s requests, statuses and webhooks becomes what, and how to move a shop over.",
+            ),
             document(
                 "docs/protocol.md",
                 "protocol",
@@ -167,7 +179,19 @@ pub(crate) static GROUPS: &[Group] = &[
                 "docs/deploy.md",
                 "deploy",
                 "Deploy",
-                "How to deploy it: commands, secrets and settings.",
+                "How to deploy it: commands, secrets, the checklist for going live, and how to roll back.",
+            ),
+            document(
+                "docs/accounts.md",
+                "accounts",
+                "Accounts",
+                "API accounts, several shops in one deployment, and their own keys at Stripe and Adyen.",
+            ),
+            document(
+                "docs/settings.md",
+                "settings",
+                "Settings",
+                "All variables with their defaults and ranges, bindings, queues, and counts by Analytics Engine.",
             ),
             document(
                 "docs/operations.md",
