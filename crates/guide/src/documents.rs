@@ -141,6 +141,12 @@ pub(crate) static GROUPS: &[Group] = &[
                 "What a payment takes, measured against the least that a Worker can do.",
             ),
             document(
+                "docs/performance-log.md",
+                "performance-log",
+                "Performance log",
+                "How the numbers came about: earlier measurements, and what was tried.",
+            ),
+            document(
                 "docs/scale.md",
                 "scale",
                 "Scale",
