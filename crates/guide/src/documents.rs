@@ -149,7 +149,7 @@ pub(crate) static GROUPS: &[Group] = &[
             document(
                 "docs/scale.md",
                 "scale",
-                "Scale",
+                "Capacity",
                 "Up to how many payments a second each part holds, and what to do then.",
             ),
             document(
