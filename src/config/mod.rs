@@ -408,12 +408,16 @@ fn cors_origins(setting: Option<String>) -> Result<Vec<String>, String> {
         setting.iter().flat_map(|list| list.split(',')).map(|origin| origin.trim().to_owned()).collect();
     let is_origin = |origin: &String| {
         let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ']))
+        let port = if origin.starts_with("https:") { ":443" } else { ":80" };
+        // As browsers write it in `Origin`: in small letters, without the port of its scheme.
+        let is_as_sent =
+            |host: &str| !host.ends_with(port) && !host.contains(|c: char| c.is_ascii_uppercase());
+        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ']) && is_as_sent(host))
     };
     match origins.iter().find(|origin| !is_origin(origin)) {
         Some(_) => Err(
             "CORS_ORIGINS must be a list such as https://shop.example,https://www.shop.example: scheme and \
-                        host only, separated by commas."
+                        host only, in small letters and without :443 or :80, as browsers send them, separated by commas."
                 .to_owned(),
         ),
         None => Ok(origins),

@@ -233,14 +233,11 @@ impl<'a> Call<'a> {
                     }
                     Err(refusal) => {
                         let names = (&own, &command.owner, &command.key_hash, &command.parameters);
-                        let (mismatch, _) = with_fields(app, names, refusal).await;
-                        let answer = reply::execute_result(
-                            mismatch,
-                            Channel::Api,
-                            request,
-                            "",
-                            app.response_options(),
-                        );
+                        let (mismatch, elsewhere) = with_fields(app, names, refusal).await;
+                        let resource = elsewhere.map(Operation::resource_path).unwrap_or_default();
+                        let options = app.response_options();
+                        let answer =
+                            reply::execute_result(mismatch, Channel::Api, request, &resource, options);
                         return Ok(answer.under(&owner, &key_hash));
                     }
                 }

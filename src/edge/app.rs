@@ -20,6 +20,7 @@ use runtime::objects::Objects;
 use runtime::{limiter, trace};
 use web::assets;
 use web::http::{Answer, Request};
+use web::key_source;
 use web::locale::{EN, Messages};
 use web::origin::network;
 use web::pages::Site;
@@ -48,7 +49,12 @@ impl App {
         let config = Config::of(env)?;
         let times = &config.times;
         Ok(Self {
-            objects: Objects::of(env, "KEYS", times.wait_ms.max(times.provider_timeout_ms)),
+            // A client may ask for more patience than is set (`Prefer: wait`).
+            objects: Objects::of(
+                env,
+                "KEYS",
+                times.wait_ms.max(times.provider_timeout_ms).max(key_source::WAIT_MAX_MS),
+            ),
             config,
             env: env.clone(),
             file: Cell::new(None),

@@ -75,10 +75,15 @@ pub fn if_match(request: &Request) -> Result<Option<IfMatch>, Problem> {
     if text == "*" {
         return Ok(Some(IfMatch::Any));
     }
-    // Empty elements of a list count for nothing (RFC 9110, section 5.6.1).
-    let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
+    // A comma in quotes is part of a tag (RFC 9110, section 8.8.3). Empty elements of a list count for nothing (section 5.6.1).
+    let mut is_quoted = false;
+    let elements = text.split(|c| {
+        is_quoted ^= c == '"';
+        c == ',' && !is_quoted
+    });
+    let elements = elements.map(str::trim).filter(|element| !element.is_empty());
     let tags: Vec<&str> = elements.map(without_weak_mark).collect();
-    let is_tag = |tag: &&str| tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
+    let is_tag = |tag: &&str| tag.starts_with('"') && tag.ends_with('"') && tag.matches('"').count() == 2;
     if tags.is_empty() || tags.len() > REVISIONS_MAX || !tags.iter().all(is_tag) {
         let detail = format!(
             "If-Match is * or up to {REVISIONS_MAX} revisions in quotes, such as \"3\". Nothing was run."

@@ -49,8 +49,8 @@ impl Place {
 /// `PUT /customers/{email}`
 pub(super) async fn put(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let Place { owner, account, email, object } = Place::of(app, request, encoded).await?;
-    no_query(request)?;
     let body = request.parameters()?;
+    no_query(request)?;
     let fault = fault(app, &body)?;
     let if_match = if_match(request)?;
     let content = customer_content(&body.without(&TRANSPORT_FIELDS)).map_err(invalid_parameters)?;

@@ -9,6 +9,7 @@ use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::PaymentId;
+use runtime::log::log;
 use web::http::{Answer, Request, percent_decode};
 use web::problem::{Kind, Problem};
 
@@ -58,15 +59,23 @@ pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<
     Ok(reply::key(&view.key, &PaymentId::in_object(object).path()))
 }
 
+/// The key's object gave no answer.
+fn not_known(error: &worker::Error) -> Problem {
+    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+    let detail = "It is not known whether the response was forgotten. Send the same request again after the time in Retry-After.";
+    Problem::because(Kind::OutcomeUnknown, detail).retry_after_s(1)
+}
+
 /// `DELETE /idempotency-keys/{key}`: the response goes before its time, the tombstone stays.
 pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let place = Place::of(app, request, encoded).await?;
     let ask = || ObjectRequest::Forget { owner: place.owner.clone(), key_hash: place.key_hash.clone() };
-    let mut forgotten = app.ask::<Forgotten>(&place.own, ask()).await.map_err(unreadable)?;
+    let mut forgotten = app.ask::<Forgotten>(&place.own, ask()).await.map_err(|error| not_known(&error))?;
     if forgotten == Forgotten::Unknown
         && let Some(elsewhere) = place.elsewhere(app).await?
     {
-        forgotten = app.ask::<Forgotten>(&ObjectRef::Id(elsewhere), ask()).await.map_err(unreadable)?;
+        let there = ObjectRef::Id(elsewhere);
+        forgotten = app.ask::<Forgotten>(&there, ask()).await.map_err(|error| not_known(&error))?;
     }
     match forgotten {
         Forgotten::Gone => {

@@ -1,7 +1,9 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unavailable, unreadable};
+use super::api::{
+    self, Call, TargetObject, account, invalid_parameters, no_query, reader, unavailable, unreadable,
+};
 use super::app::{App, ObjectRef};
 use super::pages::Returning;
 use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
@@ -161,6 +163,7 @@ pub(super) async fn list_refunds(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
+    no_query(request)?;
     let (payment, view) = view(app, request, id).await?;
     Ok(reply::refunds(&payment, &view.refunds))
 }

@@ -99,8 +99,7 @@ async fn from_stripe_signed(app: &App, read: &stripe::Read, is_ours: bool) -> Re
 pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, Problem> {
     let config = app.config.adyen.as_ref().ok_or_else(|| closed("ADYEN_HMAC_KEY"))?;
     let keys = &app.config.adyen_hmac_keys;
-    let items = adyen::items(&request.body)
-        .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not a notification of Adyen's."))?;
+    let items = notifications(request)?;
     if !items.iter().all(|item| item.is_signed(keys) || item.is_unsigned_report()) {
         return Err(Problem::because(
             Kind::WebhookSignature,
@@ -133,6 +132,13 @@ pub(super) async fn from_adyen(app: &App, request: &Request) -> Result<Answer, P
     Ok(taken_in(stored, !reports.is_empty()))
 }
 
+/// What is told, at least one thing.
+fn notifications(request: &Request) -> Result<Vec<adyen::Item>, Problem> {
+    adyen::items(&request.body)
+        .filter(|items| !items.is_empty())
+        .ok_or_else(|| Problem::because(Kind::BadRequest, "The body is not a notification of Adyen's."))
+}
+
 /// What Adyen has signed of another merchant account than is set: of another shop of the company's, or of the one that was set before.
 fn note_others(items: &[adyen::Item]) {
     for item in items.iter().filter(|item| !item.is_unsigned_report()) {
@@ -155,9 +161,9 @@ pub(super) async fn from_own_adyen(
 ) -> Result<Answer, Problem> {
     let own = admit_own_adyen(app, request, account).await?;
     let keys = own.hmac_keys().await;
-    let items = adyen::items(&request.body).unwrap_or_default();
+    let items = notifications(request)?;
     // That it is Adyen has been shown by the password.
-    if items.is_empty() || !items.iter().all(|item| item.is_signed(&keys) || item.is_unsigned_report()) {
+    if !items.iter().all(|item| item.is_signed(&keys) || item.is_unsigned_report()) {
         return Err(Problem::because(
             Kind::WebhookSignature,
             "It was not signed with an HMAC key of this account.",
@@ -284,7 +290,7 @@ fn refused(refused: stripe::Refused) -> Problem {
 
 fn closed(name: &str) -> Problem {
     Problem::of_setting(
-        Kind::Unauthorized,
+        Kind::WebhookSignature,
         format!(
             "This is closed, because {name} is not set: `npx wrangler secret put {name}` sets what the provider's dashboard \
              shows."

@@ -64,8 +64,10 @@ impl Drive {
             let wait_ms = until_ms.saturating_sub(now_ms());
             let (command, is_its_own) = match routed {
                 Route::Stands { response, original_request } => {
-                    metrics::replayed(false);
-                    let stands = ExecuteResult::Finished { response, original_request, replayed: true };
+                    let stands = ExecuteResult::stored(response, original_request, &ask.command.request_id);
+                    if matches!(stands, ExecuteResult::Finished { replayed: true, .. }) {
+                        metrics::replayed(false);
+                    }
                     return Ok((stands, provider_ms));
                 }
                 Route::Refused(refusal) => return Ok((ExecuteResult::Refused(refusal), provider_ms)),

@@ -339,3 +339,19 @@ fn copies_at_the_edge_last_for_a_short_time_or_are_switched_off() {
         assert!(read(&[("REPLAY_CACHE_MS", value)]).unwrap_err().contains("REPLAY_CACHE_MS must be"));
     }
 }
+
+#[test]
+fn an_origin_that_no_browser_sends_is_refused() {
+    let origins =
+        read(&[("CORS_ORIGINS", "https://shop.example, http://localhost:3000")]).unwrap().cors_origins;
+    assert_eq!(origins, ["https://shop.example", "http://localhost:3000"]);
+    for value in [
+        "https://Shop.example",
+        "https://shop.example:443",
+        "http://shop.example:80",
+        "https://shop.example/",
+        "*",
+    ] {
+        assert!(read(&[("CORS_ORIGINS", value)]).unwrap_err().contains("CORS_ORIGINS must be"), "{value}");
+    }
+}

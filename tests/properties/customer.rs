@@ -99,6 +99,11 @@ fn made(id: &str) -> ProviderResult {
     ProviderResult::Customer { customer: id.to_owned() }
 }
 
+fn declined() -> ProviderResult {
+    let (code, message) = ("card_declined".into(), "No.".into());
+    ProviderResult::Declined { payment: None, code, decline_code: None, message }
+}
+
 fn empty() -> ObjectState {
     ObjectState::empty(ObjectId::from_bytes([7; 32]))
 }
@@ -157,10 +162,14 @@ fn if_match_is_any_or_revisions_and_nothing_else() {
     assert_eq!(read(r#"W/"3", "7""#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
     // One that is not ours is of no revision.
     assert_eq!(read(r#""x", W/"W/3""#).unwrap(), Some(IfMatch::Revisions(vec![])));
+    // Nor one with a comma in it, which parts nothing.
+    assert_eq!(read(r#""3,7", "4""#).unwrap(), Some(IfMatch::Revisions(vec![4])));
     // Nor is one that is written in another way than ours.
     assert_eq!(read(r#""+3", "03", "3""#).unwrap(), Some(IfMatch::Revisions(vec![3])));
     assert_eq!(read(r#", "3",, "7","#).unwrap(), Some(IfMatch::Revisions(vec![3, 7])));
-    for wrong in ["3", "", ",", " , ,", "\"", "\"3\", 4", "W/3", "w/\"3\"", "W/W/\"3\""] {
+    for wrong in
+        ["3", "", ",", " , ,", "\"", "\"3\", 4", "W/3", "w/\"3\"", "W/W/\"3\"", "\"3\"7\"", "\"3\" \"7\""]
+    {
         assert!(read(wrong).is_err(), "{wrong}");
     }
     assert!(!IfMatch::Any.holds(0) && IfMatch::Any.holds(1));
@@ -233,17 +242,30 @@ fn while_one_is_under_way_the_same_joins_it_and_another_waits() {
 fn a_refusal_makes_nothing_and_the_next_number_tries_again() {
     let mut state = empty();
     let ada = request(content("Ada"));
-    let declined = ProviderResult::Declined {
-        payment: None,
-        code: "card_declined".into(),
-        decline_code: None,
-        message: "No.".into(),
-    };
-    let (status, body, first) = put(&mut state, &ada, declined);
+    let (status, body, first) = put(&mut state, &ada, declined());
     assert_eq!((status, &body["customer"], &body["code"]), (402, &Value::Null, &json!("card_declined")));
     let (status, _, second) = put(&mut state, &ada, made("cus_1"));
     assert_eq!(status, 201);
     assert_ne!(first.provider_key, second.provider_key);
+}
+
+#[test]
+fn a_customer_that_is_so_already_names_the_request_that_made_it_so() {
+    let mut state = empty();
+    let ada = request(content("Ada"));
+    put(&mut state, &ada, made("cus_1"));
+    let first = asks(&ada).request_id;
+    put(&mut state, &request(content("Bob")), declined());
+    state.keys.last_mut().unwrap().original_request = RequestId("req_refused".into());
+    // The very request comes again where its answer was lost on the way: it is told what it has made.
+    for (request_id, status) in [(first.clone(), 201), (RequestId("req_later".into()), 200)] {
+        let asked = Command { request_id, ..asks(&ada) };
+        let Route::Stands { response, original_request } = route(&state, &asked, &ada, &at(NOW_MS)).unwrap()
+        else {
+            panic!("it is so already")
+        };
+        assert_eq!((response.status, original_request), (status, first.clone()));
+    }
 }
 
 #[test]

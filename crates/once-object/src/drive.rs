@@ -68,15 +68,16 @@ impl<H: Host> Object<H> {
                     (Run::new(token, patience_until_ms, fail_at), Action::Again)
                 });
                 let Ended { end, provider_ms } = self.start(run, action, ask.faults).await?;
-                let result = self.result(end, key_id, false)?;
+                let result = self.result(end, key_id, None)?;
                 return Ok(Executed { result, joined: false, provider_ms, is_repeated: false });
             }
             Begin::InProgress { key_id, lease_left_ms } => {
                 return self.join(key_id, lease_left_ms, &ask).await;
             }
             Begin::Replay { key_id, response, original_request } => {
-                let is_repeated = !self.count_replay(key_id, &ask.command.request_id);
-                let result = ExecuteResult::Finished { response, original_request, replayed: true };
+                let request = &ask.command.request_id;
+                let is_repeated = original_request == *request || !self.count_replay(key_id, request);
+                let result = ExecuteResult::stored(response, original_request, request);
                 return Ok(Executed { result, joined: false, provider_ms: 0, is_repeated });
             }
             Begin::Pending { retry_at_ms, in_doubt } => {
@@ -252,16 +253,20 @@ impl<H: Host> Object<H> {
         let Some(Live { running, joined, .. }) = live.filter(|_| ask.wait_ms > 0) else {
             return in_progress(false);
         };
-        joined.borrow_mut().push(ask.command.request_id.clone());
+        let request = &ask.command.request_id;
+        let is_its_own = self.original_request(key_id)? == *request;
+        if !is_its_own {
+            joined.borrow_mut().push(request.clone());
+        }
         match select(running, Delay::from(Duration::from_millis(ask.wait_ms))).await {
             Either::Left((ended, _)) => {
                 let Ended { end, provider_ms } = ended?;
-                let result = self.result(end, key_id, true)?;
-                Ok(Executed { result, joined: true, provider_ms, is_repeated: false })
+                let result = self.result(end, key_id, Some(request))?;
+                Ok(Executed { result, joined: !is_its_own, provider_ms, is_repeated: false })
             }
             Either::Right(_) => {
-                joined.borrow_mut().retain(|request| *request != ask.command.request_id);
-                in_progress(true)
+                joined.borrow_mut().retain(|other| other != request);
+                in_progress(!is_its_own)
             }
         }
     }
@@ -274,16 +279,27 @@ impl<H: Host> Object<H> {
         })
     }
 
-    fn result(&self, end: RunEnd, key_id: u32, replayed: bool) -> Result<ExecuteResult<Refusal<H>>, Bug> {
+    /// The request that has opened a key. It does not change.
+    fn original_request(&self, key_id: u32) -> Result<RequestId, Bug> {
+        let state = self.store.known()?;
+        let first = state.and_then(|state| state.key(key_id).map(|key| key.original_request.clone()));
+        first.ok_or_else(|| Bug(format!("no key {key_id}")))
+    }
+
+    /// What the end of a run is told as: to the request that ran, or to one that has joined it.
+    fn result(
+        &self,
+        end: RunEnd,
+        key_id: u32,
+        joined: Option<&RequestId>,
+    ) -> Result<ExecuteResult<Refusal<H>>, Bug> {
         Ok(match end {
             RunEnd::Finished(response) => {
-                // Its own commit said so a moment ago, and it does not change.
-                let first = self
-                    .store
-                    .known()?
-                    .and_then(|state| state.key(key_id).map(|key| key.original_request.clone()));
-                let original_request = first.ok_or_else(|| Bug(format!("no key {key_id}")))?;
-                ExecuteResult::Finished { response, original_request, replayed }
+                let original_request = self.original_request(key_id)?;
+                match joined {
+                    Some(request) => ExecuteResult::stored(response, original_request, request),
+                    None => ExecuteResult::Finished { response, original_request, replayed: false },
+                }
             }
             RunEnd::Pending { retry_at_ms, in_doubt } => {
                 ExecuteResult::Pending { retry_after_ms: from_now(retry_at_ms), in_doubt }

@@ -52,3 +52,31 @@ pub enum ExecuteResult<R> {
     /// Too many new operations; the key is still free.
     RateLimited,
 }
+
+impl<R> ExecuteResult<R> {
+    /// A stored response, or that of another one's run, as it is told to `request`. The request that has made it may come again: its answer was lost
+    /// between the object and who asked it, and no client has seen it. To that it is no replay.
+    pub fn stored(response: StoredResponse, original_request: RequestId, request: &RequestId) -> Self {
+        let replayed = original_request != *request;
+        Self::Finished { response, original_request, replayed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_comes_again_gets_its_own_answer_and_no_replay() {
+        let response = StoredResponse { status: 201, headers: Vec::new(), body: Vec::new() };
+        for (request, is_replay) in [("req_first", false), ("req_later", true)] {
+            let told = ExecuteResult::<()>::stored(
+                response.clone(),
+                RequestId("req_first".to_owned()),
+                &RequestId(request.to_owned()),
+            );
+            let ExecuteResult::Finished { replayed, .. } = told else { unreachable!() };
+            assert_eq!(replayed, is_replay, "{request}");
+        }
+    }
+}

@@ -93,8 +93,8 @@ kinds! {
     );
     KeyExpired(
         409, "idempotency-key-expired", "This key was used and its response has expired",
-        "The operation is done and will not be run again. Its stored response is no longer kept; what it made stands \
-         at the address in Location. For a new payment use a new key."
+        "The operation of this key has ended, done or refused, and will not be run again. Its stored response is no longer kept; \
+         how things stand is told at the address in Location. To do it anew, send a new key."
     );
     PaymentState(
         409, "payment-state", "The payment's state does not allow this",
@@ -288,8 +288,12 @@ pub struct Problem {
     pub challenge: Option<&'static str>,
 }
 
-/// Parameters that are wrong.
-pub fn invalid_parameters(errors: Vec<FieldError>) -> Problem {
+/// How many wrong parameters are told of: an answer must not be many times as long as what it answers.
+const ERRORS_MAX: usize = 50;
+
+/// Parameters that are wrong. The first ones are told of.
+pub fn invalid_parameters(mut errors: Vec<FieldError>) -> Problem {
+    errors.truncate(ERRORS_MAX);
     Problem { errors, ..Problem::new(Kind::InvalidParameters) }
 }
 

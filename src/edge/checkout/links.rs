@@ -18,6 +18,7 @@ use payments::payment::id::PaymentId;
 use payments::payment::money::Currency;
 use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{EndedLinks, MadeLink, REVISION_MAX};
+use runtime::log::log;
 use runtime::random;
 use web::entries::TRANSPORT_FIELDS;
 use web::http::{Answer, Request, percent_decode};
@@ -41,10 +42,10 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let Owner::Account(account) = owner else {
         return Err(Problem::new(Kind::Unauthorized));
     };
-    no_query(request)?;
     cards(app, &terms, app.own_keys(&terms).await?.as_deref())?;
     let body = request.parameters()?;
     let key = key_source::key(request, Some(&body))?.map(|key| key.hash(&Owner::Account(account.clone())));
+    no_query(request)?;
     let OrderRequest { id, cart, return_url, revision, locale } =
         OrderRequest::parse(&body.without(&TRANSPORT_FIELDS), app.config.demo).map_err(invalid_parameters)?;
     terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {
@@ -65,12 +66,10 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     // A link that cannot be made must not replace one that is there.
     order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let ask = ObjectRequest::MakeLink { revision, content: order.content(), key, owner: Some(owner) };
-    order.revision = match app.ask::<MadeLink>(&place, ask).await.map_err(unavailable)? {
+    order.revision = match app.ask::<MadeLink>(&place, ask).await.map_err(|error| not_known(&error))? {
         MadeLink::Revision(revision) => revision,
         MadeLink::Conflict(newest) => {
-            let mut problem = Problem::new(Kind::LinkRevision);
-            problem.revision = Some(newest);
-            return Err(problem);
+            return Err(Problem { revision: Some(newest), ..Problem::new(Kind::LinkRevision) });
         }
         MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
         MadeLink::RateLimited => return Err(web::reply::rate_limited()),
@@ -79,6 +78,14 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let url = format!("{}{}", request.origin(), path(&link));
     let body = link_to_json(&order, &url).to_string();
     Ok(Answer::new(201, "application/json", body, "link_made").with("location", url))
+}
+
+/// The order's object gave no answer: the links may be replaced, or ended.
+fn not_known(error: &worker::Error) -> Problem {
+    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+    let detail = "It is not known whether this was done: links that were made before may have been replaced or ended. Nothing was charged by \
+                  it. Send the same request again after the time in Retry-After; it is not done twice.";
+    Problem::because(Kind::OutcomeUnknown, detail).retry_after_s(1)
 }
 
 /// `POST /checkout/sessions/{order}/expire`: ends all links of an order that were made so far. With a key, a late retry ends none that was made
@@ -91,9 +98,9 @@ pub(in crate::edge) async fn expire_links(
     let (owner, _) = account(app, request).await?;
     let id = percent_decode(order).filter(|id| visible(id, ORDER_MAX).is_ok());
     let id = id.ok_or_else(|| Problem::new(Kind::NotFound))?;
-    no_query(request)?;
     let body = request.parameters()?;
     let key = key_source::key(request, Some(&body))?.map(|key| key.hash(&owner));
+    no_query(request)?;
     // Who names a revision means that one, and not all.
     no_parameters(&body.without(&TRANSPORT_FIELDS)).map_err(|refused| invalid_parameters(refused.errors))?;
     // An order that nobody knows is kept from now on, too.
@@ -102,7 +109,7 @@ pub(in crate::edge) async fn expire_links(
     }
     let place = ObjectRef::Named(order_object_name(&owner, &id));
     let ask = key.map_or(ObjectRequest::EndLinks, |key| ObjectRequest::EndLinksOnce { key });
-    match app.ask::<EndedLinks>(&place, ask).await.map_err(unavailable)? {
+    match app.ask::<EndedLinks>(&place, ask).await.map_err(|error| not_known(&error))? {
         EndedLinks::Through(revision) => {
             Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
         }

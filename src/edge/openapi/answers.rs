@@ -146,8 +146,8 @@ refusals! {
     UNREADABLE = "Unreadable"(Unreadable | Unavailable | Misconfigured; RETRY_AFTER)
         "It could not be looked up (`cannot-be-shown`; it says nothing about the payment), or a setting is missing.";
     MISCONFIGURED = "Misconfigured"(Misconfigured) "A setting is missing; `detail` names it.";
-    LINK_NOT_STORED = "LinkNotStored"(Unavailable | Misconfigured; RETRY_AFTER)
-        "The order could not be told of it, or a setting is missing. Nothing was changed: try again.";
+    LINK_NOT_STORED = "LinkNotStored"(OutcomeUnknown | Unavailable | Misconfigured; RETRY_AFTER)
+        "It is not known whether the order was told of it, or nothing was begun, or a setting is missing. Send the same request again.";
 }
 
 impl Refusal {

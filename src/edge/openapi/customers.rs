@@ -24,7 +24,7 @@ pub(in crate::edge) fn put_customer() -> Operation {
         "name": "If-Match", "in": "header", "required": false,
         "description": "Change the customer only while it is of one of these revisions, or, with `*`, only if there is one; else 412. \
             `W/` before a revision changes nothing. Without it the last request to come holds. What is so already is answered 200 all the same, so a retry is safe.",
-        "schema": text().with("pattern", r#"^(\*|(W/)?"[0-9]{1,9}"(, (W/)?"[0-9]{1,9}"){0,3})$"#), "example": "\"3\"",
+        "schema": text().with("pattern", r#"^(\*|(W/)?"[0-9]{1,9}"(, (W/)?"[0-9]{1,9}"){0,15})$"#), "example": "\"3\"",
     }))
     .parameter(json!({ "$ref": "#/components/parameters/Prefer" }))
     .parameters_in_body(false, reference("CustomerRequest"))

@@ -318,7 +318,7 @@ pub(in crate::edge) fn adyen_account_webhook() -> Operation {
         "What Adyen tells of an account with keys of its own",
         "As `/webhooks/adyen`, with the user and the password of that account of the registry, and signed with an HMAC key of it. It can tell of the payments of this account alone, in the \
          merchant account in which each was made; what it tells of any other is acknowledged, and nothing of it is taken in. An account that \
-         does not exist is answered as a wrong password is. Reports are not fetched.",
+         does not exist is answered as a wrong password is. A report that it announces is downloaded with a key of that account.",
     );
     webhook(
         operation,

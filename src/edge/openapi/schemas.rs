@@ -148,9 +148,13 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("code", reference("FailureCode")).has("message", text().about("For you."))),
         ("Refund", refund().example(refund_example())),
         ("RefundList", object().has("object", constant("list"))
+            .has("url", uri_reference().about("The address of this list."))
             .has("data", list(reference("Refund")).about("The newest first."))
             .has("has_more", constant(false))
-            .example(json!({ "object": "list", "data": [refund_example()], "has_more": false }))),
+            .example(json!({
+                "object": "list", "url": format!("/payments/{}/refunds", payment_id()),
+                "data": [refund_example()], "has_more": false,
+            }))),
         ("Key", key()),
         ("TimelineEntry", object().has("at", reference("Time"))
             .has("attempt", integer().with("minimum", 0).about("The run that did it."))

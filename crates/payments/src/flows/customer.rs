@@ -76,13 +76,22 @@ pub fn route(
             ..command.clone()
         })));
     }
-    if let Some(last) = state.keys.last().filter(|last| last.owner == command.owner)
+    if let Some(made) = newest_that_was_made(state).filter(|made| made.owner == command.owner)
         && customer.is_as_asked(&request.content)
         && !may_be_elsewhere(state, request, ctx)
     {
-        let shown = customer.to_json(&request.email).ok_or_else(|| Bug("a customer without an id".into()))?;
-        let original_request = last.original_request.clone();
-        let response = response(200, request, customer.revision, &shown);
+        let original_request = made.original_request.clone();
+        let response = match &made.lifecycle {
+            // The answer to it was lost on its way.
+            Lifecycle::Finished(finished) if original_request == command.request_id => {
+                finished.response.clone()
+            }
+            _ => {
+                let shown = customer.to_json(&request.email);
+                let shown = shown.ok_or_else(|| Bug("a customer without an id".into()))?;
+                response(200, request, customer.revision, &shown)
+            }
+        };
         return Ok(Route::Stands { response, original_request });
     }
     if let Some(refusal) = refusal(customer, request, may_be_elsewhere(state, request, ctx)) {
@@ -90,6 +99,16 @@ pub fn route(
     }
     let number = customer.begun.saturating_add(1);
     Ok(Route::Run { key_hash: NaturalKey::customer(number).hash(&command.owner), number })
+}
+
+/// The newest request that has made the customer as it is; the newest of all where that is forgotten.
+fn newest_that_was_made(state: &ObjectState) -> Option<&KeyRecord> {
+    let was_made = |key: &&KeyRecord| match &key.lifecycle {
+        Lifecycle::Open(_) => false,
+        Lifecycle::Finished(finished) => finished.response.status < 400,
+        Lifecycle::Expired(tombstone) => tombstone.status < 400,
+    };
+    state.keys.iter().rfind(was_made).or(state.keys.last())
 }
 
 /// The request that is not ended.
