@@ -344,7 +344,7 @@ fn small() -> World {
 }
 
 #[test]
-fn a_world_is_within_its_limits() {
+fn a_world_is_played_whole_and_what_its_parts_have_used_is_told() {
     let world = std::env::var("WORLD").map_or_else(|_| small(), |text| serde_json::from_str(&text).unwrap());
     let shown = play(&world);
     println!("{}", serde_json::to_string(&shown).unwrap());

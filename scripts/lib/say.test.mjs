@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 
+import { HANGS_AFTER_MS } from '../../tests/worker/support/until.mjs';
 import { inRoot } from './paths.mjs';
 
 const { scripts } = JSON.parse(readFileSync(inRoot('package.json'), 'utf8'));
@@ -15,7 +16,7 @@ const says = (command, ...options) =>
     execFile(
       process.execPath,
       [...words, ...options],
-      { cwd: inRoot(), timeout: 30_000 },
+      { cwd: inRoot(), timeout: HANGS_AFTER_MS },
       (error, out, err) => resolve({ code: error ? error.code : 0, out, err }),
     );
   });

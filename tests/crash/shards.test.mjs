@@ -74,10 +74,10 @@ test('a move that is killed again and again loses nothing and doubles nothing', 
   const left = [];
   for (let life = 0; life < KILLS; life += 1) {
     await site.start(VARS);
-    await pause(dice.between(...LIFE_MS));
-    // On a slow machine these lives may be over before anything is moved: the last one is not.
-    if (life === KILLS - 1)
-      await site.reaches('something is moved', () => count('payments', fromMs) < wereIn);
+    // The first life ends as soon as something is moved: most of it is not. On a slow machine the others may be over before anything is.
+    if (life > 0) await pause(dice.between(...LIFE_MS));
+    if (life === 0 || life === KILLS - 1)
+      await site.reaches('something is moved', () => count('payments', fromMs) < wereIn, { everyMs: 10 });
     await site.kill();
     left.push(count('payments', fromMs));
   }
@@ -93,7 +93,10 @@ test('a move that is killed again and again loses nothing and doubles nothing', 
     `seed ${SEED}: ${made.size} payments, ${wereIn} of them before; left in D1 after each kill: ${left}`,
   );
 
-  assert.ok(left.at(-1) < wereIn, 'something was moved between the kills');
+  assert.ok(
+    left.some((number) => number > 0 && number < wereIn),
+    `a kill has struck half-way: ${left} of ${wereIn}`,
+  );
   const listed = await site.list();
   await site.kill();
   assert.deepEqual(listed.map(({ id }) => id).sort(), [...made.keys()].sort(), 'the list has each once');

@@ -189,8 +189,8 @@ export class Site {
     return join(this.#state, 'v3', 'do', name);
   }
 
-  reaches(what, isThere) {
-    return until(what, isThere, { everyMs: 100 });
+  reaches(what, isThere, { everyMs = 100 } = {}) {
+    return until(what, isThere, { everyMs });
   }
 }
 
