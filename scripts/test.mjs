@@ -44,8 +44,12 @@ await script(async () => {
   );
 });
 
-/** For each process of wrangler's: it is compiled once, and without what it has for people who look at a Worker. */
+/**
+ * For each process of wrangler's: it is compiled once, and without what it has for people who look at a Worker. workerd collects garbage without
+ * threads of its own: other suites need the processors.
+ */
 function spareProcessor() {
+  process.env.MINIFLARE_WORKERD_V8_FLAGS ??= '--single-threaded-gc';
   process.env.NODE_COMPILE_CACHE ??= inRoot('.wrangler', 'compiled');
   process.env.X_LOCAL_EXPLORER ??= 'false';
   process.env.X_LOCAL_OBSERVABILITY ??= 'false';

@@ -6,8 +6,16 @@ import { join } from 'node:path';
 import { wasmTarget } from './paths.mjs';
 import { Stop } from './say.mjs';
 
-/** The packages that cargo resolves for a crate: `target` alone, or for every platform, tests included. */
+const known = new Map();
+
+/** The packages that cargo resolves for a crate: `target` alone, or for every platform, tests included. It is asked once. */
 export function resolved(dir, { target } = {}) {
+  const name = `${dir} ${target}`;
+  if (!known.has(name)) known.set(name, metadata(dir, target));
+  return known.get(name);
+}
+
+function metadata(dir, target) {
   const args = ['metadata', '--format-version', '1', '--locked'];
   if (target) args.push('--filter-platform', target);
   const asked = spawnSync('cargo', args, { cwd: dir, encoding: 'utf8', maxBuffer: 1 << 28 });

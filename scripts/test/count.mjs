@@ -2,12 +2,13 @@
 // has failed, whatever it printed.
 
 /** `{ passed, failed, skipped, reason }` of a suite that has ended. */
-export function verdict({ kind }, { ok, code, timedOut, lines }) {
+export function verdict({ kind, maySkip = false }, { ok, code, timedOut, lines }) {
   const { passed, failed, skipped = 0 } = counters[kind](lines, ok);
   const told = (failed, reason) => ({ passed, failed, skipped, reason });
   if (timedOut) return told(failed + 1, 'it took too long and was killed');
   if (!ok && failed === 0) return told(1, `it ended with code ${code}`);
   if (passed + failed === 0) return told(1, 'no test ran');
+  if (skipped > 0 && !maySkip) return told(1, `${skipped} skipped, which nobody has asked for`);
   return told(failed, '');
 }
 

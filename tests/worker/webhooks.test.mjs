@@ -153,7 +153,7 @@ test('without its secret a provider is not listened to', async () => {
   const deaf = await startSite({ workers: [{ ...demo, vars }, ...others] });
   try {
     const payload = JSON.stringify(stripeEvent());
-    assertProblem(await toStripe(payload, signature(payload), deaf), 401, 'unauthorized');
+    assertProblem(await toStripe(payload, signature(payload), deaf), 400, 'webhook-signature');
   } finally {
     await deaf.close();
   }
