@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use worker::{Date, Env};
+use worker::Env;
 
 use crate::config::Config;
 use crate::own_keys::rows::{self, NewRow, Of, Row};
@@ -63,7 +63,7 @@ pub(crate) async fn change(env: &Env, config: &Rc<Config>, wanted: &CredentialCh
 
 async fn remove(env: &Env, wanted: &CredentialChange) -> Result<String, Stop> {
     // One that was replaced is nothing without the one that replaced it.
-    let (kind, now_ms) = (wanted.kind, Date::now().as_millis());
+    let (kind, now_ms) = (wanted.kind, runtime::now_ms());
     let number = rows::remove(env, &wanted.account, kind, kind.before(), now_ms).await.map_err(unknown)?;
     let leaked = match kind.provider() {
         Provider::Stripe => "roll it at Stripe",
@@ -143,7 +143,7 @@ async fn set(env: &Env, config: &Rc<Config>, wanted: &CredentialChange, value: &
     let of = known.map(|id| format!(", of {id}")).unwrap_or_default();
     new.push(row(config, account, kind, value, mode, Of { stripe_account, merchant_account }).await?);
     let also = if new.len() > 1 { "; the one before it is believed, too" } else { "" };
-    let written = rows::put(env, account, &own.rows, &new, Date::now().as_millis()).await.map_err(unknown)?;
+    let written = rows::put(env, account, &own.rows, &new, runtime::now_ms()).await.map_err(unknown)?;
     if written == 0 {
         // Sent twice at once, it is as it was to be.
         let now = OwnKeys::read(config, account, rows::of(env, account).await?).await;
@@ -363,7 +363,7 @@ pub(crate) async fn reseal(env: &Env, config: &Config) -> worker::Result<Reseale
     }
     let last = slice.into_iter().nth(RESEALED_MAX - 1).map(|row| (row.account, row.kind));
     if last != before {
-        rows::keep_resealed_through(env, last.as_ref(), Date::now().as_millis()).await?;
+        rows::keep_resealed_through(env, last.as_ref(), runtime::now_ms()).await?;
     }
     // Counted at last: also what another isolate has sealed meanwhile that does not know the new key yet.
     done.left = Some(rows::number_sealed_with(env, old).await?);

@@ -17,7 +17,7 @@ pub mod replay_cache;
 mod transport;
 pub mod webhooks;
 
-/// Every HTTP request enters here. One that was asked after in a few words already has the `id` under which that was: no client can say one.
+/// Every HTTP request enters here. `id` is set when the object was asked already whether it knows the request verbatim: no client can set it.
 #[wasm_bindgen::prelude::wasm_bindgen]
 pub fn fetch(
     request: worker::worker_sys::web_sys::Request,

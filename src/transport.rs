@@ -67,7 +67,7 @@ impl Transport {
         }
     }
 
-    /// Reads the keys that an account has of its own: only then a request of theirs can be sent. Whoever has asked waits while `true` is found out.
+    /// Reads the keys that an account has of its own: only then a request of theirs can be sent. `true` if D1 was asked for them.
     pub(crate) async fn prepare(&self, config: &Config, account: &str) -> bool {
         let (own, has_waited) = own_keys::of(&self.env, config, account).await;
         self.own.replace(own.ok());

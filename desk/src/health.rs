@@ -180,12 +180,12 @@ impl HealthSummary {
         items.extend(health.of_tasks().into_iter().map(|said| (said, "#tasks")));
         let silence_ms = health.silence_ms();
         let never_ran = silence_ms.is_none();
-        let title = match items.len() {
-            0 if never_ran => "Not checked yet".to_owned(),
-            0 if health.lag_ms.is_none() => "Clear so far".to_owned(),
-            0 => "All clear".to_owned(),
-            1 => "One thing needs a look".to_owned(),
-            number => format!("{number} things need a look"),
+        let (title, tone) = match items.len() {
+            0 if never_ran => ("Not checked yet".to_owned(), "plain"),
+            0 if health.lag_ms.is_none() => ("Clear so far".to_owned(), "plain"),
+            0 => ("All clear".to_owned(), ""),
+            1 => ("One thing needs a look".to_owned(), "warning"),
+            number => (format!("{number} things need a look"), "warning"),
         };
         let text = match (items.is_empty(), silence_ms, health.lag_ms) {
             (true, Some(_), Some(_)) => "Nothing is unknown, late, failed or unreconciled.",
@@ -199,11 +199,6 @@ impl HealthSummary {
                 "No scheduled task has run yet: what else is late, and what the provider’s books say, is not known."
             }
             (false, ..) => "",
-        };
-        let tone = match items.len() {
-            0 if title == "All clear" => "",
-            0 => "plain",
-            _ => "warning",
         };
         let is_silent = silence_ms.is_none_or(|ms| ms > SILENCE_MAX_MS);
         Self { title, text, tone, items, wants_run: is_silent }

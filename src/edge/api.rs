@@ -78,9 +78,8 @@ pub(super) async fn show(app: &App, place: &ObjectRef, ask: ObjectRequest) -> Re
     }
 }
 
-/// An API client's request: authenticated, and its body read. A body of an unknown type must not hide that the key is
-/// missing: so the key is asked for first, and the body's own problem last. But one that is not what it says may hold a key,
-/// or what makes a natural one, twice: of that its own problem is told.
+/// An API client's request: authenticated, and its body read. A missing key is reported before a body of an unknown type. A malformed body is
+/// reported first: it may hold the key, or what makes a natural one, twice.
 pub(super) struct Call<'a> {
     app: &'a App,
     request: &'a Request,

@@ -57,20 +57,16 @@ thread_local! {
     static CIRCUIT: Cell<Circuit> = const { Cell::new(Circuit::Closed) };
 }
 
-fn now_ms() -> u64 {
-    worker::Date::now().as_millis()
-}
-
 /// Whether an email may begin beside a projection, as far as this isolate knows its service.
 pub(super) fn may_begin() -> bool {
-    let (begins, circuit) = CIRCUIT.get().begin(now_ms());
+    let (begins, circuit) = CIRCUIT.get().begin(runtime::now_ms());
     CIRCUIT.set(circuit);
     begins
 }
 
 /// An email beside a projection has ended in time, or was left.
 pub(super) fn email_ended(is_in_time: bool) {
-    CIRCUIT.set(CIRCUIT.get().ended(is_in_time, now_ms()));
+    CIRCUIT.set(CIRCUIT.get().ended(is_in_time, runtime::now_ms()));
 }
 
 /// Sends each of these jobs on by itself, to the queue of its kind.

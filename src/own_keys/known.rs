@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use worker::{Date, Env};
+use worker::Env;
 
 use super::rows::{self, Row};
 use crate::accounts::known::{Entry, Freshness, Known};
@@ -146,14 +146,14 @@ pub(crate) struct Unreadable;
 
 /// Whether this isolate has read the keys of an account not long ago: D1 is not asked for what somebody has made up, or rarely.
 pub(crate) fn is_known(config: &Config, account: &str) -> bool {
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let known = KNOWN.with_borrow(|known| known.freshness(account, now_ms, config.accounts_cache_ms));
     !matches!(known, Freshness::Unknown)
 }
 
 /// The keys of an account, from this isolate's memory or from D1. Also says whether D1 was asked.
 pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<OwnKeys>, Unreadable>, bool) {
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let known = KNOWN.with_borrow(|known| known.freshness(account, now_ms, config.accounts_cache_ms));
     match known {
         Freshness::Fresh(Entry { found: Some(own), .. }) => return (Ok(own), false),
@@ -175,7 +175,7 @@ pub(crate) async fn of(env: &Env, config: &Config, account: &str) -> (Result<Rc<
 /// The keys of an account as they stand in D1 now: one that was entered a moment ago counts. While they cannot be read this isolate goes on by what it
 /// knows, in all else.
 pub(crate) async fn newest(env: &Env, config: &Config, account: &str) -> Result<Rc<OwnKeys>, Unreadable> {
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     match rows::of(env, account).await {
         Ok(rows) => Ok(keep(config, account, rows, now_ms).await),
         Err(error) => {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use worker::{Date, Env, Result};
+use worker::{Env, Result};
 
 use messages::lookup::{IN_SHARD, KNOWN, Known, NOTE, Noted, STEP, Sought, Walk, share, tells, walks};
 use messages::placement::ShardName;
@@ -95,7 +95,7 @@ pub(crate) async fn find(
     let d1 = Db::of(env)?;
     let keys: Vec<_> = each.keys().collect();
     let known: Vec<Known> = d1.rows(KNOWN, vec![serde_json::to_string(&keys)?.into()]).await?;
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let mut sought = Vec::new();
     for known in known {
         let Some((owner, from_ms, is_in_shards)) = each.get(&(known.tells.clone(), known.payment.as_str()))
@@ -130,7 +130,7 @@ pub(crate) async fn find(
         let mut may = share(left, waiting);
         left -= may;
         // Of what is left of the time each has its part, too.
-        let at_ms = Date::now().as_millis();
+        let at_ms = runtime::now_ms();
         let part = until_ms.saturating_sub(at_ms).checked_div(waiting as u64).unwrap_or_default();
         waiting -= 1;
         for one in owner {
@@ -154,7 +154,7 @@ async fn walk(
 ) -> Result<()> {
     let model = ReadModel::of(env);
     let owners: Option<BTreeSet<String>> = owner.map(|owner| BTreeSet::from([owner]));
-    while *left > 0 && !sought.is_empty() && Date::now().as_millis() < until_ms {
+    while *left > 0 && !sought.is_empty() && runtime::now_ms() < until_ms {
         let most = STEP.min(*left);
         let from = ShardName::parse(&after);
         let next = match &owners {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use serde_json::{Value, json};
-use worker::{Date, Delay, Env, Result};
+use worker::{Delay, Env, Result};
 
 use super::lookup::{self, Asked, Found, Limits, Whose};
 use super::{Event, Ingested};
@@ -75,7 +75,7 @@ pub(crate) async fn work_at_once(env: Env, mut keys: Vec<String>) {
 
 async fn claim_and_work(env: &Env, keys: &[String]) -> Result<Vec<String>> {
     let db = Db::of(env)?;
-    let values = vec![serde_json::to_string(keys)?.into(), Date::now().as_millis().into()];
+    let values = vec![serde_json::to_string(keys)?.into(), runtime::now_ms().into()];
     let claimed: Vec<Claimed> = db.rows(CLAIM, values).await?;
     let ends = work(env, &db, claimed, AT_ONCE).await;
     let is_left = |(_, end): &(String, Result<Next>)| matches!(end, Ok(Next::Again(_)));
@@ -85,7 +85,7 @@ async fn claim_and_work(env: &Env, keys: &[String]) -> Result<Vec<String>> {
 /// Works on what is due.
 pub(crate) async fn work_due(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
-    let claimed = claim_due(&db, Date::now().as_millis()).await?;
+    let claimed = claim_due(&db, runtime::now_ms()).await?;
     let due = claimed.len();
     let ends = work(env, &db, claimed, DUE).await;
     let count = |is: fn(&Next) -> bool| ends.iter().filter(|(_, end)| end.as_ref().is_ok_and(is)).count();
@@ -159,7 +159,7 @@ async fn whose(env: &Env, claimed: &[Claimed], limits: Limits) -> Result<Found> 
             Some((one, one.provider_payment.as_deref()?, event))
         })
         .collect();
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let asked: Vec<Asked<'_>> = events
         .iter()
         .map(|(one, payment, event)| Asked {
@@ -182,7 +182,7 @@ fn tells_of_itself(event: &Event) -> bool {
 async fn end(env: &Env, db: &Db, whose: &Known, claimed: &Claimed) -> Result<Next> {
     let attempt =
         attempt(env, whose, claimed).await.unwrap_or_else(|error| Attempt::Failed(error.to_string()));
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let is_searching = attempt == Attempt::Searching;
     let next = claimed.next(attempt, now_ms);
     let values = vec![
@@ -289,12 +289,8 @@ pub(crate) fn is_ours(env: &Env, object: ObjectId) -> Result<bool> {
 /// Stripe's own list of events and looks in all places, some in each run.
 pub(crate) async fn by_payment(env: &Env, event: &Event, payment: &str) -> Result<Option<ObjectId>> {
     let account = event.account.as_deref();
-    let asked = Asked {
-        payment,
-        account,
-        from_ms: Date::now().as_millis().saturating_sub(NOBODYS_MS),
-        is_in_shards: true,
-    };
+    let asked =
+        Asked { payment, account, from_ms: runtime::now_ms().saturating_sub(NOBODYS_MS), is_in_shards: true };
     match lookup::find(env, Provider::Stripe, &[asked], AT_ONCE).await?.of(Provider::Stripe, account, payment)
     {
         Some(Whose::Object(object)) => Ok(Some(*object)),
@@ -327,7 +323,7 @@ async fn keep(env: &Env, event: &Event, object: ObjectId, detail: &str) -> Resul
         object.to_hex().into(),
         event.kind.as_str().into(),
         detail.into(),
-        Date::now().as_millis().into(),
+        runtime::now_ms().into(),
     ];
     Db::of(env)?.run(sql, values).await.map(drop)
 }

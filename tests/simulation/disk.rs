@@ -291,7 +291,7 @@ impl Disk {
 
     pub(crate) fn alarm_fired(&mut self, instance: usize) {
         self.of_instance(instance);
-        self.store.alarm_fired();
+        self.store.alarm_gone();
     }
 
     /// Writes what was committed, and reads it back: with what is seen that must not be.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use once::skip::is_false;
 use payments::payment::money::{AmountMinor, Currency};
 use payments::payment::own_keys::{self, Merchant};
 use web::entries::email as address;
@@ -67,11 +68,6 @@ pub struct Account {
     /// The currencies in which it may charge; without them, in all that are offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currencies: Option<BTreeMap<Currency, CurrencyTerms>>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 /// What holds for an account's payments in one currency.

@@ -19,7 +19,7 @@ const AFTER_FAILURE_MS: i64 = 60_000;
 impl<H: Host> Object<H> {
     /// The alarm has fired: does what is due now.
     pub async fn alarm(self: &Rc<Self>) {
-        self.store().alarm_fired();
+        self.store().alarm_gone();
         self.wake().await;
     }
 

@@ -2,7 +2,7 @@
 
 use once::context::Bug;
 use once::object_state::TimelineEntry;
-use once::state::{lists_of, parsed};
+use once::state::{lists_of, parsed, to_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -71,10 +71,6 @@ fn merged(before: Option<String>, added: Map<String, Value>) -> Result<String, B
         }
     }
     Ok(Value::Object(lists).to_string())
-}
-
-fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Bug> {
-    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
 }
 
 #[cfg(test)]

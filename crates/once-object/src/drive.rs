@@ -91,9 +91,9 @@ impl<H: Host> Object<H> {
         })
     }
 
-    /// What a request is answered under a key that has ended, if it is the one for which the key stands: the same as [`Self::execute`] would say,
-    /// and counted like it, without waiting for anything. The rows that say so are given to `read`; with what that gives comes whether the replay was
-    /// not counted before. `None` for whatever else it is: then it is to be executed.
+    /// The stored response of a key that has ended, for the request that the key stands for: the same as [`Self::execute`] would give, and counted like
+    /// it, without waiting for anything. `read` turns the record into `T`; the flag beside it says whether this replay is counted for the first time.
+    /// `None` for any other request: it is to be executed.
     ///
     /// # Errors
     /// Where the storage fails.
@@ -111,8 +111,8 @@ impl<H: Host> Object<H> {
         Ok(Some((said, self.count_replay(key.key_id, request))))
     }
 
-    /// The decision, once the account's rate allows it; `None` if that does not. Only what is admitted is counted: one at a time, or
-    /// many at once would all be counted for the one of them that is.
+    /// The decision, once the account's rate allows it; `None` if that does not. Only admitted operations are counted. The lock keeps
+    /// duplicates that come at once from being counted each.
     async fn begin(
         &self,
         ask: &Execute<H::Flow>,
@@ -438,7 +438,7 @@ impl<H: Host> Object<H> {
         }
     }
 
-    /// Another run took over: this one knows nothing better than that it goes on.
+    /// Another run holds the lease: this one reports that the operation goes on.
     fn superseded(&self, run: &Run<H::Flow>) -> RunEnd {
         self.log_of(run.token.key_id, "warn", "fenced", &[("attempt", run.token.attempt.into())]);
         RunEnd::Pending { retry_at_ms: now_ms().saturating_add(1000), in_doubt: true }

@@ -204,7 +204,7 @@ impl<H: Host> Object<H> {
 
     /// The commit stands without the alarm that went with it: until the next one sets it nobody completes what is abandoned.
     fn alarm_failed(&self, error: String) {
-        self.store.alarm_failed();
+        self.store.alarm_gone();
         self.log("error", "alarm_not_set", &[("error", error.into())]);
     }
 

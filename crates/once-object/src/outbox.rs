@@ -45,7 +45,7 @@ impl<H: Host> Object<H> {
         worker::wasm_bindgen_futures::spawn_local(async move { object.drain().await });
     }
 
-    /// Of what was staged a while ago that is forgotten which is over. Where that cannot be found out nothing is.
+    /// Forgets the late jobs that are done or dead. Where that cannot be found out, all of them stay.
     async fn forget_over(&self) -> Result<(), Bug> {
         let late = |rows: &ObjectState<H::Flow>| outbox::late(rows, &self.context());
         if self.store().known()?.is_none_or(|rows| late(&rows).is_empty()) {

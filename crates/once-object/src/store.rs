@@ -110,7 +110,7 @@ pub struct Store<F: Flow, S> {
     object: ObjectId,
     storage: S,
     hooks: Hooks<F, S>,
-    /// Whether the table is there, and what older releases left in it; `None` as long as this incarnation has not looked.
+    /// Whether a state exists; `None` until this incarnation has looked.
     ready: Cell<Option<bool>>,
     remembered: RefCell<Option<Rc<Remembered<F>>>>,
     /// What no commit has written yet.
@@ -256,13 +256,8 @@ impl<F: Flow, S: Storage> Store<F, S> {
         Ok(())
     }
 
-    /// The alarm has fired: none is set any more.
-    pub fn alarm_fired(&self) {
-        self.alarm.set(KnownAlarm::Gone);
-    }
-
-    /// The alarm could not be set, whatever was committed with it: whoever comes next sets it.
-    pub fn alarm_failed(&self) {
+    /// The alarm has fired, or could not be set, whatever was committed with it: whoever comes next sets it.
+    pub fn alarm_gone(&self) {
         self.alarm.set(KnownAlarm::Gone);
     }
 
@@ -320,7 +315,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let kept = lines.len().min(LINES_MAX);
         let state = state::to_text(&object_state, u32::try_from(kept).unwrap_or(u32::MAX))?;
         let kept: Vec<&TimelineEntry> = first_and_newest(&lines).collect();
-        let lines = to_json(&kept)?;
+        let lines = state::to_json(&kept)?;
         self.storage.atomically(|| {
             for table in &tables {
                 self.storage.exec(&format!("DROP TABLE {table}"), vec![])?;
@@ -423,7 +418,7 @@ impl<F: Flow, S: Storage> Store<F, S> {
                 self.storage.exec("UPDATE timeline SET lines = NULL WHERE id = ?", vec![id])?;
             } else if kept.len() < lines.len() {
                 let update = "UPDATE timeline SET lines = ? WHERE id = ?";
-                self.storage.exec(update, vec![SqlValue::Text(to_json(&kept)?), id])?;
+                self.storage.exec(update, vec![SqlValue::Text(state::to_json(&kept)?), id])?;
             }
         }
         self.drop_empty()
@@ -452,8 +447,4 @@ const fn is_kept(at: usize, all: usize) -> bool {
 
 fn first_and_newest<T>(all: &[T]) -> impl Iterator<Item = &T> {
     all.iter().enumerate().filter(|(at, _)| is_kept(*at, all.len())).map(|(_, it)| it)
-}
-
-fn to_json<T: serde::Serialize>(value: &T) -> Result<String, Bug> {
-    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
 }

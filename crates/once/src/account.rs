@@ -16,6 +16,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
+use super::skip::{is_false, is_zero};
+
 /// Stands for a way to a provider: its address and the secret, of which it tells nothing, and whether it is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credential {
@@ -87,16 +89,6 @@ pub struct SentTo {
     /// Why it must not go on with the credential that is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away: Option<String>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 impl SentTo {

@@ -27,6 +27,7 @@ use super::account::{Identity, SentTo};
 use super::context::Context;
 use super::domain::{Answer, CallKind, Domain};
 pub use super::request::FrozenRequest;
+use super::skip::{is_false, is_zero};
 use serde::{Deserialize, Serialize};
 
 /// Whether a call may be sent again.
@@ -271,7 +272,7 @@ pub struct Evidence<A> {
     /// How many sends were refused for certain, all of their copies: once these are all sends, nothing was executed.
     #[serde(skip_serializing_if = "is_zero")]
     pub refused_sends: u32,
-    /// When the last send began that was not, in ms since the epoch.
+    /// When the newest send began that was not refused for certain, in ms since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubted_at_ms: Option<u64>,
     /// When the first look was begun that found nothing and counts, in ms since the epoch.
@@ -332,16 +333,6 @@ pub struct ByHand {
     /// What the provider has told since contradicts it, and a person was told so.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_contradicted: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_zero(value: &u32) -> bool {
-    *value == 0
 }
 
 /// A foreign call of an operation.

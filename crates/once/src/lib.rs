@@ -34,6 +34,7 @@ pub mod replays;
 pub mod request;
 mod resource_id;
 pub mod run;
+pub mod skip;
 pub mod sorted;
 pub mod state;
 pub mod step;

@@ -8,6 +8,7 @@ use super::domain::{Domain, Point};
 use super::fingerprint::{Canonical, Fingerprint};
 use super::id::{InstanceId, ObjectId, Owner, RequestId};
 use super::key::KeyHash;
+use super::skip::is_zero;
 use super::trace::{TraceContext, optional};
 
 /// The largest body that is stored, in bytes.
@@ -171,13 +172,8 @@ pub struct Open<F: Domain> {
     /// How many runs ended without a result, or broke off.
     pub failures: u32,
     /// How many of the newest runs broke off, one after the other: a run that has left its lease.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub broken_off: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-const fn is_none(count: &u32) -> bool {
-    *count == 0
 }
 
 impl<F: Domain> Open<F> {

@@ -175,7 +175,7 @@ impl<F: Flow> Run<F> {
             return Ok(marked.map_or(Action::Again, Action::Send));
         }
         if self.fail_at.iter().any(|point| reached(state, &self.token, *point)) {
-            return self.interrupt(state, "an error was asked for", ctx);
+            return self.abandon(state, "an error was asked for", ctx);
         }
         match step::advance(state, &self.token, ctx)? {
             Next::Again => Ok(Action::Again),
@@ -231,15 +231,6 @@ impl<F: Flow> Run<F> {
 
     /// Ends the run after an error: the lease is released at once, the record stays at its recovery point.
     pub fn abandon(
-        &self,
-        state: &mut ObjectState<F>,
-        reason: &str,
-        ctx: &Context<F::Settings>,
-    ) -> Result<Action<F>, StepError> {
-        self.interrupt(state, reason, ctx)
-    }
-
-    fn interrupt(
         &self,
         state: &mut ObjectState<F>,
         reason: &str,

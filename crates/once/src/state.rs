@@ -62,6 +62,11 @@ pub fn lists_of(facts: &impl Serialize) -> Result<Map<String, Value>, Bug> {
     }
 }
 
+/// As JSON.
+pub fn to_json(value: &(impl Serialize + ?Sized)) -> Result<String, Bug> {
+    serde_json::to_string(value).map_err(|error| Bug(error.to_string()))
+}
+
 /// From JSON. The error quotes no value.
 pub fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
     json_text::from_str(text).map_err(|error| {

@@ -1,4 +1,5 @@
-//! The steps of a run. Each function is one transaction over the rows; [`Run`](super::run::Run) puts them in order.
+//! The steps of a run. Each function changes the state once; [`Run`](super::run::Run) puts them in order, and what needs no wait between them is
+//! one transaction.
 //!
 //! Every one of them begins by checking the token. [`Fenced`](StepError::Fenced) means that another run took over:
 //! stop, write nothing, send nothing.

@@ -1,7 +1,7 @@
 //! Counts what waits.
 
 use serde::Deserialize;
-use worker::{Date, Env, Result};
+use worker::{Env, Result};
 
 use crate::db::Db;
 use crate::metrics::text::gauge;
@@ -37,6 +37,6 @@ pub async fn backlog(env: &Env) -> Result<Backlog> {
     let sql = "SELECT count(*) AS waiting, min(CASE WHEN object IS NOT NULL OR received_at_ms < ?1 THEN received_at_ms END) AS oldest_at_ms,
             (SELECT count(*) FROM inbox WHERE state = 'dead') AS dead
          FROM inbox WHERE state = 'waiting'";
-    let day_ago_ms = Date::now().as_millis().saturating_sub(86_400_000);
+    let day_ago_ms = crate::now_ms().saturating_sub(86_400_000);
     Ok(Db::of(env)?.first(sql, vec![day_ago_ms.into()]).await?.unwrap_or_default())
 }

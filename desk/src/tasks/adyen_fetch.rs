@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use worker::{Date, Env, Error, Result};
+use worker::{Env, Error, Result};
 
 use super::adyen_import::{self, close_missing, report_break};
 use super::adyen_merchants::within;
@@ -61,11 +61,11 @@ enum Fetched {
 /// Fetches the reports that are due. All are imported by one [`Import`]: what it may read and ask is for all of them together.
 pub(super) async fn fetch(env: &Env) -> Result<Value> {
     let db = Db::of(env)?;
-    let began_at_ms = Date::now().as_millis();
+    let began_at_ms = runtime::now_ms();
     let (mut due, mut fetched, mut failed, mut bytes) = (0, 0, 0, 0);
     let mut import = None;
     while due < FETCHED_MAX && bytes < RUN_MAX_BYTES && failed < FAILED_MAX {
-        let now_ms = Date::now().as_millis();
+        let now_ms = runtime::now_ms();
         if now_ms.saturating_sub(began_at_ms) > RUN_MAX_MS {
             break;
         }
@@ -144,7 +144,7 @@ async fn download(env: &Env, one: &Claimed) -> std::result::Result<Vec<u8>, Fetc
 }
 
 async fn note(db: &Db, one: &Claimed, end: &Fetched) -> Result<()> {
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let (state, error) = match end {
         Fetched::Kept => ("fetched", None),
         Fetched::Again(error) => ("waiting", Some(error.as_str())),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use worker::{Bucket, Date, Env, Object, Result};
+use worker::{Bucket, Env, Object, Result};
 
 use super::ack_lines::{self, File, Outcome, Places, RunLimits};
 use super::settlement_file;
@@ -236,7 +236,7 @@ impl Bound {
 
 impl Places for Bound {
     fn now_ms(&self) -> u64 {
-        Date::now().as_millis()
+        runtime::now_ms()
     }
 
     fn are_many(&self) -> bool {

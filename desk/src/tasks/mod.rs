@@ -72,7 +72,7 @@ use std::rc::Rc;
 use futures_util::future::LocalBoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
-use worker::{Date, Env};
+use worker::Env;
 
 use self::names::COUNTS;
 pub(crate) use self::place_alarms::HEARD_WITHIN_MS;
@@ -114,14 +114,8 @@ async fn run_in_turn(env: &Env, is_now: bool, sent: &Cell<u32>) {
         }
     }
     if !left.is_empty() {
-        runs::record(
-            env,
-            LEFT,
-            Kept::Newest,
-            Date::now().as_millis(),
-            Ok(serde_json::json!({ "tasks": left })),
-        )
-        .await;
+        runs::record(env, LEFT, Kept::Newest, runtime::now_ms(), Ok(serde_json::json!({ "tasks": left })))
+            .await;
     }
     seal_anew(env).await;
 }
@@ -200,7 +194,7 @@ async fn seal_anew(env: &Env) {
 
 /// Runs a task of the cron's, and records its result and how long it took.
 async fn record_run(env: &Env, task: &str, work: impl Future<Output = worker::Result<Value>>) {
-    let began_at_ms = Date::now().as_millis();
+    let began_at_ms = runtime::now_ms();
     let outcome = work.await;
     runs::record(env, task, Kept::All, began_at_ms, outcome).await;
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use worker::{Date, Env, Error, Result};
+use worker::{Env, Error, Result};
 
 use super::names::{FAILING_PLACES, TELLING_PLACES};
 use super::runs::{self, Kept};
@@ -85,7 +85,7 @@ impl Page {
 /// Sees to it that each place has its alarm. `is_now`: an operator wants their runs now. The result says how many had none, and what is wrong where.
 pub(super) async fn keep(env: &Env, is_now: bool) -> Result<Value> {
     let d1 = Db::of(env)?;
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let sql = "SELECT through_ms AS heard_at_ms, coalesce(after, '') AS name FROM cursors WHERE name = ?1";
     let turn: Option<Turn> = d1.first(sql, vec![TURN.into()]).await?;
     let after = turn.unwrap_or_default();
@@ -129,7 +129,7 @@ async fn number(d1: &Db) -> Result<u64> {
 
 /// Writes down what came of the newest run of each place, task by task.
 pub(super) async fn record_newest(env: &Env) {
-    let began_at_ms = Date::now().as_millis();
+    let began_at_ms = runtime::now_ms();
     let newest = newest(env).await;
     for task in TASKS {
         let of_task = match &newest {
@@ -197,7 +197,7 @@ async fn tell_behind(d1: &Db, result: &mut Value) -> Result<()> {
         }
     }
     let progress: Option<Progress> = d1.first(PROGRESS, Vec::new()).await?;
-    match progress.unwrap_or_default().behind_ms(Date::now().as_millis()) {
+    match progress.unwrap_or_default().behind_ms(runtime::now_ms()) {
         0 => unset(result, "behind_ms"),
         behind_ms => set(result, "behind_ms", behind_ms.into()),
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use serde::de::DeserializeOwned;
-use worker::{Date, Env, Error, Result};
+use worker::{Env, Error, Result};
 
 use messages::placement::{Layout, ShardName};
 use runtime::db::{Db, Statement};
@@ -118,7 +118,7 @@ impl BoundPlaces {
 
 impl Places for BoundPlaces {
     fn now_ms(&self) -> u64 {
-        Date::now().as_millis()
+        runtime::now_ms()
     }
 
     async fn layouts(&self) -> Result<Rc<[Layout]>> {

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use worker::{Date, Env, Result};
+use worker::{Env, Result};
 
 use super::names::TASKS;
 use crate::operations;
@@ -92,7 +92,7 @@ impl Kept {
     async fn of(env: &Env) -> Result<Self> {
         let settings: PaymentsSettings = operations::ask(env, SETTINGS_PATH, &()).await?;
         Ok(Self {
-            now_ms: Date::now().as_millis(),
+            now_ms: runtime::now_ms(),
             personal_ms: settings.personal_retention_ms,
             has_settlement: env.bucket("SETTLEMENT").is_ok(),
         })

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use worker::{Date, Env};
+use worker::Env;
 
 use runtime::db::{Db, Statement};
 use runtime::log::log;
@@ -24,7 +24,7 @@ pub(super) async fn record(
     began_at_ms: u64,
     outcome: worker::Result<Value>,
 ) {
-    let took_ms = Date::now().as_millis().saturating_sub(began_at_ms);
+    let took_ms = runtime::now_ms().saturating_sub(began_at_ms);
     let result = outcome.unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }));
     let level = if result.get("error").is_some() { "error" } else { "info" };
     let result = result.to_string();

@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use worker::{Bucket, Date, Env, Error, Object, Result};
+use worker::{Bucket, Env, Error, Object, Result};
 
 use super::bucket::only_new;
 use super::settlement_file::FOLDER;
@@ -55,7 +55,7 @@ impl Bound<'_> {
 
 impl Stores for Bound<'_> {
     fn now_ms(&self) -> u64 {
-        Date::now().as_millis()
+        runtime::now_ms()
     }
 
     async fn rows<T: DeserializeOwned>(&self, place: &str, statement: Statement) -> Result<Vec<T>> {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use worker::{Date, Env, Result};
+use worker::{Env, Result};
 
 use crate::tasks::late::{
     CAPTURE_ENDED, GRACE_MS, IS_BUSY, KEYS_WOKEN, NOT_CAPTURED, OPEN, QUIET_AFTER_MS, SILENT, SPOKEN,
@@ -38,7 +38,7 @@ struct Late {
 
 pub(super) async fn sweep(env: &Env) -> Result<Value> {
     let model = ReadModel::of(env);
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let places = model.places().await?;
     let most = (OBJECTS_MAX / u32::try_from(places.len()).unwrap_or(u32::MAX).max(1)).max(1);
     let swept = model.each(places, async |db: Db| sweep_place(env, &db, most, now_ms).await).await?;
@@ -59,7 +59,7 @@ pub(super) async fn sweep(env: &Env) -> Result<Value> {
 
 /// Sweeps one place, which has the run for itself. In D1 a move goes on, too.
 pub(super) async fn sweep_one(env: &Env, db: &Db) -> Result<Value> {
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     let mut result = sweep_place(env, db, OBJECTS_MAX, now_ms).await?.told();
     if db.name().is_none() {
         go_on_moving(env, &ReadModel::of(env), now_ms, &mut result).await?;
@@ -73,7 +73,7 @@ pub(super) async fn is_quiet(db: &Db) -> Result<bool> {
     struct Found {
         is_busy: u8,
     }
-    let since_ms = Date::now().as_millis().saturating_sub(QUIET_AFTER_MS);
+    let since_ms = runtime::now_ms().saturating_sub(QUIET_AFTER_MS);
     let found: Option<Found> = db.first(IS_BUSY, vec![since_ms.into()]).await?;
     Ok(found.is_some_and(|found| found.is_busy == 0))
 }

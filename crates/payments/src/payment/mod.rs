@@ -50,6 +50,7 @@ use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
 use crate::payment::receipt_content::ReceiptContent;
 use crate::payment::result::RemoteState;
+use once::skip::is_false;
 
 /// How a payment stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -312,11 +313,6 @@ pub struct Payment {
     /// noted has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paid_at_ms: Option<u64>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-pub(crate) const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 impl Payment {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::payment::dispute::Dispute;
 use crate::payment::money::{AmountMinor, Currency};
 use crate::payment::provider::Provider;
-use crate::payment::{Payment, RefundElsewhere, is_false};
+use crate::payment::{Payment, RefundElsewhere};
+use once::skip::is_false;
 
 /// A try to pay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ mod turns;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use worker::{Bucket, Date, Env, Error, Object, Result};
+use worker::{Bucket, Env, Error, Object, Result};
 
 use super::settlement_file;
 use crate::config::Config;
@@ -75,7 +75,7 @@ pub(super) async fn leave_one(env: &Env, shard: Option<(&ShardName, u64)>, db: &
         let places = [Place { tables: &d1, shard: None }];
         return leave_from(&places, &d1, &bucket, bounds, &at_rest).await.map(Some);
     };
-    if name.begins_ms() > made_before_ms(env, Date::now().as_millis())? {
+    if name.begins_ms() > made_before_ms(env, runtime::now_ms())? {
         return Ok(None);
     }
     let bounds = bounds(env, &d1).await?;
@@ -92,7 +92,7 @@ fn made_before_ms(env: &Env, now_ms: u64) -> Result<u64> {
 
 /// Of a run that begins now.
 async fn bounds(env: &Env, d1: &Db) -> Result<Bounds> {
-    let now_ms = Date::now().as_millis();
+    let now_ms = runtime::now_ms();
     // Without this bucket no file is written any more: those that were keep nothing back.
     let settled_until_ms = match env.bucket("SETTLEMENT") {
         Ok(_) => Some(settled_until_ms(d1).await?),
@@ -111,7 +111,7 @@ async fn leave_from(
     at_rest: &[Db],
 ) -> Result<Json> {
     let began_at_ms = bounds.now_ms;
-    let is_over = || Date::now().as_millis().saturating_sub(began_at_ms) > RUN_MS;
+    let is_over = || runtime::now_ms().saturating_sub(began_at_ms) > RUN_MS;
     let mut run = turns::run(places, began_at_ms, bucket, bounds, is_over).await.or_error(places.len())?;
     let mut resting = 0;
     for place in run.empty.iter().filter_map(|position| places.get(*position)) {

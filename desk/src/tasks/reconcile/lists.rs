@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use worker::{Date, Error, Result};
+use worker::{Error, Result};
 
 use super::known::Known;
 use super::places::Sought;
@@ -44,7 +44,7 @@ impl Reconciliation {
             let reads_before = self.used.reads;
             let Round { pages, failed } = self.read_round(source, &mut cursor, width, &mut read).await;
             let is_over = cursor.advance(&pages);
-            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.now_ms);
+            self.used.ran_ms = runtime::now_ms().saturating_sub(self.now_ms);
             let used = self.used.since(self.used_before);
             stops =
                 is_over || failed.is_some() || !may_read(self.used) || !may_go_on(source, self.share, used);
@@ -236,7 +236,7 @@ impl Reconciliation {
         let mut fetched = Fetched::default();
         let ids: Vec<&str> = ids.into_iter().collect();
         for ids in ids.chunks(AT_ONCE) {
-            if until_ms.is_some_and(|until_ms| Date::now().as_millis() >= until_ms) {
+            if until_ms.is_some_and(|until_ms| runtime::now_ms() >= until_ms) {
                 fetched.left.extend(ids.iter().map(|id| (*id).to_owned()));
                 continue;
             }

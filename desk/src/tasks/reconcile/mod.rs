@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use worker::{Date, Env, Error, Result};
+use worker::{Env, Error, Result};
 
 use self::known::BoundObjects;
 use self::periods::{Books, OpenBooks};
@@ -134,7 +134,7 @@ impl Reconciliation {
     /// A run of these books that has used nothing yet.
     fn begin(env: &Env) -> Result<Self> {
         let config = Config::of(env).map_err(Error::RustError)?;
-        let now_ms = Date::now().as_millis();
+        let now_ms = runtime::now_ms();
         Ok(Self {
             db: Db::of(env)?,
             model: ReadModel::of(env),
@@ -186,7 +186,7 @@ impl Reconciliation {
                     continue;
                 }
             }
-            self.used.ran_ms = Date::now().as_millis().saturating_sub(self.now_ms);
+            self.used.ran_ms = runtime::now_ms().saturating_sub(self.now_ms);
             self.used_before = self.used;
             let (found, failed) = self.compare_account(&mut read).await;
             unmoved += found;

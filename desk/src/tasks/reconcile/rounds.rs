@@ -8,7 +8,7 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use worker::{Date, Error, Result};
+use worker::{Error, Result};
 
 use super::recheck::UNLISTED_OF_A_SHARD_MAX;
 use super::session::{Reconciliation, newest};
@@ -251,7 +251,7 @@ impl Places for Part<'_> {
             .each(dbs, async |db: Db| look_into(&db, unlisted.as_ref(), unmoved.as_ref()).await);
         let answers = answers.await?;
         self.run.used.places += u32::try_from(shards.len()).unwrap_or(u32::MAX);
-        self.run.used.ran_ms = Date::now().as_millis().saturating_sub(self.run.now_ms);
+        self.run.used.ran_ms = runtime::now_ms().saturating_sub(self.run.now_ms);
         let is_silent = answers.len() < shards.len();
         let mut rows = Vec::new();
         let mut is_full = false;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use worker::{Date, Error};
+use worker::Error;
 
 use super::known::stopped;
 use super::lists::Fetched;
@@ -41,7 +41,7 @@ impl Reconciliation {
             self.count_queries(statements.len());
             self.db.batch(statements.into()).await?;
         }
-        let (before, began_ms) = (self.used, Date::now().as_millis());
+        let (before, began_ms) = (self.used, runtime::now_ms());
         let until_ms = began_ms.saturating_add(SEARCH_MS / u64::from(self.share));
         let again = self.finder.asked_again(&books, is_alone).await.map_err(stopped)?;
         if !again.is_empty() {
@@ -74,7 +74,7 @@ impl Reconciliation {
 
     fn may_search(&self, before: Used, began_ms: u64) -> bool {
         let mut for_it = self.used.since(before);
-        for_it.ran_ms = Date::now().as_millis().saturating_sub(began_ms);
+        for_it.ran_ms = runtime::now_ms().saturating_sub(began_ms);
         may_search(self.share, self.used, for_it)
     }
 
@@ -90,7 +90,7 @@ impl Reconciliation {
         }
         let Fetched { mut unanswered, mut left, .. } = self.fetch(dues.compare, Some(until_ms)).await?;
         for id in dues.movements {
-            if Date::now().as_millis() >= until_ms {
+            if runtime::now_ms() >= until_ms {
                 left.insert(id.to_owned());
                 continue;
             }
@@ -101,7 +101,7 @@ impl Reconciliation {
         }
         let mut ours = BTreeMap::new();
         for (id, payment) in dues.disputes {
-            if Date::now().as_millis() >= until_ms {
+            if runtime::now_ms() >= until_ms {
                 left.insert(id.to_owned());
                 continue;
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::Deserialize;
-use worker::{Date, Delay, Env, Error, Result};
+use worker::{Delay, Env, Error, Result};
 
 use super::known::{BoundObjects, Known, stopped};
 use super::marks::{Marks, marking};
@@ -178,7 +178,7 @@ impl Reconciliation {
 
     /// Waits until the provider takes more requests, and counts these.
     async fn take_turn(&mut self, requests: usize) {
-        let now_ms = Date::now().as_millis();
+        let now_ms = runtime::now_ms();
         if self.next_read_at_ms > now_ms {
             Delay::from(Duration::from_millis(self.next_read_at_ms - now_ms)).await;
         }

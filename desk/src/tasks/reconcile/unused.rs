@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use worker::{Date, Result};
+use worker::Result;
 
 use super::rounds::{Places, SHARDS_MAX, Seen, may_walk, walk};
 use super::session::Reconciliation;
@@ -135,7 +135,7 @@ impl Places for Looked<'_> {
         let ask = async |db: Db| db.rows::<Found>(PAYMENT, vec![name.into()]).await;
         let answers = self.run.model.each(dbs, ask).await?;
         self.run.used.places += u32::try_from(shards.len()).unwrap_or(u32::MAX);
-        self.run.used.ran_ms = Date::now().as_millis().saturating_sub(self.run.now_ms);
+        self.run.used.ran_ms = runtime::now_ms().saturating_sub(self.run.now_ms);
         if answers.iter().any(|(_, rows)| !rows.is_empty()) {
             self.is_used = true;
             return Ok(Seen::Again);
