@@ -177,17 +177,24 @@ addEventListener('pageshow', (event) => {
   if (old) document.querySelectorAll('[data-pay-once]').forEach(check);
 });
 
-// Examples get a button that copies them: without this script there is nothing to press.
-for (const example of document.querySelectorAll('[data-copy]')) {
-  if (!navigator.clipboard) break;
+// Examples get a button that copies them: without this script there is nothing to press. One place says that it was done.
+const examples = navigator.clipboard ? document.querySelectorAll('[data-copy]') : [];
+const copied = Object.assign(document.createElement('p'), { className: 'unseen' });
+copied.setAttribute('role', 'status');
+if (examples.length > 0) document.getElementById('main').append(copied);
+for (const example of examples) {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'button small quiet copy';
   button.textContent = 'Copy';
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(example.textContent);
-    button.textContent = 'Copied';
-    setTimeout(() => (button.textContent = 'Copy'), 2000);
+    button.textContent = copied.textContent = 'Copied';
+    setTimeout(() => {
+      button.textContent = 'Copy';
+      copied.textContent = '';
+    }, 2000);
   });
   example.after(button);
 }
+  button.setAttribute('aria-label', `Copy: ${example.getAttribute('aria-label')}`);

@@ -165,7 +165,11 @@ const pages = {
   documentation: async (page) => {
     await page.goto('/docs');
     const operation = page.locator('#createPayment');
-    await operation.getByRole('button', { name: 'Copy' }).first().waitFor();
+    const example = operation.getByRole('group', { name: /^Request of / });
+    await operation.getByRole('button', { name: /^Copy: Request of / }).waitFor();
+    assert.equal(await example.count(), 1);
+    assert.equal(await operation.getByRole('region').count(), 0, 'an example is no landmark');
+    assert.equal(await page.getByRole('status').count(), 1, 'one place says what was copied');
     await operation
       .getByText(`curl -i ${new URL(page.url()).origin}/payments`)
       .first()
