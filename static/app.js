@@ -41,7 +41,8 @@ async function insist(url, options, tries, tell, read) {
   }
 }
 
-const isBusy = (form) => form.elements.pay.ariaDisabled === 'true';
+// By attributes: Firefox has `ariaDisabled` and its like since its version 119.
+const isBusy = (form) => form.elements.pay.getAttribute('aria-disabled') === 'true';
 
 /** The button is not `disabled`: it would lose the focus. */
 function show(form, busy, text, label) {
@@ -49,22 +50,25 @@ function show(form, busy, text, label) {
   const words = button.lastChild; // behind its picture, if it has one
   button.dataset.label ??= words.data;
   words.data = label ?? button.dataset.label;
-  button.ariaBusy = button.ariaDisabled = busy;
+  for (const name of ['aria-busy', 'aria-disabled']) button.setAttribute(name, busy);
   form.elements.progress.value = text;
   const isFixed = busy || 'sent' in form; // what was sent is sent again: the key stands for it
+  if (isFixed && form.querySelector('fieldset:focus-within')) button.focus(); // what is disabled loses it
   for (const fieldset of form.querySelectorAll('fieldset')) fieldset.disabled = isFixed;
   for (const input of form.querySelectorAll('input')) input.readOnly = isFixed;
   form.querySelector('#card-element')?.toggleAttribute('inert', isFixed); // Stripe's fields are not in our fieldsets
 }
 
-/** A try that must wait: until then the button does nothing. */
+/** A try that must wait: until then the button only says so. */
 function wait() {
   for (const told of document.querySelectorAll('[data-wait-ms]')) {
-    const button = told.closest('form').elements.pay;
-    button.ariaDisabled = true;
+    const { pay: button, progress } = told.closest('form').elements;
+    button.setAttribute('aria-disabled', true);
     setTimeout(() => {
       told.remove();
-      button.ariaDisabled = false;
+      button.removeAttribute('aria-describedby');
+      button.setAttribute('aria-disabled', false);
+      progress.value = told.dataset.over;
     }, told.dataset.waitMs);
   }
 }
@@ -90,7 +94,10 @@ async function pay(form) {
   tell(say.aFewSeconds);
   const done = await insist(form.action, request, TRIES, retry, async (response) => {
     const page = new DOMParser().parseFromString(await response.text(), 'text/html');
-    const later = response.status === 429 && isSameForm(form, page) && page.querySelector('.notice p');
+    const later =
+      response.status === 429 &&
+      isSameForm(form, page) &&
+      page.querySelector('.notice > :not(.notice-title)');
     if (response.redirected) leave(form, response.url);
     else if (later) show(form, false, later.textContent);
     else turnTo(page);
@@ -141,6 +148,7 @@ function lookAgain() {
   const told = document.querySelector('[data-look-again-s]');
   if (!told) return;
   const { href } = document.getElementById('look');
+  const { lost } = told.dataset;
   setTimeout(async () => {
     try {
       const request = { headers: { Accept: 'text/html' }, signal: timeout() };
@@ -151,25 +159,33 @@ function lookAgain() {
       if (isOver) return location.replace(href);
       for (const part of ['[role=status]', '[data-look-again-s]']) renew(part, page);
     } catch {
-      // No connection: the page says how it stood, and looks again.
+      // No connection: the page says how it stood, and that it looks again.
+      const status = document.querySelector('[role=status]');
+      if (status.lastElementChild.textContent !== lost)
+        status.append(Object.assign(document.createElement('p'), { textContent: lost }));
     }
     lookAgain();
   }, told.dataset.lookAgainS * 1000);
 }
 
-/** Takes over a part of a page as it is now, if it says something else. */
+/** Makes a part of a page what it is now, if that says something else. A screen reader hears of what changes in an element, not of another in its place. */
 function renew(selector, page) {
   const [old, now] = [document, page].map((from) => from.querySelector(selector));
-  if (now && !old.isEqualNode(now)) old.replaceWith(document.adoptNode(now));
+  if (!now || old.isEqualNode(now)) return;
+  for (const { name, value } of now.attributes) old.setAttribute(name, value);
+  old.replaceChildren(...now.childNodes);
 }
 
 wait();
 lookAgain();
 addEventListener('turned', wait);
 addEventListener('submit', (event) => {
-  if (!event.target.matches('[data-pay-once]')) return;
+  const form = event.target;
+  if (!form.matches('[data-pay-once]')) return;
   event.preventDefault();
-  if (!isBusy(event.target)) pay(event.target);
+  const waits = form.querySelector('[data-wait-ms]');
+  if (waits) form.elements.progress.value = waits.textContent;
+  else if (!isBusy(form)) pay(form);
 });
 addEventListener('pageshow', (event) => {
   const [navigation] = performance.getEntriesByType('navigation');
@@ -177,17 +193,24 @@ addEventListener('pageshow', (event) => {
   if (old) document.querySelectorAll('[data-pay-once]').forEach(check);
 });
 
-// Examples get a button that copies them: without this script there is nothing to press.
-for (const example of document.querySelectorAll('[data-copy]')) {
-  if (!navigator.clipboard) break;
+// Examples get a button that copies them: without this script there is nothing to press. One place says that it was done.
+const examples = navigator.clipboard ? document.querySelectorAll('[data-copy]') : [];
+const copied = Object.assign(document.createElement('p'), { className: 'unseen' });
+copied.setAttribute('role', 'status');
+if (examples.length > 0) document.getElementById('main').append(copied);
+for (const example of examples) {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'button small quiet copy';
   button.textContent = 'Copy';
+  button.setAttribute('aria-label', `Copy: ${example.getAttribute('aria-label')}`);
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(example.textContent);
-    button.textContent = 'Copied';
-    setTimeout(() => (button.textContent = 'Copy'), 2000);
+    button.textContent = copied.textContent = 'Copied';
+    setTimeout(() => {
+      button.textContent = 'Copy';
+      copied.textContent = '';
+    }, 2000);
   });
   example.after(button);
 }

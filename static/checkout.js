@@ -51,7 +51,6 @@ function appearance() {
 
 /** The Payment Element of a form; ready once it can be typed into. */
 async function mount(place) {
-  place.replaceChildren();
   const { key, account, amount, currency, lost } = place.dataset;
   const Stripe = await load(lost);
   const { lang } = document.documentElement;
@@ -69,6 +68,7 @@ async function mount(place) {
     element.on('ready', resolve);
     element.on('loaderror', ({ error }) => reject(error));
   });
+  place.replaceChildren(); // until here it says that the form is loading
   element.mount(place);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
     elements.update({ appearance: appearance() }),
@@ -87,6 +87,7 @@ function open() {
   cards.set(form, card);
   card.catch((error) => {
     cards.delete(form); // the next press tries once more
+    place.replaceChildren();
     say(form, false, error.message);
   });
   return card;
@@ -94,8 +95,9 @@ function open() {
 
 function say(form, busy, text) {
   const { pay, progress } = form.elements;
-  pay.ariaBusy = busy;
-  pay.ariaDisabled = busy || form.querySelector('[data-wait-ms]') !== null; // app.js opens it when the pause is over
+  pay.setAttribute('aria-busy', busy);
+  // app.js opens it when the pause is over.
+  pay.setAttribute('aria-disabled', busy || form.querySelector('[data-wait-ms]') !== null);
   progress.value = text;
 }
 
@@ -105,12 +107,16 @@ const ADDRESS = /^[!#-'*+.\-/0-9=?A-Z[\]^-~]+@[!#-'*+\-/0-9=?A-Z[\]^-~]+(\.[!#-'
 /** Says so where the address for the receipt is none: the server's answer would come in place of the card that was typed. */
 function hasWrongEmail(form, text) {
   const { email } = form.elements;
-  const isWrong = Boolean(email?.value.trim()) && !ADDRESS.test(email.value.trim());
-  email?.removeAttribute('aria-describedby');
-  if (email) email.ariaInvalid = isWrong || null;
-  if (!isWrong) return false;
-  email.setAttribute('aria-describedby', 'progress');
-  say(form, false, text);
+  if (!email) return false;
+  document.getElementById('email-error')?.remove();
+  for (const name of ['aria-invalid', 'aria-describedby']) email.removeAttribute(name);
+  const address = email.value.trim();
+  if (!address || ADDRESS.test(address)) return false;
+  const error = { id: 'email-error', className: 'wrong', textContent: text };
+  email.after(Object.assign(document.createElement('p'), error));
+  email.setAttribute('aria-invalid', true);
+  email.setAttribute('aria-describedby', error.id);
+  say(form, false, '');
   email.focus();
   return true;
 }
@@ -141,8 +147,9 @@ addEventListener(
     const form = event.target;
     if (!form.querySelector('#card-element') || form.elements.payment_method.value) return;
     event.preventDefault();
+    if (form.querySelector('[data-wait-ms]')) return; // app.js says so
     event.stopImmediatePropagation();
-    if (form.elements.pay.ariaDisabled !== 'true') tokenise(form);
+    if (form.elements.pay.getAttribute('aria-disabled') !== 'true') tokenise(form);
   },
   { capture: true },
 );

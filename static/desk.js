@@ -32,6 +32,7 @@ const STATES = {
 
 const content = document.querySelector('[data-live]');
 const control = document.querySelector('[data-live-control]');
+const trouble = document.querySelector('[data-live-trouble]');
 /** As the server sent it. Each answer has fresh keys in its buttons, which are no news. */
 const sent = (root) => root.innerHTML.replaceAll(/(name="form" value=")[^"]*/g, '$1');
 let shown = content && sent(content);
@@ -139,7 +140,11 @@ async function tick() {
     missed = 0;
   } catch (error) {
     if (isLeaving) return wait();
-    if (error instanceof Gone) return isOn && stop('Updates have stopped', 'Reload', () => location.reload());
+    if (error instanceof Gone) {
+      if (isOn) stop('Updates have stopped', 'Reload', () => location.reload());
+      trouble.textContent = 'Updates have stopped';
+      return;
+    }
     missed += 1;
   }
   tell(stateOfAnswers());
@@ -155,7 +160,7 @@ function wait() {
   if (isOn) timer = setTimeout(tick, 1000 * Number(content.dataset.live) * times);
 }
 
-/** Says how it stands, with a button. No part of it is announced: it changes only when it is pressed, or at the end. */
+/** Says how it stands, with a button. That is not announced: what changes by itself and matters is, in `trouble`. */
 function say(text, label, act) {
   const button = document.createElement('button');
   button.type = 'button';
@@ -187,6 +192,7 @@ function pause() {
 function tell(next) {
   if (!isOn || next === state) return;
   state = next;
+  trouble.textContent = state === 'unanswered' ? STATES[state] : '';
   say(STATES[state], 'Pause', pause);
 }
 

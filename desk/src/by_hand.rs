@@ -36,10 +36,7 @@ impl Entered {
             Problem::because(Kind::InvalidParameters, format!("{message} Nothing was changed."))
         };
         let reason = entries.text("reason").or_empty().trim().to_owned();
-        let is_good = !reason.is_empty()
-            && reason.chars().count() <= REASON_MAX
-            && !reason.chars().any(char::is_control);
-        if !is_good {
+        if !is_reason(&reason) {
             return Err(wrong(format!("Say in up to {REASON_MAX} characters how you know.")));
         }
         let sends =
@@ -47,7 +44,7 @@ impl Entered {
         let id = entries.text("id").or_empty().trim().to_owned();
         let said = match entries.text("said").or_empty().as_str() {
             "not_executed" => Said::NotExecuted,
-            "executed" if id.is_empty() || id.len() > ID_MAX || !id.bytes().all(|b| b.is_ascii_graphic()) => {
+            "executed" if !is_id(&id) => {
                 return Err(wrong("Enter the provider’s id.".to_owned()));
             }
             "executed" => Said::Executed { id, is_done: entries.text("outcome").or_empty() != "refused" },
@@ -78,6 +75,25 @@ impl Entered {
             operator: operator.name.clone(),
             reason: self.reason.clone(),
         }
+    }
+}
+
+fn is_reason(reason: &str) -> bool {
+    !reason.is_empty() && reason.chars().count() <= REASON_MAX && !reason.chars().any(char::is_control)
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=ID_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// The entry that cannot be read, by its id on the page; empty where all can be, and something else is wrong.
+fn wrong_entry(entries: &Parameters) -> &'static str {
+    let entered = |name| entries.text(name).or_empty().trim().to_owned();
+    match (is_reason(&entered("reason")), entered("said").as_str()) {
+        (false, "not_executed") => "reason-absent",
+        (false, _) => "reason-executed",
+        (true, "executed") if !is_id(&entered("id")) => "provider-id",
+        (true, _) => "",
     }
 }
 
@@ -310,6 +326,12 @@ async fn show(
             None => Entity::Call.chip("unknown"),
         },
         back: (format!("/admin/payments/{id}"), id.to_owned()),
+        wrong: wrong
+            .as_ref()
+            .map(|(entries, _)| wrong_entry(entries))
+            // That form is not there while nobody can know it.
+            .filter(|entry| *entry != "reason-absent" || report.may_arrive_until_ms.is_none())
+            .unwrap_or_default(),
         error: wrong.map(|(_, error)| error).unwrap_or_default(),
         facts: facts(report, desk.request.now_ms),
         shown,

@@ -5,7 +5,7 @@ use worker::{Context, Env};
 
 use crate::app::{App, site};
 use crate::routes::{self, Route, Who};
-use crate::{login, operator};
+use crate::{login, operator, sign_in};
 use runtime::serve;
 use web::http::{Answer, Request};
 use web::origin::from_here;
@@ -23,6 +23,9 @@ pub(crate) async fn handle(
         Ok(app) => {
             let answered = answer(&app, &mut request, &incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| {
+                if let Some(page) = sign_in::ended(&app, &request, &problem) {
+                    return page;
+                }
                 let site = app.site(&request);
                 let start = ("/", site.t.back_to_start);
                 let back = above(&request.path).map_or(start, |above| (above, "Back to the desk"));

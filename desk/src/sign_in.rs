@@ -1,7 +1,7 @@
 //! Signs operators in: every request to the desk but a login passes [`admit`].
 
 use super::context::{Desk, MADE_BEFORE};
-use super::view_models::Login;
+use super::view_models::{Login, SessionEnded};
 use crate::app::App;
 use crate::login;
 use crate::operator::admit;
@@ -24,7 +24,9 @@ pub(crate) async fn enter<'a>(
             }
             Ok(Ok(desk))
         }
-        Err(refused) if may_log_in(app, request, &refused) => Ok(Err(login_page(app, request, false))),
+        Err(refused) if request.method != "POST" && may_log_in(app, request, &refused) => {
+            Ok(Err(login_page(app, request, false)))
+        }
         Err(refused) => Err(refused),
     }
 }
@@ -39,11 +41,17 @@ pub(crate) async fn log_in(app: &App, request: &Request) -> Result<Answer, Probl
     Ok(login::log_in(app, request).await?.unwrap_or_else(|| login_page(app, request, true)))
 }
 
-/// Whether to show the login page.
+/// What a form gets whose session has ended: the browser still has what was entered, and can send it once more.
+pub(crate) fn ended(app: &App, request: &Request, refused: &Problem) -> Option<Answer> {
+    let page = || SessionEnded { site: app.site(request) };
+    let is_form = request.method == "POST" && may_log_in(app, request, refused);
+    is_form.then(|| reply::html(401, &page(), "session_ended"))
+}
+
+/// Whether it is somebody with a browser who is refused, and can log in.
 fn may_log_in(app: &App, request: &Request, refused: &Problem) -> bool {
     refused.kind == Kind::Unauthorized
         && login::has_login(&app.config)
-        && request.method != "POST"
         && request.header("authorization").is_none()
         && request.wants_html()
 }

@@ -87,6 +87,14 @@ pub struct Login {
     pub wrong: bool,
 }
 
+/// The answer to a form that came after its session.
+#[derive(Template)]
+#[template(path = "session_ended.html")]
+pub struct SessionEnded {
+    /// See [`Site`].
+    pub site: Site,
+}
+
 /// A number of the overview.
 #[derive(Clone, Debug)]
 pub struct Tile {
@@ -362,6 +370,8 @@ pub struct CallPage {
     pub back: (String, String),
     /// What is wrong with what was entered; may be empty.
     pub error: String,
+    /// The entry that it is about, by its id on the page; may be empty.
+    pub wrong: &'static str,
     /// Facts.
     pub facts: Vec<Fact>,
     /// What the provider shows now; empty if it was not asked.

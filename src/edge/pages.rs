@@ -124,8 +124,10 @@ pub struct CheckoutBank {
     pub attempt: u32,
     /// The bank's page.
     pub url: String,
-    /// What to say above it: that another card was sent, and not used.
+    /// What to say above it: that another card was sent and not used, or could not be.
     pub notice: Option<Notice>,
+    /// When something is charged.
+    pub hint: String,
     /// Leads there by itself. Not by a redirect: `form-action` would stop it after a form, and a script could not follow it.
     pub on_the_way: bool,
 }

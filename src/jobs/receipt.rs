@@ -132,6 +132,16 @@ mod tests {
                 assert!(part.contains(word), "{word}: {part}");
             }
         }
+        let french = ReceiptContent { locale: Locale::Fr, ..ReceiptContent::default() };
+        let french =
+            super::email(&Receipt { content: french, ..receipt.clone() }, "Shop <s@a.example>", None)
+                .unwrap();
+        let french = french["text"].as_str().unwrap();
+        assert!(
+            french.contains("Total\u{a0}: 12,50") && french.contains("Référence\u{a0}: 7K3M"),
+            "{french}"
+        );
+        assert!(html.contains("<bdi>Shop</bdi>"), "a name can be of another direction: {html}");
         let without =
             super::email(&Receipt { card: None, ..receipt.clone() }, "shop@example.com", None).unwrap();
         assert!(!without.to_string().contains("Card"), "{without}");
@@ -165,7 +175,7 @@ mod tests {
             "{with}"
         );
         for without in [html(None), html(Some("/assets/lift-off.svg"))] {
-            assert!(without.contains(">Ada &#38; Co</p>") && !without.contains("<img"), "{without}");
+            assert!(without.contains(">Ada &#38; Co</bdi></p>") && !without.contains("<img"), "{without}");
         }
     }
 

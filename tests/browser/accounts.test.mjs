@@ -126,3 +126,45 @@ for (const javaScriptEnabled of [true, false])
       [merchant],
     );
   });
+
+test('settings that are entered while the session ends are saved after the next login, and no button is', async (t) => {
+  const context = await people.visit({ baseURL: site.url.origin });
+  t.after(() => context.close());
+  const page = await context.newPage();
+  const logIn = async (page) => {
+    await page.getByLabel('Secret').fill(ADMIN_TOKEN);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  };
+  /** The session ends, the form is sent, and after a login in another tab sent once more. */
+  const sendAfterTheSession = async (name) => {
+    await site.rows('DELETE FROM operator_sessions');
+    await page.getByRole('button', { name }).click();
+    await page.getByRole('heading', { name: 'Your session has ended' }).waitFor();
+    await look(page, 'desk session ended');
+    const [tab] = await Promise.all([
+      context.waitForEvent('page'),
+      page.getByRole('link', { name: 'log in in another tab' }).click(),
+    ]);
+    await logIn(tab);
+    await tab.close();
+    await page.reload();
+  };
+  await page.goto('/admin/login');
+  await logIn(page);
+  const id = `shop-${randomUUID().slice(0, 8)}`;
+  await page.goto('/admin/accounts/new');
+  await page.getByLabel('Id').first().fill(id);
+  await page.getByLabel(/^Payment method/).fill('pm_card_visa');
+  await sendAfterTheSession('Save');
+  await page.getByText('This form was opened before you logged in').waitFor();
+  assert.deepEqual(await site.rows('SELECT * FROM accounts WHERE id = ?', id), [], 'not yet');
+  assert.equal(await page.getByLabel('Id').first().inputValue(), id);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Made: it has no token yet').first().waitFor();
+
+  await page.getByLabel('Where it is used').fill('Shop’s server');
+  await sendAfterTheSession('Make a token');
+  await page.getByText('This was not made for you').waitFor();
+  assert.deepEqual(await site.rows('SELECT * FROM account_tokens WHERE account = ?', id), []);
+});

@@ -105,6 +105,19 @@ for (const javaScriptEnabled of [true, false]) {
     });
 
     if (javaScriptEnabled)
+      test('whoever pays by the keyboard is at the button then', async (t) => {
+        const { page } = await visit(t);
+        await page.route('**/checkout/*', (route) =>
+          route.request().method() === 'POST' ? undefined : route.fallback(),
+        );
+        await card(page, 'good').focus();
+        await page.keyboard.press('Enter');
+        await page.getByText('This can take a few seconds.').waitFor();
+        assert.equal(await card(page, 'good').isDisabled(), true);
+        await focused(payButton(page));
+      });
+
+    if (javaScriptEnabled)
       test('the button says that it pays, and keeps its lock', async (t) => {
         const { page } = await visit(t);
         const pressed = await payButton(page).evaluate((button) => {
@@ -231,6 +244,27 @@ for (const javaScriptEnabled of [true, false]) {
       await site.calm();
       await paidOnce(page);
     });
+
+    if (!javaScriptEnabled)
+      test('the page that waits can be kept from loading itself anew', async (t) => {
+        const { page } = await visit(t);
+        await site.fault('response_lost', { count: 1000 });
+        await payButton(page).click();
+        await heading(page, 'We are confirming your payment');
+        const reload = page.locator('meta[http-equiv=refresh]');
+        assert.equal(await reload.getAttribute('content'), '20');
+        await page.getByRole('link', { name: 'Stop reloading' }).click();
+        await page.waitForURL(/\?still$/);
+        assert.equal(await reload.count(), 0);
+        assert.equal(await page.getByText('This page looks again by itself.').isVisible(), false);
+        await site.calm();
+        const receipt = page.getByRole('heading', { name: 'Thank you for your order' });
+        await until('it is paid', async () => {
+          await page.getByRole('link', { name: 'Check now' }).click();
+          return (await receipt.count()) > 0;
+        });
+        await paidOnce(page);
+      });
   });
 }
 
@@ -301,17 +335,58 @@ test('after three declines the next try waits, and so does the button', async (t
   const sent = posts(page);
   const told = await page.evaluate(() => {
     // In one go: on a slow machine the wait may end between two questions.
-    if (document.querySelector('[data-wait-ms]')) document.getElementById('pay').click();
-    return document.querySelector('[role=alert]').innerText;
+    const button = document.getElementById('pay');
+    const waits = document.querySelector('[data-wait-ms]');
+    if (waits) button.click();
+    return {
+      alert: document.querySelector('[role=alert]').innerText,
+      isSaid: !waits || document.getElementById('progress').value === waits.textContent,
+      isDescribed: !waits || button.getAttribute('aria-describedby') === waits.id,
+    };
   });
-  assert.match(told, /Nothing was charged/);
-  assert.doesNotMatch(told, /try again/, 'not yet');
+  assert.match(told.alert, /Nothing was charged/);
+  assert.doesNotMatch(told.alert, /try again/, 'not yet');
+  assert.deepEqual([told.isSaid, told.isDescribed], [true, true]);
   await card(page, 'good').check();
   assert.equal(sent.length, 0, 'it waits');
+  await page.locator('#progress', { hasText: 'You can try another card now.' }).waitFor();
+  assert.equal(await payButton(page).getAttribute('aria-describedby'), null);
   await payButton(page).click(); // once it can be pressed
   await paidOnce(page);
   assert.equal(sent.length, 1);
 });
+
+// BiDi does not tell what a request carries, so it cannot be sent on.
+test(
+  'the page that waits says what is new where it said it before, and that it has no connection',
+  { skip: isFirefox },
+  async (t) => {
+    const { page } = await site.visit(t);
+    await page.goto('/checkout');
+    await ready(page);
+    await site.fault('response_lost', { count: 1000 });
+    await payButton(page).click();
+    await heading(page, 'We are confirming your payment');
+    const status = page.getByRole('status');
+    await status.evaluate((node) => (node.isTheSame = true));
+    const lost = status.getByText('No connection. This page keeps looking.');
+    let answer = (route) => route.abort('failed');
+    await page.route('**/checkout/*', (route) => answer(route));
+    await lost.waitFor();
+    answer = async (route) => {
+      const response = await route.fetch();
+      const text = await response.text();
+      const body = text.replace(/(role="status">\s*<p>)[^<]*/, '$1Something is new.');
+      return route.fulfill({ response, body });
+    };
+    await status.getByText('Something is new.').waitFor();
+    assert.equal(await status.evaluate((node) => node.isTheSame), true);
+    assert.equal(await lost.count(), 0);
+    answer = (route) => route.fallback();
+    await site.calm();
+    await paidOnce(page);
+  },
+);
 
 // BiDi does not tell what a request carries, so it cannot be sent on.
 test(

@@ -73,6 +73,8 @@ async function nextUpdate(page) {
   }
 }
 
+/** What a screen reader is told of by itself. */
+const told = (page, text) => page.locator('[role=status]', { hasText: text });
 const pause = (page) => page.getByRole('button', { name: 'Pause' });
 
 describe('an open page of the desk', () => {
@@ -198,7 +200,8 @@ describe('an open page of the desk', () => {
       await route.fulfill({ response, status: 200 });
     });
     await nextUpdate(page);
-    await page.getByText('Updates have stopped').waitFor();
+    await told(page, 'Updates have stopped').waitFor();
+    await page.getByRole('button', { name: 'Reload' }).waitFor();
     const times = asked(page);
     await page.clock.runFor(6 * EVERY_MS);
     assert.equal(times.count, 0);
@@ -222,7 +225,7 @@ describe('an open page of the desk', () => {
       window.fetch = (...given) => (window.asked.push(Date.now()), ask(...given));
     });
     await page.clock.runFor(EVERY_MS);
-    await page.getByText('No answer from the desk: it is asked again').waitFor();
+    await told(page, 'No answer from the desk: it is asked again').waitFor();
 
     const id = await listed('order-after-trouble');
     const row = page.locator(`a[href="/admin/payments/${id}"]`);
@@ -231,6 +234,7 @@ describe('an open page of the desk', () => {
       return row.isVisible();
     });
     await page.getByText('Updates by itself').waitFor();
+    assert.equal(await page.locator('[data-live-trouble]').textContent(), '');
     const [first, second, third] = await page.evaluate(() => window.asked);
     assert.ok(second - first >= 2 * EVERY_MS, 'it waits longer');
     assert.ok(third - second >= 4 * EVERY_MS, 'and longer');

@@ -488,3 +488,25 @@ describe('at the desk', () => {
     await page.getByRole('term').filter({ hasText: 'sweep' }).waitFor();
   });
 });
+
+for (const colorScheme of isFirefox ? ['light'] : ['light', 'dark'])
+  test(`what was paid and what was declined differ in lightness, too: ${colorScheme}`, async (t) => {
+    const { page } = await operator(t, { javaScriptEnabled: true, colorScheme });
+    const [paid, declined] = await page.evaluate(() => {
+      const canvas = new OffscreenCanvas(1, 1).getContext('2d');
+      const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+      return ['paid', 'declined'].map((name) => {
+        const bar = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+        bar.setAttribute('class', `plot-bar ${name}`);
+        document.querySelector('svg.plot').append(bar);
+        canvas.fillStyle = getComputedStyle(bar).fill;
+        canvas.fillRect(0, 0, 1, 1);
+        const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map((part) =>
+          linear(part / 255),
+        );
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+      });
+    });
+    const [light, dark] = [Math.max(paid, declined), Math.min(paid, declined)];
+    assert.ok((light + 0.05) / (dark + 0.05) >= 3, `${paid} beside ${declined}`);
+  });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { card, field, intercept, isPost, payButton, sendsAgain, stopClock } from './support/form.mjs';
-import { look } from './support/look.mjs';
+import { look, sticksNotOut } from './support/look.mjs';
 import { expired } from '../worker/support/order-link.mjs';
 import { HANGS_AFTER_MS, until } from '../worker/support/until.mjs';
 import { SIGNING_KEY, useSite } from './support/site.mjs';
@@ -165,7 +165,11 @@ const pages = {
   documentation: async (page) => {
     await page.goto('/docs');
     const operation = page.locator('#createPayment');
-    await operation.getByRole('button', { name: 'Copy' }).first().waitFor();
+    const example = operation.getByRole('group', { name: /^Request of / });
+    await operation.getByRole('button', { name: /^Copy: Request of / }).waitFor();
+    assert.equal(await example.count(), 1);
+    assert.equal(await operation.getByRole('region').count(), 0, 'an example is no landmark');
+    assert.equal(await page.getByRole('status').count(), 1, 'one place says what was copied');
     await operation
       .getByText(`curl -i ${new URL(page.url()).origin}/payments`)
       .first()
@@ -290,6 +294,58 @@ test('a document is read, and its headings found, without any script', async (t)
   const { y } = await heading.boundingBox();
   assert.ok(y >= 0 && y < 200, `${y} px from the top`);
 });
+
+for (const locale of ['de', 'fr'])
+  test(`an order of a large sum fits on a narrow phone at every step: ${locale}`, async (t) => {
+    const { page } = await site.visit(t, { viewport: { width: 320, height: 740 } });
+    const answer = await fetch(new URL('/checkout/sessions', site.origin), {
+      method: 'POST',
+      headers: { authorization: 'Bearer user@example.com', 'content-type': 'application/json' },
+      body: JSON.stringify({
+        order_id: `order-${locale}-${'1234567890'.repeat(4)}`,
+        currency: 'idr',
+        locale,
+        lines: [
+          {
+            name: 'Donaudampfschifffahrtsgesellschaftskapitänsmütze',
+            unit_amount: 1_500_000_00,
+            quantity: 1,
+          },
+        ],
+      }),
+    });
+    const { url } = await answer.json();
+    await page.goto(url);
+    await page.locator('#email').fill(`${'ada'.repeat(20)}@${'shop'.repeat(12)}.example`);
+    await sticksNotOut(page, 'form');
+    await card(page, 'bank').check();
+    await payButton(page).click();
+    await page.getByRole('button', { name: 'Complete' }).waitFor();
+    const bank = page.url();
+    await page.goto(url);
+    await page.locator('.choices').waitFor();
+    await sticksNotOut(page, 'at the bank');
+    await page.goto(bank);
+    await page.getByRole('button', { name: 'Complete' }).click();
+    const rows = page.locator('.receipt > .rows');
+    await rows.waitFor();
+    // A part of it is charged only through the API.
+    const { [locale]: label } = {
+      de: 'Abgebucht, von 1.500.000,00\u00a0IDR reserviert',
+      fr: 'Débité, sur 1\u202f500\u202f000,00\u00a0IDR réservés',
+    };
+    await rows.evaluate((rows, label) => {
+      const part = rows.firstElementChild.cloneNode(true);
+      const [name, value] = part.children;
+      name.textContent = label;
+      value.textContent = '1.000.000,00\u00a0IDR';
+      rows.prepend(part);
+    }, label);
+    await page.locator('.details summary').click();
+    await sticksNotOut(page, 'receipt');
+    const sum = await page.locator('.amount span').evaluate((sum) => sum.getClientRects().length);
+    assert.equal(sum, 1, 'the sum stands in one line');
+  });
 
 test('dark is dark and light is light', async (t) => {
   const lightness = async (colorScheme) => {

@@ -448,10 +448,12 @@ fn each_page_leads_on() {
     }
     let bank = |key: Option<&str>, on_the_way| {
         let (key, at_the_bank) = (key.map(str::to_owned), (2, "https://bank.example/?a=1&b=2".into()));
-        let page = page::bank(visit(&order), key, at_the_bank, "$14.50".into(), on_the_way, false);
+        let page = page::bank(visit(&order), key, at_the_bank, "$14.50".into(), on_the_way, Some("Not done"));
         page.render().unwrap()
     };
-    assert!(!bank(None, false).contains("<form"), "with a link that has expired nothing is given up");
+    let expired = bank(None, false);
+    assert!(!expired.contains("<form"), "with a link that has expired nothing is given up");
+    assert!(expired.contains("Not done") && !expired.contains("another card"), "nor is that offered");
     let (bank, on_the_way) = (bank(Some("key"), false), bank(Some("key"), true));
     assert!(bank.contains(r#"href="https://bank.example/?a=1&#38;b=2""#));
     assert!(!bank.contains("http-equiv"), "whoever comes back from the bank chooses");
@@ -459,8 +461,10 @@ fn each_page_leads_on() {
         on_the_way.contains(r#"http-equiv="refresh" content="0; url=https://bank.example/?a=1&#38;b=2""#)
     );
     assert!(bank.contains(r#"name="another_card" value="2""#));
-    let status = page::status(visit(&order), true, 0, "$14.50".into()).render().unwrap();
-    assert!(status.contains(r#"http-equiv="refresh""#));
+    let status = |is_still| page::status(visit(&order), true, 0, "$14.50".into(), is_still).render().unwrap();
+    assert!(!status(true).contains(r#"http-equiv="refresh""#));
+    let status = status(false);
+    assert!(status.contains(r#"http-equiv="refresh" content="20""#));
     let receipt = page::receipt(visit(&order), &paid()).render().unwrap();
     let told = "&#38;payment=pay_1&#38;order_id=order_1&#38;amount=2900&#38;currency=usd&#38;revision=3";
     assert!(

@@ -274,7 +274,7 @@ describe('whoever has one link', () => {
         const body = { another_card: '1', ...(key && { idempotency_key: key }) };
         const sent = await withoutEffect(site, () => browser(site).send(path, body));
         assert.equal(sent.status, 303, sent.text);
-        assert.equal(sent.header('location'), path);
+        assert.equal(sent.header('location'), `${path}?not_given_up`);
       }
       assert.equal(await cancels(), 0);
       await browser(site).send(path, { ...bank.entries, another_card: '1' });
@@ -290,14 +290,22 @@ describe('whoever has one link', () => {
       const late = expired(path, SIGNING_KEY);
       const page = await browser(site).visit(late);
       assert.equal(heading(page), 'Your bank wants to be sure it is you');
-      assert.doesNotMatch(page.text, /another_card/);
+      assert.doesNotMatch(page.text, /another_card|another card/);
       for (const [at, expires_at_ms] of [
         [late, Date.now() + 60_000],
         [path, Date.now() - 1],
       ]) {
         const idempotency_key = formKey(at, payment, expires_at_ms, SIGNING_KEY);
         const sent = await browser(site).send(at, { another_card: '1', idempotency_key });
-        assert.deepEqual([sent.status, sent.header('location')], [303, at]);
+        assert.deepEqual([sent.status, sent.header('location')], [303, `${at}?not_given_up`]);
+        const told = await browser(site).visit(sent.header('location'));
+        assert.equal(heading(told), 'Your bank wants to be sure it is you');
+        assert.match(told.text, /This payment could not be canceled just now/);
+        assert.equal(
+          /choose “Pay with another card”/.test(told.text),
+          at === path,
+          'only where there is a button',
+        );
         assert.equal(await cancels(), before);
       }
       const idempotency_key = formKey(path, payment, Date.now() + 60_000, SIGNING_KEY);

@@ -11,7 +11,7 @@ import { inRoot } from '../../scripts/lib/paths.mjs';
 import { freshKey, read } from './support/account.mjs';
 import { startWithAccountsCache } from './support/accounts-cache.mjs';
 import { demoWorkers, productionWorkers, SIGNING_KEY, startSite } from './support/harness.mjs';
-import { formOf, operator } from './support/operator.mjs';
+import { formOf, operator, wrongEntry } from './support/operator.mjs';
 import { until } from './support/until.mjs';
 import { AUTHORISATION, PAYMENT, assertProblem, client, paid } from './support/payments.mjs';
 
@@ -75,7 +75,7 @@ describe('at the desk', () => {
       [{ shop_name: '' }, /needs a name/],
     ]) {
       const refused = await press(form.path, { ...form.entries, ...entries, ...wrong });
-      assert.equal(refused.status, 422, refused.text);
+      assert.deepEqual([refused.status, wrongEntry(refused)], [422, Object.keys(wrong)[0]]);
       assert.match(refused.text, said);
       assert.ok(refused.text.includes('value="help@shop.example"'), 'the entries are kept');
     }

@@ -110,6 +110,12 @@ describe('3-D Secure', () => {
     assert.equal(heading(page), FORM);
     assert.equal(page.entries.email, visit.form.email, 'the receipt goes where it was to go');
     assert.match(page.text, /That payment was canceled/);
+    const address = await visit.visitor.visit(`${visit.path}?not_given_up`);
+    assert.deepEqual(
+      [address.status, address.header('location')],
+      [303, visit.path],
+      'it says so only at the bank',
+    );
     const requests = await site.simulator.requests();
     const canceled = requests.filter(({ path }) => path.endsWith(`${visit.bank.split('/').at(-1)}/cancel`));
     assert.deepEqual(
@@ -175,7 +181,10 @@ describe('3-D Secure', () => {
     assert.equal(heading(second), AT_THE_BANK);
     assert.match(second.text, /name="another_card" value="2"/);
     const left = await visit.visitor.send(visit.path, anotherCard(visit, '1'));
-    assert.equal(heading(await visit.visitor.follow(left)), AT_THE_BANK);
+    const still = await visit.visitor.follow(left);
+    assert.equal(heading(still), AT_THE_BANK);
+    assert.match(still.text, /This payment could not be canceled just now/);
+    assert.match(still.text, /If you choose another card, this payment is given up first/);
     await visit.visitor.follow(await visit.visitor.send(visit.path, anotherCard(visit, '2')));
     assert.equal(heading(await visit.visitor.visit(visit.path)), FORM);
   });

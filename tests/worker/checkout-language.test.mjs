@@ -66,6 +66,7 @@ function assertIn(page, locale) {
   assert.match(page.text, new RegExp(`<html lang="${locale}">`));
   assert.equal(page.header('content-language'), locale);
   assert.match(page.header('vary') ?? '', /Accept-Language/i);
+  assert.match(page.text, /<nav [^>]*lang="en"/, 'the demo’s own navigation is English');
   if (locale !== 'en') assert.deepEqual(wordsOf(page).match(ENGLISH) ?? [], [], wordsOf(page));
 }
 
@@ -208,6 +209,37 @@ for (const locale of LOCALES.slice(1)) {
     });
   });
 }
+
+describe('a form that is refused before it is read', () => {
+  const refused = {
+    'of another site': [{ origin: 'https://evil.example' }, 403, 'This form belongs to another site'],
+    'that cannot be read': [{ 'content-type': 'text/plain' }, 415, 'This form cannot be read'],
+  };
+  for (const [what, [headers, status, title]] of Object.entries(refused)) {
+    test(`${what} is told in the order’s language, and leads to the order`, async () => {
+      const path = await newOrder({ locale: 'de', return_url: 'https://shop.example/thanks' });
+      const answer = await speaker('fr').send(path, { payment_method: GOOD }, headers);
+      assert.equal(answer.status, status);
+      assertIn(answer, 'de');
+      assert.ok(answer.text.includes(`href="${path}">Meine Bestellung anzeigen`), answer.text);
+    });
+
+    test(`${what} is told in a customer’s words in English, too`, async () => {
+      const answer = await speaker('en').send(await newOrder(), { payment_method: GOOD }, headers);
+      assert.equal(answer.status, status);
+      assertIn(answer, 'en');
+      assert.equal(heading(answer), title);
+    });
+  }
+
+  test('by a link that was changed is in the browser’s language, and leads to the start', async () => {
+    const path = await newOrder({ locale: 'de' });
+    const broken = await speaker('fr').visit(path.slice(0, -1));
+    assert.equal(broken.status, 404);
+    assertIn(broken, 'fr');
+    assert.match(broken.text, /href="\/">Retour à l’accueil/);
+  });
+});
 
 describe('the email of a receipt', () => {
   const MAIL = {

@@ -6,7 +6,7 @@ import { after, afterEach, describe, test } from 'node:test';
 import { DECLINED_USER, USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { jobsOver } from './support/jobs.mjs';
-import { formOf, operator } from './support/operator.mjs';
+import { formOf, operator, wrongEntry } from './support/operator.mjs';
 import {
   AT_ONCE,
   AUTHORISATION,
@@ -194,12 +194,17 @@ describe('a payment at Stripe', () => {
 
   test('without a reason, or without an id, nothing is done', async () => {
     const { id } = await unknown('/payments', PAYMENT);
-    for (const entries of [
-      { said: 'executed', id: 'pi_1', reason: ' ' },
-      { said: 'executed', id: '' },
-      { said: '' },
-    ])
-      assert.equal((await settle(id, entries)).review.status, 422, JSON.stringify(entries));
+    for (const [entries, wrong] of [
+      [{ said: 'executed', id: 'pi_1', reason: ' ' }, 'reason-executed'],
+      [{ said: 'not_executed', reason: ' ' }, 'reason-absent'],
+      [{ said: 'executed', id: '' }, 'provider-id'],
+      [{ said: '' }, undefined],
+    ]) {
+      const { review } = await settle(id, entries);
+      assert.equal(review.status, 422, JSON.stringify(entries));
+      assert.match(review.text, /<title>Not settled – Settle the [^<]*: pay_/);
+      assert.equal(wrongEntry(review), wrong);
+    }
     assert.deepEqual(await auditOf(id), []);
   });
 });

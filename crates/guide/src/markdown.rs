@@ -182,14 +182,14 @@ impl<'a> Page<'a> {
         if language == "mermaid" {
             let label = self.label("Diagram");
             self.push(format!(
-                "<figure class=\"diagram\"><pre tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><code>{code}</code></pre>\
+                "<figure class=\"diagram\"><pre tabindex=\"0\" role=\"group\" aria-label=\"{label}\"><code>{code}</code></pre>\
                  <figcaption>The diagram as text, in the notation of Mermaid. GitHub draws it.</figcaption></figure>\n"
             ));
         } else {
             let label = self.label("Example");
             let copy = if language.is_empty() || language == "text" { "" } else { " data-copy" };
             self.push(format!(
-                "<pre tabindex=\"0\" role=\"region\" aria-label=\"{label}\"{copy}><code>{code}</code></pre>\n"
+                "<pre tabindex=\"0\" role=\"group\" aria-label=\"{label}\"{copy}><code>{code}</code></pre>\n"
             ));
         }
     }
@@ -198,7 +198,7 @@ impl<'a> Page<'a> {
         self.table = Table { alignments, ..Table::default() };
         let label = self.label("Table");
         self.push(format!(
-            "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table>"
+            "<div class=\"table\" tabindex=\"0\" role=\"group\" aria-label=\"{label}\"><table>"
         ));
     }
 
@@ -299,7 +299,7 @@ mod tests {
             named.contains("<thead><tr><td></td><th scope=\"col\" class=\"right\">n</th></tr></thead>"),
             "{named}"
         );
-        assert!(named.contains("role=\"region\" aria-label=\"Table 1: Sums\""));
+        assert!(named.contains("role=\"group\" aria-label=\"Table 1: Sums\""));
         assert!(named.contains("<tr><td>a</td><td class=\"right\">1</td></tr>"));
         assert!(!html("| | |\n|---|---|\n| a | b |\n").contains("thead"));
     }

@@ -107,7 +107,40 @@ pub fn refuse(problem: Problem, request: &Request, site: Site) -> Answer {
 }
 
 /// The same, whose page leads back to another address than the start, with the text of that link.
-pub fn refuse_to(mut problem: Problem, request: &Request, site: Site, back: (&str, &str)) -> Answer {
+pub fn refuse_to(problem: Problem, request: &Request, site: Site, back: (&str, &str)) -> Answer {
+    let problem = &told(problem, request, &site);
+    if !request.wants_problem_page() {
+        return reply::problem(problem, request);
+    }
+    let link = link_of(problem, request, &site, back);
+    reply::problem_page(problem, request, site, link)
+}
+
+/// The same for a customer: its page says in their language what it means for them. What programs are told stays as it is.
+pub fn refuse_customer(problem: Problem, request: &Request, site: Site, back: (&str, &str)) -> Answer {
+    let problem = &told(problem, request, &site);
+    if !request.wants_problem_page() {
+        return reply::problem(problem, request);
+    }
+    let (t, link) = (site.t, link_of(problem, request, &site, back));
+    reply::in_language(reply::worded_page(t.problem(problem), problem, request, site, link), t)
+}
+
+/// Where its page leads.
+fn link_of<'a>(
+    problem: &Problem,
+    request: &'a Request,
+    site: &Site,
+    back: (&'a str, &'a str),
+) -> (&'a str, &'a str) {
+    match problem.kind {
+        Kind::Unreadable => (&request.path, site.t.load_again),
+        _ => back,
+    }
+}
+
+/// The problem with what may be said of it here: what is wrong with the settings is written to the log.
+fn told(mut problem: Problem, request: &Request, site: &Site) -> Problem {
     if problem.names_setting {
         let event = if problem.status() >= 500 { "misconfigured" } else { "closed" };
         let fields = [("event", event.into()), ("error", problem.detail.as_str().into())];
@@ -121,16 +154,7 @@ pub fn refuse_to(mut problem: Problem, request: &Request, site: Site, back: (&st
             problem.kind.explanation().clone_into(&mut problem.detail);
         }
     }
-    let problem = &problem;
-    if request.wants_problem_page() {
-        let link = match problem.kind {
-            Kind::Unreadable => (request.path.as_str(), site.t.load_again),
-            _ => back,
-        };
-        reply::problem_page(problem, request, site, link)
-    } else {
-        reply::problem(problem, request)
-    }
+    problem
 }
 
 /// Writes a request and its answer to the log. `route` is the pattern that it is of.

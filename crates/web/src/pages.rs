@@ -87,8 +87,7 @@ impl ProblemPage {
     }
 }
 
-/// In how many seconds a page that waits for an outcome looks again: at once while somebody waits, seldom when it takes long. Without a
-/// script a screen reader starts over each time.
+/// In how many seconds a page that waits for an outcome looks again: at once while somebody waits, seldom when it takes long.
 pub const fn refresh_s(age_ms: u64) -> u32 {
     match age_ms {
         0..15_000 => 2,
@@ -96,6 +95,12 @@ pub const fn refresh_s(age_ms: u64) -> u32 {
         _ => 20,
     }
 }
+
+/// The query of a page that is not to be loaded anew by itself.
+pub const STILL: &str = "still";
+/// In how many seconds it is loaded anew where no script looks: each time a screen reader starts over, and whoever does not want that must have
+/// the time to say so.
+const RELOAD_S: u32 = 20;
 
 /// One input of a form.
 #[derive(Clone, Debug, Default)]
@@ -122,12 +127,31 @@ pub struct StatusPage {
     pub path: String,
     /// `$20.00`
     pub total: String,
-    /// In how many seconds the page looks again.
+    /// In how many seconds its script looks again.
     pub refresh_s: u32,
+    /// Without a script it is not loaded anew: see [`STILL`].
+    pub is_still: bool,
     /// The provider has not said yet whether the card was charged; else the payment is still processing.
     pub in_doubt: bool,
     /// And has not for so long that nobody should wait for it.
     pub is_late: bool,
+}
+
+impl StatusPage {
+    /// In how many seconds it is loaded anew without a script.
+    pub const fn reload_s(&self) -> u32 {
+        RELOAD_S
+    }
+
+    /// The same page once more, as still as it is.
+    pub fn again(&self) -> String {
+        if self.is_still { self.still() } else { self.path.clone() }
+    }
+
+    /// The page that is not loaded anew.
+    pub fn still(&self) -> String {
+        format!("{}?{STILL}", self.path)
+    }
 }
 
 /// After how long without an outcome a person is told that it could not be confirmed, in ms.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::credentials;
 use crate::http::{Answer, Request};
-use crate::locale::{Locale, Messages};
+use crate::locale::Messages;
 use crate::pages::{ProblemPage, Site};
 use crate::problem::{Kind, Problem, Takes};
 
@@ -59,13 +59,9 @@ pub fn problem(problem: &Problem, request: &Request) -> Answer {
     answer
 }
 
-/// A problem as a person sees it. In English it says what programs are told.
+/// A problem as an operator or a developer sees it: it says what programs are told.
 pub fn problem_page(problem: &Problem, request: &Request, site: Site, link: (&str, &str)) -> Answer {
-    let words = match site.t.locale {
-        Locale::En => (problem.kind.title(), problem.detail.as_str()),
-        _ => site.t.problem(problem),
-    };
-    worded_page(words, problem, request, site, link)
+    worded_page((problem.kind.title(), &problem.detail), problem, request, site, link)
 }
 
 /// The same with another title and text: those of its kind are for programs.

@@ -132,6 +132,8 @@ pub struct Visit {
     pub edited: bool,
     /// There is a form for a new try.
     pub may_try_again: bool,
+    /// See [`StatusPage::is_still`].
+    pub is_still: bool,
     /// In ms since the epoch.
     pub now_ms: u64,
 }
@@ -158,6 +160,7 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
             path: format!("/rides/{id}"),
             total: price(),
             refresh_s: refresh_s(visit.now_ms.saturating_sub(view.since_ms)),
+            is_still: visit.is_still,
             in_doubt: view.in_doubt,
             is_late: is_late(view.since_ms, visit.now_ms),
             site,

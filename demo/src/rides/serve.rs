@@ -12,6 +12,7 @@ use web::credentials;
 use web::entries::{in_address, kept};
 use web::http::{Answer, Request};
 use web::key_source;
+use web::pages::STILL;
 use web::problem::{Kind, Problem, invalid_parameters};
 use web::reply;
 use web::route::Parameter;
@@ -113,7 +114,12 @@ pub(crate) async fn show(
         return Ok(ride(&view, id));
     }
     let may_try_again = matches!(owner, Owner::Session(_));
-    let visit = Visit { edited: request.has_query("edited"), may_try_again, now_ms: request.now_ms };
+    let visit = Visit {
+        edited: request.has_query("edited"),
+        is_still: request.has_query(STILL),
+        may_try_again,
+        now_ms: request.now_ms,
+    };
     match page(site(request), id, &view, &visit) {
         RidePage::Receipt(receipt) => Ok(reply::html(200, &receipt, "receipt")),
         RidePage::Status(status) => Ok(reply::html(200, &status, "status")),

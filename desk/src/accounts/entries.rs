@@ -164,35 +164,88 @@ fn decimal(amount: AmountMinor, currency: Currency) -> String {
     }
 }
 
-/// Reads them. The error is a sentence that says what to enter.
-pub(super) fn read(entries: &Parameters) -> Result<Account, String> {
+/// Why a form is not saved.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    /// The entry that it is about; empty if it is none.
+    pub(super) entry: &'static str,
+    /// A sentence that says what to enter.
+    pub(super) message: String,
+}
+
+impl Wrong {
+    pub(super) fn at(entry: &'static str, message: impl Into<String>) -> Self {
+        Self { entry, message: message.into() }
+    }
+
+    /// A form of another session is shown once more: whoever had to log in again meanwhile has not written it for nothing.
+    pub(super) fn session() -> Self {
+        Self::at(
+            "",
+            "This form was opened before you logged in, or too long ago. Check it, and save it once more.",
+        )
+    }
+}
+
+/// How settings are called in [`Account::check`] whose entries have other names.
+const SETTINGS: [(&str, &str); 8] = [
+    ("adyen.payment_method", "adyen_payment_method"),
+    ("adyen.customer", "adyen_customer"),
+    ("adyen_account", "adyen_merchant_account"),
+    ("live_prefix", "adyen_live_prefix"),
+    ("shop", "shop_name"),
+    ("currency", "currencies"),
+    ("amount_max", "currencies"),
+    ("currencies", "currencies"),
+];
+
+/// The entry of the setting that a sentence of [`Account::check`] names first.
+fn entry_of(sentence: &str) -> &'static str {
+    let names = FIELDS.iter().flat_map(|(_, fields)| *fields).map(|(name, ..)| (*name, *name));
+    let known: Vec<_> = SETTINGS.into_iter().chain(names).collect();
+    let entry = |word: &str| known.iter().find(|(setting, _)| *setting == word).map(|(_, entry)| *entry);
+    sentence.split([' ', ':', ',']).find_map(entry).unwrap_or_default()
+}
+
+/// Reads them.
+pub(super) fn read(entries: &Parameters) -> Result<Account, Wrong> {
     let text =
         |name: &str| Some(entries.text(name).or_empty().trim().to_owned()).filter(|text| !text.is_empty());
     let adyen = match (text("adyen_payment_method"), text("adyen_customer")) {
         (None, None) => None,
         (Some(payment_method), Some(customer)) => Some(AdyenWallet { payment_method, customer }),
-        _ => {
-            return Err("At Adyen a stored payment method and its shopper go together: enter both, or none."
-                .to_owned());
+        (stored, _) => {
+            return Err(Wrong::at(
+                if stored.is_some() { "adyen_customer" } else { "adyen_payment_method" },
+                "At Adyen a stored payment method and its shopper go together: enter both, or none.",
+            ));
         }
     };
     let adyen_account = match (text("adyen_merchant_account"), text("adyen_live_prefix")) {
         (None, None) => None,
         (Some(merchant_account), live_prefix) => Some(AdyenAccount { merchant_account, live_prefix }),
         (None, Some(_)) => {
-            return Err("A live prefix is of an own merchant account: name it, too.".to_owned());
+            return Err(Wrong::at(
+                "adyen_merchant_account",
+                "A live prefix is of an own merchant account: name it, too.",
+            ));
         }
     };
     let shop = match (text("shop_name"), text("shop_support"), text("shop_logo")) {
         (None, None, None) => None,
         (Some(name), support, logo) => Some(Shop { name, support, logo }),
-        _ => return Err("Who sells needs a name, where there is a support or a logo.".to_owned()),
+        _ => {
+            let message = "Who sells needs a name, where there is a support or a logo.";
+            return Err(Wrong::at("shop_name", message));
+        }
     };
     let account = Account {
         token_sha256: None,
-        payment_method: text("payment_method").ok_or(
-            "The payment method is missing: what is charged where a request names none, pm_… at Stripe.",
-        )?,
+        payment_method: text("payment_method").ok_or_else(|| {
+            let message =
+                "The payment method is missing: what is charged where a request names none, pm_… at Stripe.";
+            Wrong::at("payment_method", message)
+        })?,
         customer: text("customer"),
         customer_prefix: text("customer_prefix"),
         stripe_account: text("stripe_account"),
@@ -203,9 +256,12 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, String> {
         email: text("email"),
         adyen,
         shop,
-        currencies: text("currencies").map(|text| currencies(&text)).transpose()?,
+        currencies: text("currencies")
+            .map(|text| currencies(&text))
+            .transpose()
+            .map_err(|message| Wrong::at("currencies", message))?,
     };
-    account.check().map_err(|wrong| format!("The account {wrong}."))?;
+    account.check().map_err(|wrong| Wrong::at(entry_of(&wrong), format!("The account {wrong}.")))?;
     Ok(account)
 }
 
@@ -228,9 +284,11 @@ fn currencies(text: &str) -> Result<BTreeMap<Currency, CurrencyTerms>, String> {
 mod tests {
     use super::*;
 
+    /// The error with the name of its entry before it.
     fn entered(pairs: &[(&str, &str)]) -> Result<Account, String> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         read(&Parameters::Form(pairs.collect()))
+            .map_err(|wrong| format!("{}: {}", wrong.entry, wrong.message))
     }
 
     fn full() -> Account {
@@ -283,5 +341,34 @@ mod tests {
         assert!(with("currencies", "usd, usd 5.00").contains("twice"));
         assert!(with("currencies", ",").contains("no currency"));
         assert!(with("email", "ada").contains("address"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_its_entry() {
+        let at = |name, value| {
+            let wrong = entered(&[("payment_method", "pm_1"), (name, value)]).unwrap_err();
+            wrong.split(':').next().unwrap().to_owned()
+        };
+        assert!(entered(&[]).unwrap_err().starts_with("payment_method: "));
+        for (name, value) in [
+            ("customer", "no token"),
+            ("stripe_account", "acct"),
+            ("adyen_merchant_account", "a/b"),
+            ("currencies", "xyz"),
+            ("currencies", ","),
+            ("currencies", "usd 0.01"),
+            ("email", "ada"),
+            (OWN_ADYEN_KEYS, "on"),
+        ] {
+            assert_eq!(at(name, value), name, "{value}");
+        }
+        assert_eq!(at("adyen_payment_method", "stored"), "adyen_customer");
+        assert_eq!(at("adyen_customer", "ada"), "adyen_payment_method");
+        assert_eq!(at("adyen_live_prefix", "17-Shop"), "adyen_merchant_account");
+        assert_eq!(at("shop_support", "help@shop.example"), "shop_name");
+        assert_eq!(at("shop_name", &"x".repeat(81)), "shop_name");
+        let merchant =
+            [("payment_method", "pm_1"), ("adyen_merchant_account", "Shop"), ("adyen_live_prefix", "-")];
+        assert!(entered(&merchant).unwrap_err().starts_with("adyen_live_prefix: "));
     }
 }

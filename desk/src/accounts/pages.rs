@@ -1,6 +1,7 @@
 //! The pages of the registry: the list, an account, and the form of its settings.
 
 use super::credentials::{self, Entered, ShownRow};
+use super::entries::Wrong;
 use super::store::{self, AccountRow, TOKENS_SHOWN, Tokens};
 use super::view::{AccountForm, AccountPage, Keys, Made, TokenLine};
 use super::{PATH, configured, entries, tokens};
@@ -329,7 +330,7 @@ async fn form(
     desk: &Desk<'_>,
     row: Option<AccountRow>,
     status: u16,
-    refused: Option<(&Parameters, String)>,
+    refused: Option<(&Parameters, Wrong)>,
 ) -> Result<Answer, Problem> {
     let account = row.as_ref().map(AccountRow::account).transpose().map_err(unreadable)?;
     let entered = |name: &str| refused.as_ref().map(|(entries, _)| entries.text(name).or_empty());
@@ -346,31 +347,41 @@ async fn form(
         version: entered("version").unwrap_or(version),
         back: row.map_or_else(|| PATH.to_owned(), |row| Target::Account(row.id).path()),
         groups,
-        error: refused.map(|(_, error)| error).unwrap_or_default(),
+        wrong: refused.as_ref().map(|(_, wrong)| wrong.entry).unwrap_or_default(),
+        error: refused.map(|(_, wrong)| wrong.message).unwrap_or_default(),
         site: desk.site(),
         chrome: desk.chrome(PATH).await?,
     };
     Ok(reply::html(status, &page, "desk"))
 }
 
+/// Whether a form was made in the operator's session.
+fn is_of_session(desk: &Desk<'_>, sent: &Parameters) -> bool {
+    let key = sent.text("form").or_empty();
+    is_form_key(desk.app, &desk.operator, &desk.request.path, &key, desk.request.now_ms)
+}
+
 /// `POST /admin/accounts/new`
 pub(crate) async fn create(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let sent = desk.request.parameters()?;
+    if !is_of_session(desk, &sent) {
+        return form(desk, None, 409, Some((&sent, Wrong::session()))).await;
+    }
     let id = sent.text("id").or_empty().trim().to_owned();
     if !is_id(&id) || id == "new" {
         let error = "The id needs 1 to 64 letters, digits, dots, hyphens, underscores or @, and is not “new”: it stands in addresses and logs.";
-        return form(desk, None, 422, Some((&sent, error.to_owned()))).await;
+        return form(desk, None, 422, Some((&sent, Wrong::at("id", error)))).await;
     }
     let account = match entries::read(&sent) {
         Ok(account) => account,
-        Err(error) => return form(desk, None, 422, Some((&sent, error))).await,
+        Err(wrong) => return form(desk, None, 422, Some((&sent, wrong))).await,
     };
     let env = &desk.app.env;
     if let Some(known) = store::find(env, &id).await.map_err(unreadable)?
         && known.account().map_err(unreadable)? != account
     {
         let error = format!("There is an account {id} already, with other settings. Nothing was changed.");
-        return form(desk, None, 409, Some((&sent, error))).await;
+        return form(desk, None, 409, Some((&sent, Wrong::at("id", error)))).await;
     }
     let work = async {
         Ok(match store::create(env, &id, &account, desk.request.now_ms).await? {
@@ -387,19 +398,22 @@ pub(crate) async fn change(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Resu
     let sent = desk.request.parameters()?;
     let env = &desk.app.env;
     let row = store::find(env, id).await.map_err(unreadable)?.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    if !is_of_session(desk, &sent) {
+        return form(desk, Some(row), 409, Some((&sent, Wrong::session()))).await;
+    }
     let account = match entries::read(&sent) {
         Ok(account) => account,
-        Err(error) => return form(desk, Some(row), 422, Some((&sent, error))).await,
+        Err(wrong) => return form(desk, Some(row), 422, Some((&sent, wrong))).await,
     };
     let keys = credentials::of(env, id).await.map_err(unreadable)?;
     if let Err(error) = credentials::keeps_endpoint(&keys, &row.account().map_err(unreadable)?, &account) {
-        return form(desk, Some(row), 422, Some((&sent, error))).await;
+        return form(desk, Some(row), 422, Some((&sent, Wrong::at("", error)))).await;
     }
     let version = sent.text("version").or_empty().parse().unwrap_or(0);
     let is_same = row.account().map_err(unreadable)? == account;
     if !is_same && row.version != version {
         let error = "The account was changed since this page was loaded. Nothing of yours was kept: load the page again.";
-        return form(desk, Some(row), 409, Some((&sent, error.to_owned()))).await;
+        return form(desk, Some(row), 409, Some((&sent, Wrong::at("", error)))).await;
     }
     let work = async {
         if is_same {
@@ -422,9 +436,6 @@ async fn save(
     work: impl Future<Output = worker::Result<String>>,
 ) -> Result<Answer, Problem> {
     let key = sent.text("form").or_empty();
-    if !is_form_key(desk.app, &desk.operator, &desk.request.path, &key, desk.request.now_ms) {
-        return Err(operator_log::stranger());
-    }
     let subject = Target::Account(id.to_owned());
     let name = subject.name();
     let action = Action { operator: &desk.operator, what, subject: &name };

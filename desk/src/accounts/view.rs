@@ -133,6 +133,8 @@ pub(super) struct AccountForm {
     pub(super) version: String,
     /// The settings, in groups.
     pub(super) groups: Vec<(&'static str, Vec<FormField>)>,
+    /// The entry that is wrong, if it is one.
+    pub(super) wrong: &'static str,
     /// Why it was not saved; may be empty.
     pub(super) error: String,
     /// Where one goes to change nothing.

@@ -13,7 +13,7 @@ pub mod order_token;
 pub mod page;
 pub mod request;
 pub(super) mod serve;
-mod till;
+pub(super) mod till;
 
 use cart::Cart;
 use payments::payment::locale::Locale;

@@ -249,31 +249,35 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, form_state: FormSt
     }
 }
 
-/// Before the bank's page of the try of that number, or on the way to it; `edited` if a form with another card came meanwhile.
+/// Before the bank's page of the try of that number, or on the way to it; `not_done` says what was asked for meanwhile and not done.
 pub fn bank(
     visit: Visit<'_>,
     key: Option<String>,
     (attempt, url): (u32, String),
     total: String,
     on_the_way: bool,
-    edited: bool,
+    not_done: Option<&str>,
 ) -> CheckoutBank {
     let t = visit.site.t;
+    // Another card is spoken of only where there is a button for it.
+    let and = |text, of_another_card| t.sentences(&[text, if key.is_some() { of_another_card } else { "" }]);
     CheckoutBank {
+        hint: and(t.nothing_before, t.given_up_first),
+        notice: not_done
+            .map(|title| Notice::new("warning", title, and(t.card_not_used_text, t.or_another_card))),
         key,
         path: path(visit.link),
         order_id: visit.order.id.clone(),
         total,
         attempt,
         url,
-        notice: edited.then(|| Notice::new("warning", t.card_not_used, t.card_not_used_text)),
         on_the_way,
         site: visit.site,
     }
 }
 
 /// While the outcome is not known.
-pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String) -> StatusPage {
+pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String, is_still: bool) -> StatusPage {
     StatusPage {
         what: visit.site.t.order,
         is_private: true,
@@ -281,6 +285,7 @@ pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String) ->
         id: visit.order.id.clone(),
         total,
         refresh_s: refresh_s(visit.now_ms.saturating_sub(since_ms)),
+        is_still,
         in_doubt,
         is_late: is_late(since_ms, visit.now_ms),
         site: visit.site,

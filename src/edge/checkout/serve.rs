@@ -27,13 +27,15 @@ use web::entries::foreign_fields;
 use web::http::{Answer, Request};
 use web::key_source;
 use web::origin::from_here;
-use web::pages::Notice;
+use web::pages::{Notice, STILL};
 use web::problem::{Kind, Problem};
 
 /// Where a form leads: the order's page, which from there leads on to the bank's if that waits.
 const ON_THE_WAY: &str = "continue";
 /// Where a form leads that was changed after it was sent: its card was not used.
 const EDITED: &str = "edited";
+/// Where the button for another card leads that could not do it.
+const NOT_GIVEN_UP: &str = "not_given_up";
 
 /// `GET /checkout/{link}`
 pub(in crate::edge) async fn show_order(app: &App, request: &Request, link: &str) -> Result<Answer, Problem> {
@@ -48,22 +50,34 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
         Err(closed) => return Ok(closed),
     };
     let standing = OrderState::of(shown.as_ref());
-    let [on_the_way, edited] = [ON_THE_WAY, EDITED].map(|name| request.has_query(name));
+    let [on_the_way, edited, not_given_up] =
+        [ON_THE_WAY, EDITED, NOT_GIVEN_UP].map(|name| request.has_query(name));
     match standing {
         OrderState::AtTheBank { attempt, url } => {
             // Where nothing else can pay the order, what waits at the bank goes on there.
             let key = till.may_begin().then(|| till.form_key()).transpose()?;
             let total = till.total(shown.as_ref());
-            let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, edited);
+            let t = till.t();
+            let not_done =
+                if not_given_up { Some(t.not_given_up) } else { edited.then_some(t.card_not_used) };
+            let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, not_done);
             Ok(till.page(200, &page, "bank"))
         }
         // The address of an order is one: what stands there can be reloaded and kept.
-        _ if on_the_way || request.has_query("payment") => Ok(Answer::see_other(&path(link), "shown")),
+        _ if on_the_way || not_given_up || request.has_query("payment") => {
+            Ok(Answer::see_other(&path(link), "shown"))
+        }
         OrderState::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
         OrderState::Paid(paid) => Ok(till.page(200, &page::receipt(till.visit(), &paid), "receipt")),
         OrderState::Confirming { in_doubt, since_ms } => Ok(till.page(
             200,
-            &page::status(till.visit(), in_doubt, since_ms, till.total(shown.as_ref())),
+            &page::status(
+                till.visit(),
+                in_doubt,
+                since_ms,
+                till.total(shown.as_ref()),
+                request.has_query(STILL),
+            ),
             "status",
         )),
         OrderState::GivingBack { is_refused } => Ok(till.giving_back(is_refused)),
@@ -198,7 +212,7 @@ impl Till<'_> {
     ) -> Result<Answer, Problem> {
         // Whoever was shown the button has its key. One that has expired begins nothing: `is_fresh`, below.
         let Some((_, form_key)) = self.opened(key.as_ref()) else {
-            return Ok(self.see("not_given_up"));
+            return Ok(self.not_given_up());
         };
         let void = VoidRequest {
             page: Some(path(self.link)),
@@ -210,10 +224,20 @@ impl Till<'_> {
         let command =
             self.command(key_hash.clone(), Operation::Void(void), entries, self.is_fresh(&form_key))?;
         match self.run(command).await {
-            Ok(ExecuteResult::NotStarted) => Ok(self.see("not_given_up")),
-            // The page shows whether it was given up; if not, it can be asked for once more.
-            Err(Unreachable) | Ok(_) => Ok(self.see("given_up").under(&self.owner, &key_hash)),
+            // What is under way the page shows by itself.
+            Ok(
+                ExecuteResult::Finished { .. }
+                | ExecuteResult::InProgress { .. }
+                | ExecuteResult::Pending { .. }
+                | ExecuteResult::Interrupted { .. },
+            ) => Ok(self.see("given_up").under(&self.owner, &key_hash)),
+            Err(Unreachable) | Ok(_) => Ok(self.not_given_up().under(&self.owner, &key_hash)),
         }
+    }
+
+    /// The order's page, which says so if the try waits for the bank still.
+    fn not_given_up(&self) -> Answer {
+        Answer::see_other(&format!("{}?{NOT_GIVEN_UP}", path(self.link)), NOT_GIVEN_UP)
     }
 
     /// Whether a form may begin something. What was begun goes on all the same.

@@ -93,8 +93,9 @@ impl<'a> Till<'a> {
     /// The answer, or the problem in the order's language.
     pub(super) fn answer(&self, answer: Result<Answer, Problem>) -> Answer {
         answer.unwrap_or_else(|problem| {
-            let answer = runtime::serve::refuse(problem, self.request, self.site());
-            if self.request.wants_html() { in_language(answer, self.t()) } else { answer }
+            let path = path(self.link);
+            let way_on = way_on(&problem, &self.order, &path, self.t());
+            runtime::serve::refuse_customer(problem, self.request, self.site(), way_on)
         })
     }
 
@@ -239,10 +240,7 @@ impl<'a> Till<'a> {
     }
 
     fn way_back(&self) -> (&str, &'static str) {
-        match &self.order.return_url {
-            Some(url) => (url.as_str(), self.t().back_to_shop),
-            None => ("/", self.t().back_to_start),
-        }
+        way_back(&self.order, self.t())
     }
 
     /// A problem in the order's language; for programs as ever.
@@ -277,6 +275,26 @@ impl<'a> Till<'a> {
         }
         let kept = form.kept.or_else(|| shown.as_ref().and_then(last_entries));
         self.form(status, FormState { kept, ..form })
+    }
+}
+
+fn way_back<'a>(order: &'a Order, t: &Messages) -> (&'a str, &'static str) {
+    match &order.return_url {
+        Some(url) => (url, t.back_to_shop),
+        None => ("/", t.back_to_start),
+    }
+}
+
+/// Where the page of a problem leads: to the order, which shows how it stands; where nothing is shown of it, back to the shop.
+pub(in crate::edge) fn way_on<'a>(
+    problem: &Problem,
+    order: &'a Order,
+    path: &'a str,
+    t: &Messages,
+) -> (&'a str, &'static str) {
+    match problem.kind {
+        Kind::NotFound => way_back(order, t),
+        _ => (path, t.show_order),
     }
 }
 

@@ -52,3 +52,11 @@ export function formOf(page, ending) {
   }
   return assert.fail(`no form for ${ending}: ${page.text}`);
 }
+
+/** The entry that a form marks as wrong, to which the error leads. */
+export function wrongEntry({ text }) {
+  const led = /<p id="wrong"><a href="#([^"]+)">/.exec(text)?.[1];
+  const marked = [...text.matchAll(/<input id="([^"]+)"[^>]*aria-invalid="true"/g)].map(([, id]) => id);
+  assert.deepEqual(marked, led ? [led] : [], text);
+  return led;
+}

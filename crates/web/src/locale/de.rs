@@ -17,7 +17,8 @@ pub(super) static DE: Messages = Messages {
     address_needs_look: "Bitte prüfen Sie Ihre E-Mail-Adresse",
     change_this: "Es wurde nichts abgebucht. Bitte korrigieren Sie Folgendes und zahlen Sie dann:",
     choose_card: "Karte: Bitte wählen Sie eine der Karten",
-    enter_card: "Karte: Bitte geben Sie Ihre Karte ein",
+    enter_card: "Karte: Es wurde keine gesendet, weil das Kartenformular nicht geladen war. Bitte laden Sie diese Seite neu und geben Sie Ihre Karte ein",
+    card_form_loading: "Das Kartenformular wird geladen. Wenn es nicht erscheint:",
     email_wrong: "Bitte geben Sie genau eine E-Mail-Adresse ein, zum Beispiel ada@example.com",
     what_you_buy: "Was Sie kaufen",
     pay_by_card: "Mit Karte zahlen",
@@ -33,6 +34,7 @@ pub(super) static DE: Messages = Messages {
     price: "Preis",
     amount: "Betrag",
     total: "Summe",
+    fact: "{name}: {value}",
     pay: "{total} zahlen",
 
     card_succeeds: "Erfolgreich",
@@ -46,11 +48,12 @@ pub(super) static DE: Messages = Messages {
     confirm_at_bank: "Bestätigen Sie die Zahlung auf der Seite Ihrer Bank. Danach kommen Sie hierher zurück.",
     continue_to_bank: "Weiter zu Ihrer Bank",
     another_card: "Mit anderer Karte zahlen",
-    nothing_before: "Vor Ihrer Bestätigung wird nichts abgebucht. Wenn Sie eine andere Karte wählen, wird diese Zahlung zuerst \
-                     abgebrochen: Es gibt nie mehr als eine.",
+    nothing_before: "Vor Ihrer Bestätigung wird nichts abgebucht.",
+    given_up_first: "Wenn Sie eine andere Karte wählen, wird diese Zahlung zuerst abgebrochen: Es gibt nie mehr als eine.",
     card_not_used: "Ihre andere Karte wurde nicht verwendet",
-    card_not_used_text: "Eine frühere Zahlung dieser Bestellung wartet auf Ihre Bank. Bestätigen Sie sie dort, oder \
-                         wählen Sie „Mit anderer Karte zahlen“ und geben Sie Ihre Karte noch einmal ein.",
+    card_not_used_text: "Eine frühere Zahlung dieser Bestellung wartet auf Ihre Bank. Bestätigen Sie sie dort.",
+    or_another_card: "Oder wählen Sie „Mit anderer Karte zahlen“ und geben Sie Ihre Karte noch einmal ein.",
+    not_given_up: "Diese Zahlung konnte gerade nicht abgebrochen werden",
     return_to_shop: "Bitte kehren Sie zum Shop zurück",
     being_processed: "Wenn Sie gerade bei Ihrer Bank waren, wird Ihre Zahlung bearbeitet: Hier ist nichts weiter zu tun. Ob sie \
                       bezahlt ist, steht beim Shop auf der Seite Ihrer Bestellung.",
@@ -87,7 +90,7 @@ pub(super) static DE: Messages = Messages {
     questions: "Fragen?",
     say_reference: "Bitte nennen Sie die Referenz.",
     charged_once: "Einmal abgebucht. Sie können diese Seite aufheben, drucken oder neu laden: Es wird nie noch einmal abgebucht.",
-    reserved_once: "Einmal reserviert. Sie können diese Seite aufheben, drucken oder neu laden: Es wird nie noch einmal abgebucht.",
+    reserved_once: "Einmal reserviert, und höchstens einmal abgebucht. Sie können diese Seite aufheben, drucken oder neu laden.",
     back_to_shop: "Zurück zum Shop",
     another_cart: "Weiteren Warenkorb bezahlen",
     what_happened: "So lief diese Zahlung ab",
@@ -101,7 +104,9 @@ pub(super) static DE: Messages = Messages {
     not_twice: "Ihre Karte wird nicht doppelt belastet.",
     may_close: "Sie können diese Seite schließen, neu laden oder später wiederkommen: Die Zahlung wird auch ohne Sie abgeschlossen, \
                 und unter dieser Adresse sehen Sie immer den aktuellen Stand.",
-    looks_again: "Diese Seite sieht alle {seconds} Sekunden nach.",
+    looks_again: "Diese Seite sieht von selbst wieder nach.",
+    stop_reloading: "Nicht mehr neu laden",
+    looks_on: "Keine Verbindung. Diese Seite sieht weiter nach.",
     check_now: "Jetzt nachsehen",
 
     back_to_start: "Zur Startseite",
@@ -109,7 +114,7 @@ pub(super) static DE: Messages = Messages {
     request: "Anfrage",
     show_order: "Meine Bestellung anzeigen",
     link_broken: "Dieser Link zu einer Bestellung ist unvollständig oder wurde verändert. Öffnen Sie ihn noch einmal genau so, wie der \
-                  Shop ihn Ihnen gegeben hat. Es wurde nichts abgebucht.",
+                  Shop ihn Ihnen gegeben hat. Dadurch wurde nichts abgebucht.",
     shop_gone: "Der Shop, von dem dieser Link stammt, nimmt hier keine Zahlungen mehr an.",
     not_found: "Hier ist nichts",
     not_found_text: "Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf.",
@@ -153,7 +158,7 @@ pub(super) static DE: Messages = Messages {
     unreachable_text: "Bitte drücken Sie noch einmal auf „Zahlen“: Diese Bestellung wird nur einmal bezahlt, wie oft Sie das Formular \
                        auch senden.",
     shop_busy: "Einen Moment bitte",
-    shop_busy_text: "Der Shop nimmt gerade zu viele Zahlungen an. Es wurde nichts abgebucht. Bitte drücken Sie in einer Minute noch \
+    shop_busy_text: "Beim Shop gehen gerade zu viele Zahlungen ein. Es wurde nichts abgebucht. Bitte drücken Sie in einer Minute noch \
                      einmal auf „Zahlen“.",
     too_often_text: "Das wurde in kurzer Zeit zu oft gesendet und diesmal nicht ausgeführt. Bitte drücken Sie in einer Minute \
                      noch einmal auf „Zahlen“: So oft Sie auch drücken, Sie zahlen nur einmal.",
@@ -167,6 +172,7 @@ pub(super) static DE: Messages = Messages {
     in_seconds: "in {seconds} Sekunden",
     in_minutes: "in {minutes} Minuten",
     try_card_later: "Eine andere Karte können Sie {later} versuchen.",
+    try_card_now: "Sie können jetzt eine andere Karte versuchen.",
     form_changed: "Dieses Formular wurde unterwegs verändert",
     foreign_fields: "Es enthielt Felder, die es nicht hat: {fields}. Es wurde nichts abgebucht.",
     given_up: "Diese Zahlung wurde abgebrochen",
@@ -193,7 +199,7 @@ pub(super) static DE: Messages = Messages {
     no_reason: "Ihre Bank nennt keinen Grund; auf Nachfrage erfahren Sie ihn dort.",
     bank_unreachable: "Die Bank der Karte war nicht erreichbar. In einigen Minuten klappt es vielleicht.",
     too_many_tries: "Es wurde zu oft versucht. Morgen klappt es vielleicht.",
-    duplicate: "Die Bank hält sie für eine Zahlung, die sie gerade erst gesehen hat.",
+    duplicate: "Die Bank hält diese Zahlung für eine, die sie gerade erst gesehen hat.",
     confirmation_failed: "Die Bestätigung auf der Seite Ihrer Bank ist fehlgeschlagen oder wurde abgebrochen.",
     not_in_time: "Sie wurde nicht rechtzeitig bestätigt.",
     less_than_amount: "Die Karte deckt nicht den ganzen Betrag.",

@@ -17,7 +17,8 @@ pub(super) static ES: Messages = Messages {
     address_needs_look: "Revise su correo electrónico",
     change_this: "No se ha cobrado nada. Corrija lo siguiente y pague:",
     choose_card: "Tarjeta: elija una de las tarjetas",
-    enter_card: "Tarjeta: introduzca su tarjeta",
+    enter_card: "Tarjeta: no se ha enviado ninguna, porque su formulario no se había cargado. Vuelva a cargar esta página e introduzca su tarjeta",
+    card_form_loading: "El formulario de la tarjeta se está cargando. Si no aparece:",
     email_wrong: "Introduzca una sola dirección de correo electrónico, por ejemplo ada@example.com",
     what_you_buy: "Artículos del pedido",
     pay_by_card: "Pagar con tarjeta",
@@ -33,6 +34,7 @@ pub(super) static ES: Messages = Messages {
     price: "Precio",
     amount: "Importe",
     total: "Total",
+    fact: "{name}: {value}",
     pay: "Pagar {total}",
 
     card_succeeds: "Aceptada",
@@ -46,11 +48,12 @@ pub(super) static ES: Messages = Messages {
     confirm_at_bank: "Confirme el pago en la página de su banco. Después volverá aquí.",
     continue_to_bank: "Continuar a su banco",
     another_card: "Pagar con otra tarjeta",
-    nothing_before: "No se cobra nada antes de la confirmación. Si elige otra tarjeta, este pago se cancela primero: nunca hay más de \
-                     uno.",
+    nothing_before: "No se cobra nada antes de la confirmación.",
+    given_up_first: "Si elige otra tarjeta, este pago se cancela primero: nunca hay más de uno.",
     card_not_used: "Su otra tarjeta no se ha utilizado",
-    card_not_used_text: "Un pago anterior de este pedido está pendiente de su banco. Confírmelo allí, o elija «Pagar con \
-                         otra tarjeta» e introduzca su tarjeta de nuevo.",
+    card_not_used_text: "Un pago anterior de este pedido está pendiente de su banco. Confírmelo allí.",
+    or_another_card: "O elija «Pagar con otra tarjeta» e introduzca su tarjeta de nuevo.",
+    not_given_up: "Este pago no se ha podido cancelar por ahora",
     return_to_shop: "Vuelva a la tienda",
     being_processed: "Si acaba de estar en la página de su banco, su pago se está procesando: aquí no hay nada más que hacer. La página \
                       de su pedido en la tienda muestra si está pagado.",
@@ -87,7 +90,7 @@ pub(super) static ES: Messages = Messages {
     questions: "¿Preguntas?",
     say_reference: "Indique la referencia.",
     charged_once: "Cobrado una sola vez. Guarde esta página, imprímala o recárguela: no se vuelve a cobrar.",
-    reserved_once: "Reservado una sola vez. Guarde esta página, imprímala o recárguela: no se vuelve a cobrar.",
+    reserved_once: "Reservado una sola vez, y cobrado una vez como máximo. Guarde esta página, imprímala o recárguela.",
     back_to_shop: "Volver a la tienda",
     another_cart: "Pagar otro carrito",
     what_happened: "Ver qué ha pasado con este pago",
@@ -101,15 +104,17 @@ pub(super) static ES: Messages = Messages {
     not_twice: "No se cobrará dos veces en su tarjeta.",
     may_close: "Puede cerrar esta página, recargarla o volver más tarde: el pago se completa por sí solo, y esta dirección siempre \
                 muestra su estado.",
-    looks_again: "Esta página se actualiza cada {seconds} segundos.",
+    looks_again: "Esta página se actualiza sola.",
+    stop_reloading: "No recargar más",
+    looks_on: "Sin conexión. Esta página sigue comprobando.",
     check_now: "Comprobar ahora",
 
     back_to_start: "Volver al inicio",
     load_again: "Volver a cargar",
     request: "Solicitud",
     show_order: "Ver mi pedido",
-    link_broken: "Este enlace a un pedido está incompleto o se ha modificado. Ábralo de nuevo tal como se lo dio la tienda. No se ha \
-                  cobrado nada.",
+    link_broken: "Este enlace a un pedido está incompleto o se ha modificado. Ábralo de nuevo tal como se lo dio la tienda. Con \
+                  esto no se ha cobrado nada.",
     shop_gone: "La tienda que creó este enlace ya no acepta pagos aquí.",
     not_found: "Aquí no hay nada",
     not_found_text: "Esta página no existe, o no tiene acceso a ella.",
@@ -139,11 +144,11 @@ pub(super) static ES: Messages = Messages {
     foreign_form: "Este formulario no procede de aquí",
     foreign_form_text: "Solo se aceptan formularios de las páginas de este sitio. No se ha ejecutado nada.",
     unreadable_form: "Este formulario no se puede leer",
-    unreadable_form_text: "No ha llegado tal como se envió. No se ha cobrado nada. Abra de nuevo su pedido y pague allí.",
+    unreadable_form_text: "No ha llegado tal como se envió. Con esto no se ha cobrado nada. Abra de nuevo su pedido y pague allí.",
     not_now: "El pago no es posible en este momento",
     not_now_text: "Vuelva a cargar la página de su pedido dentro de un momento: muestra si está pagado. No se puede cobrar dos veces.",
     cannot_show: "Esto no se puede mostrar en este momento",
-    cannot_show_text: "No se ha podido consultar. No ha cambiado nada. Vuelva a cargar la página dentro de un momento y no pague de \
+    cannot_show_text: "No se ha podido consultar. Con esto no ha cambiado nada. Vuelva a cargar la página dentro de un momento y no pague de \
                        nuevo antes de haberla visto.",
 
     unreachable: "No hemos podido conectar",
@@ -163,6 +168,7 @@ pub(super) static ES: Messages = Messages {
     in_seconds: "dentro de {seconds} segundos",
     in_minutes: "dentro de {minutes} minutos",
     try_card_later: "Podrá probar con otra tarjeta {later}.",
+    try_card_now: "Ya puede probar con otra tarjeta.",
     form_changed: "Este formulario se ha modificado por el camino",
     foreign_fields: "Contenía campos que no le corresponden: {fields}. No se ha cobrado nada.",
     given_up: "Ese pago se ha cancelado",
@@ -189,7 +195,7 @@ pub(super) static ES: Messages = Messages {
     no_reason: "Su banco no indica el motivo; puede consultárselo.",
     bank_unreachable: "No se ha podido contactar con el banco de la tarjeta. Puede que funcione dentro de unos minutos.",
     too_many_tries: "Ha habido demasiados intentos. Puede que funcione mañana.",
-    duplicate: "El banco lo toma por un pago que acaba de ver.",
+    duplicate: "El banco toma este pago por otro que acaba de ver.",
     confirmation_failed: "La confirmación en la página de su banco ha fallado o se ha interrumpido.",
     not_in_time: "No se confirmó a tiempo.",
     less_than_amount: "La tarjeta no cubre el importe completo.",

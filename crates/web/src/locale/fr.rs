@@ -17,7 +17,8 @@ pub(super) static FR: Messages = Messages {
     address_needs_look: "Veuillez vérifier votre adresse e-mail",
     change_this: "Rien n’a été débité. Corrigez ce qui suit, puis payez\u{a0}:",
     choose_card: "Carte\u{a0}: choisissez l’une des cartes",
-    enter_card: "Carte\u{a0}: saisissez votre carte",
+    enter_card: "Carte\u{a0}: aucune n’a été envoyée, car le formulaire de carte n’était pas chargé. Rechargez cette page, puis saisissez votre carte",
+    card_form_loading: "Le formulaire de carte se charge. S’il n’apparaît pas\u{a0}:",
     email_wrong: "Saisissez une seule adresse e-mail, par exemple ada@example.com",
     what_you_buy: "Votre panier",
     pay_by_card: "Payer par carte",
@@ -33,6 +34,7 @@ pub(super) static FR: Messages = Messages {
     price: "Prix",
     amount: "Montant",
     total: "Total",
+    fact: "{name}\u{a0}: {value}",
     pay: "Payer {total}",
 
     card_succeeds: "Acceptée",
@@ -46,11 +48,12 @@ pub(super) static FR: Messages = Messages {
     confirm_at_bank: "Confirmez le paiement sur la page de votre banque. Vous reviendrez ensuite ici.",
     continue_to_bank: "Continuer vers votre banque",
     another_card: "Payer avec une autre carte",
-    nothing_before: "Rien n’est débité avant votre confirmation. Si vous choisissez une autre carte, ce paiement est d’abord \
-                     abandonné\u{a0}: il n’y en a jamais plus d’un.",
+    nothing_before: "Rien n’est débité avant votre confirmation.",
+    given_up_first: "Si vous choisissez une autre carte, ce paiement est d’abord abandonné\u{a0}: il n’y en a jamais plus d’un.",
     card_not_used: "Votre autre carte n’a pas été utilisée",
-    card_not_used_text: "Un paiement précédent de cette commande attend votre banque. Confirmez-le auprès d’elle, ou choisissez \
-                         «\u{a0}Payer avec une autre carte\u{a0}» et saisissez de nouveau votre carte.",
+    card_not_used_text: "Un paiement précédent de cette commande attend votre banque. Confirmez-le auprès d’elle.",
+    or_another_card: "Ou choisissez «\u{a0}Payer avec une autre carte\u{a0}» et saisissez de nouveau votre carte.",
+    not_given_up: "Ce paiement n’a pas pu être abandonné pour l’instant",
     return_to_shop: "Veuillez revenir à la boutique",
     being_processed: "Si vous venez de chez votre banque, votre paiement est en cours de traitement\u{a0}: vous n’avez rien d’autre à \
                       faire ici. La page de votre commande, sur le site de la boutique, indique si elle est payée.",
@@ -88,7 +91,7 @@ pub(super) static FR: Messages = Messages {
     questions: "Des questions\u{202f}?",
     say_reference: "Merci d’indiquer la référence.",
     charged_once: "Débité une seule fois. Conservez cette page, imprimez-la ou rechargez-la\u{a0}: rien ne sera débité de nouveau.",
-    reserved_once: "Réservé une seule fois. Conservez cette page, imprimez-la ou rechargez-la\u{a0}: rien ne sera débité de nouveau.",
+    reserved_once: "Réservé une seule fois, et débité une fois au plus. Conservez cette page, imprimez-la ou rechargez-la.",
     back_to_shop: "Retour à la boutique",
     another_cart: "Payer un autre panier",
     what_happened: "Voir le déroulement de ce paiement",
@@ -102,7 +105,9 @@ pub(super) static FR: Messages = Messages {
     not_twice: "Votre carte ne sera pas débitée deux fois.",
     may_close: "Vous pouvez fermer cette page, la recharger ou revenir plus tard\u{a0}: le paiement se termine sans vous, et cette \
                 adresse indique toujours où il en est.",
-    looks_again: "Cette page se met à jour toutes les {seconds} secondes.",
+    looks_again: "Cette page se met à jour d’elle-même.",
+    stop_reloading: "Ne plus recharger",
+    looks_on: "Pas de connexion. Cette page continue de vérifier.",
     check_now: "Vérifier maintenant",
 
     back_to_start: "Retour à l’accueil",
@@ -110,7 +115,7 @@ pub(super) static FR: Messages = Messages {
     request: "Demande",
     show_order: "Voir ma commande",
     link_broken: "Ce lien vers une commande est incomplet ou a été modifié. Ouvrez-le de nouveau tel que la boutique vous l’a donné. \
-                  Rien n’a été débité.",
+                  Cela n’a rien débité.",
     shop_gone: "La boutique qui a créé ce lien n’accepte plus de paiements ici.",
     not_found: "Il n’y a rien ici",
     not_found_text: "Cette page n’existe pas, ou vous n’y avez pas accès.",
@@ -127,11 +132,11 @@ pub(super) static FR: Messages = Messages {
     tried_too_often_text: "Trop de tentatives ont échoué\u{a0}: aucune carte n’est plus acceptée pour elle. Rien n’a été débité. \
                            Veuillez contacter la boutique\u{a0}: elle peut vous créer une nouvelle commande, avec son propre lien.",
     giving_back: "Un paiement précédent est en cours de remboursement",
-    giving_back_text: "Un essai précédent de payer cette commande a finalement abouti, et cet argent vous est remboursé. D’ici là, aucune autre carte \
+    giving_back_text: "Pour cette commande, une tentative de paiement précédente a finalement abouti, et cet argent vous est remboursé. D’ici là, aucune autre carte \
                        n’est débitée, pour que vous ne payiez pas deux fois. Cela prend en général quelques minutes, rarement \
                        quelques jours\u{a0}: revenez voir plus tard.",
     not_given_back: "Un paiement précédent n’a pas encore pu être remboursé",
-    not_given_back_text: "Un essai précédent de payer cette commande a finalement abouti, et son remboursement a échoué. Pour que vous ne payiez pas deux \
+    not_given_back_text: "Pour cette commande, une tentative de paiement précédente a finalement abouti, et son remboursement a échoué. Pour que vous ne payiez pas deux \
                           fois, aucune autre carte n’est débitée pour cette commande. Veuillez contacter la boutique\u{a0}: elle vous \
                           remboursera et peut vous créer une nouvelle commande.",
     flooded: "Un instant, s’il vous plaît",
@@ -140,16 +145,16 @@ pub(super) static FR: Messages = Messages {
     foreign_form: "Ce formulaire ne vient pas d’ici",
     foreign_form_text: "Seuls les formulaires des pages de ce site sont acceptés. Rien n’a été exécuté.",
     unreadable_form: "Ce formulaire est illisible",
-    unreadable_form_text: "Il n’est pas arrivé tel qu’il a été envoyé. Rien n’a été débité. Ouvrez de nouveau votre commande pour la \
+    unreadable_form_text: "Il n’est pas arrivé tel qu’il a été envoyé. Cela n’a rien débité. Ouvrez de nouveau votre commande pour la \
                            payer.",
     not_now: "Le paiement est impossible pour le moment",
     not_now_text: "Rechargez dans un instant la page de votre commande\u{a0}: elle indique si elle est payée. Vous ne pouvez pas être \
                    débité deux fois.",
     cannot_show: "Affichage impossible pour le moment",
-    cannot_show_text: "Ces informations n’ont pas pu être consultées. Rien n’a changé. Rechargez la page dans un instant\u{202f}; ne \
+    cannot_show_text: "Ces informations n’ont pas pu être consultées. Cela n’a rien changé. Rechargez la page dans un instant\u{202f}; ne \
                        payez pas une nouvelle fois avant de l’avoir vue.",
 
-    unreachable: "Nous n’avons pas pu aboutir",
+    unreachable: "Connexion impossible",
     unreachable_text: "Appuyez de nouveau sur «\u{a0}Payer\u{a0}»\u{a0}: cette commande n’est payée qu’une fois, quel que soit le nombre \
                        d’envois.",
     shop_busy: "Un instant, s’il vous plaît",
@@ -167,6 +172,7 @@ pub(super) static FR: Messages = Messages {
     in_seconds: "dans {seconds} secondes",
     in_minutes: "dans {minutes} minutes",
     try_card_later: "Vous pourrez essayer une autre carte {later}.",
+    try_card_now: "Vous pouvez maintenant essayer une autre carte.",
     form_changed: "Ce formulaire a été modifié en chemin",
     foreign_fields: "Il contenait des champs qui ne sont pas les siens\u{a0}: {fields}. Rien n’a été débité.",
     given_up: "Ce paiement a été abandonné",
@@ -193,20 +199,20 @@ pub(super) static FR: Messages = Messages {
     no_reason: "Votre banque n’indique pas pourquoi\u{202f}; elle vous le dira si vous la contactez.",
     bank_unreachable: "La banque de la carte n’a pas pu être jointe. Réessayez dans quelques minutes.",
     too_many_tries: "Il y a eu trop d’essais. Réessayez demain.",
-    duplicate: "La banque le prend pour un paiement qu’elle vient de voir.",
+    duplicate: "La banque prend ce paiement pour un autre qu’elle vient de voir.",
     confirmation_failed: "La confirmation sur la page de votre banque a échoué ou a été interrompue.",
     not_in_time: "Il n’a pas été confirmé à temps.",
     less_than_amount: "La carte ne couvre pas la totalité du montant.",
     not_captured: "La somme réservée par votre banque n’a pas pu être débitée.",
     wrong_currency: "Ce montant ne peut pas être payé dans cette devise.",
-    earlier_try: "Un essai précédent est en cours d’annulation. Réessayez dans quelques minutes.",
+    earlier_try: "Une tentative de paiement précédente est en cours d’annulation. Réessayez dans quelques minutes.",
 
     a_few_seconds: "Cela peut prendre quelques secondes.",
     paying: "Paiement en cours…",
     lost_retry: "Connexion perdue. Nouvel essai\u{a0}: vous ne serez pas débité deux fois.",
     no_answer_retry: "Pas encore de réponse. Nouvel essai\u{a0}: vous ne serez pas débité deux fois.",
     try_again: "Réessayer",
-    got_lost: "Nous n’avons pas pu aboutir. Réessayez\u{a0}: vous ne payez toujours qu’une fois.",
+    got_lost: "Connexion impossible. Réessayez\u{a0}: vous ne payez toujours qu’une fois.",
     moment_check: "Un instant. Nous vérifions si ce formulaire est payé.",
     lost_check: "Connexion perdue. Nous vérifions si ce formulaire est payé.",
     no_answer_check: "Pas encore de réponse. Nous vérifions si ce formulaire est payé.",

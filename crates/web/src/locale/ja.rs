@@ -17,7 +17,8 @@ pub(super) static JA: Messages = Messages {
     address_needs_look: "メールアドレスをご確認ください",
     change_this: "まだ請求されていません。次の項目を修正してからお支払いください。",
     choose_card: "カード: いずれかのカードを選択してください",
-    enter_card: "カード: カード情報を入力してください",
+    enter_card: "カード: 入力フォームが読み込まれていなかったため、送信されませんでした。このページを再読み込みして、カード情報を入力してください",
+    card_form_loading: "カードの入力フォームを読み込んでいます。表示されない場合:",
     email_wrong: "メールアドレスを 1 件だけ入力してください（例: ada@example.com）",
     what_you_buy: "ご購入の商品",
     pay_by_card: "カードで支払う",
@@ -33,6 +34,7 @@ pub(super) static JA: Messages = Messages {
     price: "単価",
     amount: "金額",
     total: "合計",
+    fact: "{name}: {value}",
     pay: "{total} を支払う",
 
     card_succeeds: "成功",
@@ -46,11 +48,12 @@ pub(super) static JA: Messages = Messages {
     confirm_at_bank: "カード会社のページでお支払いを確認してください。確認後、このページに戻ります。",
     continue_to_bank: "カード会社のページへ進む",
     another_card: "別のカードで支払う",
-    nothing_before: "確認されるまで請求されることはありません。別のカードを選ぶと、先にこのお支払いが取り消されます。お支払いが\
-                     二重になることはありません。",
+    nothing_before: "確認されるまで請求されることはありません。",
+    given_up_first: "別のカードを選ぶと、先にこのお支払いが取り消されます。お支払いが二重になることはありません。",
     card_not_used: "別のカードは使用されていません",
-    card_not_used_text: "このご注文の先のお支払いが、カード会社での確認を待っています。そちらで確認していただくか、\
-                         「別のカードで支払う」を選んで、もう一度カードを入力してください。",
+    card_not_used_text: "このご注文の先のお支払いが、カード会社での確認を待っています。そちらで確認してください。",
+    or_another_card: "または「別のカードで支払う」を選んで、もう一度カードを入力してください。",
+    not_given_up: "このお支払いを取り消せませんでした",
     return_to_shop: "ショップにお戻りください",
     being_processed: "カード会社のページで確認された場合、お支払いは処理中です。ここでの操作は必要ありません。支払いが済んだか\
                       どうかは、ショップのご注文ページでご確認いただけます。",
@@ -87,7 +90,7 @@ pub(super) static JA: Messages = Messages {
     questions: "お問い合わせ:",
     say_reference: "照会番号をお伝えください。",
     charged_once: "請求は一度だけです。このページは保存、印刷、再読み込みができます。再び請求されることはありません。",
-    reserved_once: "金額の確保は一度だけです。このページは保存、印刷、再読み込みができます。再び請求されることはありません。",
+    reserved_once: "金額の確保は一度だけ、請求も多くて一度だけです。このページは保存、印刷、再読み込みができます。",
     back_to_shop: "ショップに戻る",
     another_cart: "別のカートを支払う",
     what_happened: "このお支払いの処理の流れを見る",
@@ -101,7 +104,9 @@ pub(super) static JA: Messages = Messages {
     not_twice: "カードに二重に請求されることはありません。",
     may_close: "このページを閉じても、再読み込みしても、後で戻っても問題ありません。お支払いは自動的に完了し、このアドレスで\
                 いつでも状況を確認できます。",
-    looks_again: "このページは {seconds} 秒ごとに更新されます。",
+    looks_again: "このページは自動的に更新されます。",
+    stop_reloading: "自動更新を止める",
+    looks_on: "接続できません。このページは引き続き確認します。",
     check_now: "今すぐ確認する",
 
     back_to_start: "トップに戻る",
@@ -162,6 +167,7 @@ pub(super) static JA: Messages = Messages {
     in_seconds: "{seconds} 秒後",
     in_minutes: "{minutes} 分後",
     try_card_later: "{later}に別のカードをお試しいただけます。",
+    try_card_now: "別のカードをお試しいただけます。",
     form_changed: "フォームの内容が途中で変更されました",
     foreign_fields: "フォームにない項目が含まれていました: {fields}。請求はされていません。",
     given_up: "このお支払いは取り消されました",

@@ -41,20 +41,21 @@ messages! {
         // The chrome of each page.
         skip, demo, demo_text, about, api,
         // The form.
-        your_order, to_pay_for_order, card_needs_look, address_needs_look, change_this, choose_card, enter_card, email_wrong,
+        your_order, to_pay_for_order, card_needs_look, address_needs_look, change_this, choose_card, enter_card, card_form_loading, email_wrong,
         what_you_buy, pay_by_card, card_brands, needs_javascript, test_cards, email_label, optional, paid_once,
         item, quantity, price, amount, total,
         // The demo's cards.
         card_succeeds, card_needs_bank, card_declined, card_lacks_funds, card_expired,
         // Before the bank's page, and after it without an order.
-        at_the_bank, not_paid_yet, confirm_at_bank, continue_to_bank, another_card, nothing_before,
-        card_not_used, card_not_used_text, return_to_shop, being_processed, do_not_pay_again,
+        at_the_bank, not_paid_yet, confirm_at_bank, continue_to_bank, another_card, nothing_before, given_up_first,
+        card_not_used, card_not_used_text, or_another_card, not_given_up, return_to_shop, being_processed, do_not_pay_again,
         // The receipt.
         order, thank_you, order_placed, refund_under_way, was_refunded, paid, reserved, goes_back, went_back, nothing_taken,
         refund_pending, refunded, refunded_pending, you_pay, card, placed_on, paid_on, reference, details, payment, at_provider,
         in_demo_mail, mailbox, questions, say_reference, charged_once, reserved_once, back_to_shop, another_cart, what_happened,
         // While the outcome is not known.
-        confirming_title, confirming, could_not_confirm, no_answer_from_bank, on_its_way, not_twice, may_close, check_now,
+        confirming_title, confirming, could_not_confirm, no_answer_from_bank, on_its_way, not_twice, may_close, looks_again,
+        stop_reloading, looks_on, check_now,
         // Pages that say no.
         back_to_start, load_again, request, show_order, link_broken, shop_gone,
         not_found, not_found_text, link_expired, link_expired_text, link_replaced, link_replaced_text, link_ended, link_ended_text,
@@ -62,7 +63,7 @@ messages! {
         unreadable_form_text, not_now, not_now_text, cannot_show, cannot_show_text,
         // Above the form.
         unreachable, unreachable_text, shop_busy, shop_busy_text, too_often_text, form_expired, form_expired_text, form_not_here,
-        form_not_here_text, wait_first, tries_failed, form_changed,
+        form_not_here_text, wait_first, tries_failed, try_card_now, form_changed,
         given_up, nothing_charged, pay_below, in_a_second, not_sent, not_sent_text, try_another_card,
         // Why a payment came to nothing.
         declined, not_confirmed, failed, called_off, lacks_funds, over_limit, expired, wrong_expiry, wrong_number, wrong_cvc,
@@ -75,13 +76,13 @@ messages! {
         mail_paid, mail_refunded, mail_voided, receipt_total, receipt_refund, receipt_not_charged,
     }
     filled {
+        fact(name, value),
         pay(total),
         refunded_in_full(amount, on, pending),
         refunded_in_part(amount, on, pending),
         refund_on(date),
         taken_of(total),
         receipt_goes_to(email),
-        looks_again(seconds),
         in_seconds(seconds),
         in_minutes(minutes),
         try_card_later(later),

@@ -63,6 +63,7 @@ mod tests {
         // Words that are the same in both.
         let same = |locale: Locale, name: &str| match name {
             "demo" | "support" => true,
+            "fact" => locale != Locale::Fr,
             "optional" => locale == Locale::De,
             "total" | "receipt_total" => matches!(locale, Locale::Fr | Locale::Es),
             _ => false,
@@ -79,6 +80,33 @@ mod tests {
         assert_eq!(EN.pay("{total}"), "Pay {total}");
         assert_eq!(EN.refunded_in_part("$1", "{on}", "."), "Partly refunded: $1{on}..");
         assert_eq!(Messages::of(Locale::Ja).pay("￥500"), "￥500 を支払う");
+    }
+
+    #[test]
+    fn no_french_colon_is_parted_from_its_word() {
+        for (name, text, _) in Messages::of(Locale::Fr).all() {
+            assert_eq!(text.matches(": ").count(), text.matches("\u{a0}: ").count(), "{name}: {text}");
+        }
+        assert_eq!(Messages::of(Locale::Fr).fact("Total", "5 €"), "Total\u{a0}: 5 €");
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_known() {
+        for locale in Locale::ALL {
+            let t = Messages::of(locale);
+            let ended = t.nothing_charged.trim_end_matches(['.', '。']);
+            // Another form, or another link, may have charged something.
+            for text in [t.link_broken, t.unreadable_form_text, t.cannot_show_text] {
+                assert!(!text.contains(ended), "{locale:?}: {text}");
+            }
+            // What is reserved is charged later: only of what is charged is that never done again.
+            let again = t.charged_once.split_inclusive([':', '。']).next_back().unwrap_or_default().trim();
+            assert!(!t.reserved_once.contains(again), "{locale:?}: {}", t.reserved_once);
+            // Where there is no button for another card, nobody is told to press it.
+            for text in [t.nothing_before, t.card_not_used_text] {
+                assert!(!text.contains(t.another_card), "{locale:?}: {text}");
+            }
+        }
     }
 
     #[test]
