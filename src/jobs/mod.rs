@@ -10,10 +10,11 @@ mod consumer;
 mod hand_on;
 mod ledger;
 mod outcome;
+mod purge;
 pub mod receipt;
 mod send_receipt;
 mod service;
 mod unasked;
 
 pub use consumer::consume;
-pub(crate) use ledger::purge;
+pub(crate) use purge::purge;
