@@ -14,6 +14,7 @@ mod purge;
 pub mod receipt;
 mod send_receipt;
 mod service;
+mod slots;
 mod unasked;
 
 pub use consumer::consume;
