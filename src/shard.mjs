@@ -3,11 +3,12 @@
 import { DurableObject } from 'cloudflare:workers';
 
 import { migrations } from '../build/migrations.mjs';
+import { migrate } from './shard_migrations.mjs';
 
 export class ReadModelShard extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
-    ctx.storage.transactionSync(() => migrate(ctx.storage.sql));
+    migrate(ctx.storage, migrations);
   }
 
   /**
@@ -51,19 +52,3 @@ function run(sql, statement, values) {
 
 /** How many rows were changed since the storage was opened. */
 const changed = (sql) => sql.exec('SELECT total_changes() AS number').one().number;
-
-/** Brings the tables up to date: the migrations of D1, each once, in their order. */
-function migrate(sql) {
-  sql.exec('CREATE TABLE IF NOT EXISTS shard_migrations (name TEXT PRIMARY KEY) WITHOUT ROWID');
-  const done = new Set(
-    sql
-      .exec('SELECT name FROM shard_migrations')
-      .toArray()
-      .map(({ name }) => name),
-  );
-  for (const [name, text] of migrations) {
-    if (done.has(name)) continue;
-    sql.exec(text);
-    sql.exec('INSERT INTO shard_migrations (name) VALUES (?)', name);
-  }
-}

@@ -1,5 +1,7 @@
 //! What a request's handler has at hand: the settings, the way to the payments Worker's objects, and to the payments Worker itself.
 
+use std::cell::OnceCell;
+
 use serde::de::DeserializeOwned;
 use worker::Env;
 
@@ -30,6 +32,8 @@ pub(crate) struct App {
     pub(crate) gate: Option<Objects>,
     /// The read model, in all its places.
     pub(crate) model: ReadModel,
+    /// Who was let in, for the log.
+    pub(crate) admitted: OnceCell<String>,
 }
 
 /// The object gave no answer: nobody knows whether the request reached it. The same key finds out.
@@ -40,7 +44,14 @@ impl App {
         let config = Config::of(env)?;
         let objects = Objects::of(env, "KEYS", config.wait_ms.max(config.provider_timeout_ms));
         let gate = env.durable_object(GATE).is_ok().then(|| Objects::of(env, GATE, GATE_WAITS_MS));
-        Ok(Self { config, env: env.clone(), objects, gate, model: ReadModel::of(env) })
+        Ok(Self {
+            config,
+            env: env.clone(),
+            objects,
+            gate,
+            model: ReadModel::of(env),
+            admitted: OnceCell::new(),
+        })
     }
 
     pub(crate) fn site(&self, request: &Request) -> Site {

@@ -406,7 +406,8 @@ async fn confirm(
         button,
         note: "",
         entries,
-        hint: "The button works once: pressing it twice settles it once. What you do is written to the audit log, with your reason.",
+        hint: "The button works once: pressing it twice settles it once. What you do is written to the audit log; \
+               your reason stays with the payment until its personal data is erased.",
         site: desk.site(),
         chrome: desk.chrome("/admin/payments").await?,
     };

@@ -31,7 +31,9 @@ pub(crate) async fn handle(
                 let back = above(&request.path).map_or(start, |above| (above, "Back to the desk"));
                 serve::refuse_to(problem, &request, site, back)
             });
-            app.timed(answer, &request)
+            let subject = || route.as_ref().map(|route| route.parameters.text()).unwrap_or_default();
+            let operator = app.admitted.get().map(|operator| (operator.clone(), subject()));
+            Answer { operator, ..app.timed(answer, &request) }
         }
         Err(what) => {
             serve::refuse(Problem::of_setting(Kind::Misconfigured, what), &request, site(false, &request))

@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 
 use serde::Deserialize;
-use worker::{Object, Result};
+use worker::{Env, Object, Result};
 
 use super::context::Desk;
 use super::format;
+use super::operator_log::{Action, logged};
 use super::queries::PAGE;
 use super::view_models::{Cell, List, Row};
 use crate::tasks::history::{BUCKET, batch};
@@ -311,10 +312,16 @@ async fn given_out(
     let found: Option<Name> =
         db.first(sql, vec![batch.read()?.into(), kind.into()]).await.map_err(unreadable)?;
     let name = found.ok_or_else(|| Problem::new(Kind::NotFound))?.name;
+    let action = Action { operator: &desk.operator, what: "download", subject: &name };
+    logged(desk.app, desk.request, action, of_bucket(env, &name)).await
+}
+
+/// The file out of the bucket, and how long it is.
+async fn of_bucket(env: &Env, name: &str) -> std::result::Result<(Answer, String), Problem> {
     let Ok(bucket) = env.bucket(BUCKET) else {
         return Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as HISTORY."));
     };
-    let object = bucket.get(&name).execute().await.map_err(unreadable)?;
+    let object = bucket.get(name).execute().await.map_err(unreadable)?;
     let Some(body) = object.as_ref().and_then(Object::body) else {
         return Err(Problem::because(
             Kind::NotFound,
@@ -322,9 +329,11 @@ async fn given_out(
         ));
     };
     let bytes = body.bytes().await.map_err(unreadable)?;
-    let file_name = name.trim_start_matches("history/").replace('/', "-");
-    Ok(Answer::new(200, "application/vnd.apache.parquet", bytes, "desk")
-        .with("content-disposition", format!("attachment; filename=\"{file_name}\"")))
+    let (file_name, outcome) =
+        (name.trim_start_matches("history/").replace('/', "-"), format!("{} bytes", bytes.len()));
+    let answer = Answer::new(200, "application/vnd.apache.parquet", bytes, "desk")
+        .with("content-disposition", format!("attachment; filename=\"{file_name}\""));
+    Ok((answer, outcome))
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub mod timeline_svg;
 pub mod view_models;
 
 mod accounts;
+mod action_rows;
 mod actions;
 mod admin;
 mod app;

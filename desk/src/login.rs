@@ -9,6 +9,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::Env;
 
+use super::action_rows::{number, over};
 use super::app::App;
 use crate::config::Config;
 use once::fingerprint::Field;
@@ -36,6 +37,16 @@ const PAUSE_MS: u64 = 1_000;
 const PAUSE_MAX_MS: u64 = 900_000;
 /// When tries are forgotten, in ms after the last one.
 const FORGET_MS: u64 = 24 * 3_600_000;
+
+/// The name of whoever has the secret: it says no more.
+pub(super) const BY_SECRET: &str = "operator";
+/// How the log of operators names what is done here.
+const LOGIN: &str = "login";
+const LOGOUT: &str = "logout";
+const WRONG_SECRET: &str = "a wrong secret";
+/// How much of what stands for an address is shown, in characters.
+const SHOWN_MAX: usize = 12;
+const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Whether somebody may log in with the secret.
 pub(super) const fn has_login(config: &Config) -> bool {
@@ -157,7 +168,7 @@ pub(super) async fn log_in(app: &App, request: &Request) -> Result<Option<Answer
     let entries = request.parameters()?;
     let given = entries.text("token").or_empty();
     let Some(owner) = desk(&app.config).filter(|_| app.config.is_admin(given.trim())) else {
-        log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
+        refused(app, request).await;
         return Ok(None);
     };
     let to = match entries.text("to") {
@@ -167,6 +178,7 @@ pub(super) async fn log_in(app: &App, request: &Request) -> Result<Option<Answer
     let id = random::uuid().map_err(unavailable)?;
     let session = FormToken::of_desk(id, request.now_ms.saturating_add(SESSION_MS));
     begin(app, request, &session).await.map_err(unreadable)?;
+    write_down(app, request, LOGIN, "logged in").await.map_err(unreadable)?;
     let sealed = session.seal(Purpose::DeskSession, &owner, &app.config.signing_keys);
     let cookie = DeskSession::set_cookie(&sealed, SESSION_MS, request.secure());
     Ok(Some(Answer::see_other(&to, "logged_in").with("set-cookie", cookie)))
@@ -193,11 +205,40 @@ async fn begin(app: &App, request: &Request, session: &FormToken) -> worker::Res
 pub(super) async fn log_out(app: &App, request: &Request) -> Result<Answer, Problem> {
     if let Some(session) = from_cookie(app, request) {
         let sql = "DELETE FROM operator_sessions WHERE session = ?1";
-        let ended = async { Db::of(&app.env)?.run(sql, vec![id(&session).into()]).await };
+        let ended = async {
+            match Db::of(&app.env)?.run(sql, vec![id(&session).into()]).await? {
+                0 => Ok(()),
+                _ => write_down(app, request, LOGOUT, "logged out").await,
+            }
+        };
         ended.await.map_err(unreadable)?;
     }
     let cookie = DeskSession::clear_cookie(request.secure());
     Ok(Answer::see_other("/admin", "logged_out").with("set-cookie", cookie))
+}
+
+/// The log of operators has who has logged in or out: all who have the secret have one name, so it is the address that tells them apart.
+async fn write_down(app: &App, request: &Request, action: &str, outcome: &str) -> worker::Result<()> {
+    let id = number(random::uuid()?.as_bytes());
+    over(&app.env, id, (BY_SECRET, action), &subject(app, request), outcome, request.now_ms).await
+}
+
+/// A wrong secret. The log of operators has that once for each address and day, so that nobody can flood it; how often, the attempts say.
+pub(super) async fn refused(app: &App, request: &Request) {
+    log("warn", &[("event", "operator_refused".into()), ("reason", WRONG_SECRET.into())]);
+    let subject = subject(app, request);
+    let day = request.now_ms / DAY_MS;
+    let id = number(&digest(&[b"refused login", subject.as_bytes(), &day.to_be_bytes()]));
+    let outcome = format!("refused: {WRONG_SECRET}");
+    let written = over(&app.env, id, ("unknown", LOGIN), &subject, &outcome, request.now_ms).await;
+    if let Err(error) = written {
+        log("error", &[("event", "refusal_not_written".into()), ("error", error.to_string().into())]);
+    }
+}
+
+/// What stands for the address of who tries, as the log of operators has it.
+fn subject(app: &App, request: &Request) -> String {
+    address(&app.config, request).chars().take(SHOWN_MAX).collect()
 }
 
 /// Only the desk's own pages are gone on to.

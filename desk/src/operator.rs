@@ -12,7 +12,7 @@ use worker::wasm_bindgen_futures::JsFuture;
 
 use super::access::{Key, Keys, Plan, Refused, Token};
 use super::app::App;
-use super::login::{SESSION_MS, may_bear, session};
+use super::login::{self, BY_SECRET, SESSION_MS, may_bear, session};
 use crate::config::AccessConfig;
 use once::id::Owner;
 use runtime::http_client::{self, OutboundRequest};
@@ -26,8 +26,6 @@ use web::token::FormToken;
 
 /// How long the team's keys may take to come.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The name of whoever has the secret: it says no more.
-const BY_SECRET: &str = "operator";
 
 thread_local! {
     static KEYS: RefCell<Keys> = const { RefCell::new(Keys::new()) };
@@ -71,6 +69,12 @@ impl Operator {
 /// Lets an operator in, or says what is missing. What changes something must not come from another site's page: a browser
 /// shows its cookie, or that of Access, whoever has made it send the request.
 pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Problem> {
+    let operator = identified(app, request).await?;
+    app.admitted.get_or_init(|| operator.name.clone());
+    Ok(operator)
+}
+
+async fn identified(app: &App, request: &Request) -> Result<Operator, Problem> {
     let config = &app.config;
     if !matches!(request.method.as_str(), "GET" | "HEAD") {
         from_here(request)?;
@@ -91,7 +95,7 @@ pub(super) async fn admit(app: &App, request: &Request) -> Result<Operator, Prob
         if is_right {
             return Ok(Operator { name: BY_SECRET.to_owned(), session: None });
         }
-        log("warn", &[("event", "operator_refused".into()), ("reason", "a wrong secret".into())]);
+        login::refused(app, request).await;
     }
     if request.header("authorization").is_none()
         && let session @ Some(_) = session(app, request).await?

@@ -3,6 +3,7 @@
 
 use worker::Env;
 
+use super::action_rows::{WRITE, number};
 use super::app::App;
 use super::operator::Operator;
 use super::queries;
@@ -24,16 +25,8 @@ pub(super) struct Action<'a> {
     pub(super) subject: &'a str,
 }
 
-/// The number of an action, from the beginning of something that no other action has.
-pub(super) fn number(unique: &[u8]) -> u64 {
-    // D1 takes whole numbers below 2⁵³.
-    unique.iter().take(6).fold(0, |number: u64, byte| number << 8 | u64::from(*byte))
-}
-
 /// Writes down who does what; `false` if that is written already.
 pub(super) async fn begin(env: &Env, id: u64, action: &Action<'_>, now_ms: u64) -> worker::Result<bool> {
-    let sql = "INSERT INTO operator_actions (action_id, at_ms, operator, action, subject, outcome)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (action_id) DO NOTHING";
     let operator = action.operator.name.as_str();
     let values = vec![
         id.into(),
@@ -43,7 +36,7 @@ pub(super) async fn begin(env: &Env, id: u64, action: &Action<'_>, now_ms: u64) 
         action.subject.into(),
         BEGUN.into(),
     ];
-    Ok(Db::of(env)?.run(sql, values).await? > 0)
+    Ok(Db::of(env)?.run(WRITE, values).await? > 0)
 }
 
 /// An action in the log that is done once, however often its form is sent.

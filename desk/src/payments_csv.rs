@@ -9,6 +9,7 @@ use web::problem::{Kind, Problem};
 
 use super::context::Desk;
 use super::lists;
+use super::operator_log::{Action, logged};
 use super::payment_search::{self, Part, PaymentRow, Place};
 use super::tasks::csv::{in_quotes, quoted};
 
@@ -34,6 +35,12 @@ const COLUMNS: [&str; 12] = [
 /// `GET /admin/payments.csv`: what the list shows for the same search and filter, the newest first, without its pages. `before` names the
 /// payment before which this file begins. A file that more payments follow is named so. One that would lack some for another reason is none.
 pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    let action = Action { operator: &desk.operator, what: "export", subject: "payments.csv" };
+    logged(desk.app, desk.request, action, made(desk)).await
+}
+
+/// The file, and how many payments it has.
+async fn made(desk: &Desk<'_>) -> Result<(Answer, String), Problem> {
     let before = match desk.query("before").as_str() {
         "" => None,
         text => Some(Place::parse(text).ok_or_else(|| {
@@ -64,13 +71,14 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let more = if last.is_some() { "-more-follow" } else { "" };
     let answer = Answer::new(200, "text/csv; charset=utf-8; header=present", text, "desk")
         .with("content-disposition", format!("attachment; filename=\"payments-{day}{more}.csv\""));
-    Ok(match last {
+    let answer = match last {
         Some(last) => {
             let next = desk.address_with(lists::CSV_PATH, "before", &last.to_text());
             answer.with("link", format!("<{next}>; rel=\"next\""))
         }
         None => answer,
-    })
+    };
+    Ok((answer, format!("{} payments", rows.len())))
 }
 
 fn cells(row: &PaymentRow) -> [String; COLUMNS.len()] {

@@ -51,8 +51,8 @@ async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, Strin
         Erased::Gone => {}
         Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
         Erased::Unfinished => {
-            let detail =
-                "An operation is not finished and needs the data. Nothing was erased: ask again later.";
+            let detail = "An operation is not finished, or the payment provider has not decided, and the data is needed. Nothing was \
+                 erased: ask again later. A payment that is left at the bank's page can be canceled first.";
             return Err(Problem::because(Kind::InProgress, detail).retry_after_s(60));
         }
     }

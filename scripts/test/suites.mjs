@@ -144,6 +144,7 @@ export const suites = () => [
   check('check: tidy (modules, lengths, names, documents)', ['node', 'scripts/test/tidy.mjs']),
   nodeCheck('what each part may do', 'scripts/scale/parts.test.mjs'),
   nodeCheck('the cache of rows', 'src/accounts/row_cache.test.mjs'),
+  nodeCheck('the tables of a shard', 'src/shard_migrations.test.mjs'),
   nodeCheck('what killed processes leave', 'scripts/lib/leftovers.test.mjs'),
   nodeCheck(
     'the JavaScript around a Worker',

@@ -184,7 +184,8 @@ fn readable(
         let fields = [
             ("event", "account_unusable".into()),
             ("account", row.id.as_str().into()),
-            ("error", error.to_string().into()),
+            // Its own words would quote a value.
+            ("error", format!("{:?} error at {}:{}", error.classify(), error.line(), error.column()).into()),
         ];
         log("error", &fields);
         Unusable

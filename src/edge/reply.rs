@@ -115,7 +115,8 @@ pub fn key(view: &KeyView, resource: &str) -> Answer {
         "object": "idempotency_key",
         "status": view.status,
         "recovery_point": view.recovery_point,
-        "request_hash": view.request_hash,
+        // None any more once the personal data is erased.
+        "request_hash": (!view.request_hash.is_empty()).then_some(&view.request_hash),
         "attempts": view.attempts,
         "created_at": timestamp(view.created_at_ms),
         "expires_at": view.expires_at_ms.map(timestamp),

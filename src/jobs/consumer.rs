@@ -16,8 +16,9 @@ use worker::{Delay, Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBui
 use super::backoff::{Backoff, backoff_s, patient_backoff_s};
 use super::hand_on::{self, Next};
 use super::ledger::{FailedAs, Frozen, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger, Reads};
-use super::outcome::{Done, Failure};
+use super::outcome::{Done, Failure, retired};
 use super::send_receipt;
+use super::slots::Slots;
 use super::unasked::may_send;
 use crate::config::Config;
 use crate::readmodel::project::{Writes, project};
@@ -148,11 +149,12 @@ struct Work<'a> {
     together: &'a Batch,
 }
 
-/// What the messages of a batch ask of the read model together.
+/// What the messages of a batch ask of the read model together, and the places for what they send.
 #[derive(Default)]
 struct Batch {
     reads: Reads,
     writes: Writes,
+    slots: Slots,
 }
 
 /// How far a job has come.
@@ -278,7 +280,7 @@ impl Work<'_> {
         }
         let span = begin(self.env, job);
         let trace = span.as_ref().map(|span| span.context);
-        let frozen = Frozen::default();
+        let (frozen, _slot) = (Frozen::default(), self.together.slots.take().await);
         let sent = async {
             let ledger = Ledger::new(job, self.known)?.keeping(&frozen);
             Ok(run(self.env, self.config, job, &ledger, trace).await)
@@ -299,6 +301,7 @@ impl Work<'_> {
 
     /// Does a job, however long it takes within its time.
     async fn whole(&self, job: &Job, trace: Option<TraceContext>, frozen: &Frozen) -> End {
+        let _slot = self.together.slots.take().await;
         match within(JOB_TIMEOUT, "the job", self.end(job, trace, frozen)).await {
             Ok(end) => end,
             Err(error) => End::Recorded(unfinished(job, &error)),
@@ -472,17 +475,6 @@ async fn run(
         // They come last, and by another way.
         JobKind::Project => Err(Failure::Permanent("a projection is no job of its own".to_owned())),
         JobKind::Retired => retired(ledger).await,
-    }
-}
-
-/// A job that no release stages any more. It is not done: a person sees that, unless it was over before.
-async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
-    match ledger.known().await? {
-        Some(known) if known.is_over() => Ok(Done::Already),
-        Some(_) => {
-            Err(Failure::Permanent("an earlier try broke off, outcome unknown: not sent again".to_owned()))
-        }
-        None => Err(Failure::Permanent("text messages are no longer sent: purge this job".to_owned())),
     }
 }
 

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use worker::{Env, Error, Result};
 
-use crate::readmodel::home::home_of as home_of_object;
+use super::purge::ERASED;
 use crate::readmodel::together::Together;
-use messages::job::{Job, OF_OBJECT};
+use messages::job::Job;
 use once::id::ObjectId;
 use once::sorted;
-use payments::engine::{ObjectState, StagedJob};
 use payments::payment::id::PaymentId;
-use runtime::db::{self, Db, Statement};
+use payments::payment::records::JobKind;
+use runtime::db::{self, Db};
 use runtime::now_ms;
 use runtime::places::{self, Home};
 
@@ -176,6 +176,23 @@ const KNOWN: &str = "SELECT job_id, state, attempts, frozen, first_at_ms FROM jo
      UNION ALL SELECT done.key, 'done', 1, NULL, 0 FROM payments, json_each(payments.done_jobs) AS done
      WHERE payments.payment_id IN (SELECT value FROM json_each(?2)) AND done.key IN (SELECT value FROM json_each(?1))";
 
+/// Records a failed attempt of the job `?1` that was in one of these states. Of a projection of an object that was erased since it was staged nothing is
+/// kept, nor does it count as tried: the erasure has staged another one.
+fn failed(from: &str) -> String {
+    format!(
+        "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
+            updated_at_ms, frozen)
+         SELECT ?1, ?2, ?3, iif(is_erased, 'purged', ?4), ?5, iif(is_erased, NULL, ?6), ?11, json_array(json(?7)), ?8, ?9, ?10
+         FROM (SELECT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?3 || '{ERASED}' AND CAST(result AS INTEGER) > ?12) AS is_erased)
+         WHERE true
+         ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
+            history = json_insert(CASE WHEN json_array_length(jobs.history) < {HISTORY_MAX} THEN jobs.history
+                ELSE json_remove(jobs.history, '$[0]') END, '$[#]', json(?7)),
+            updated_at_ms = excluded.updated_at_ms
+         WHERE jobs.state IN ({from})"
+    )
+}
+
 impl<'a> Ledger<'a> {
     pub(super) fn new(job: &'a Job, known: &KnownJobs) -> Result<Self> {
         let now_ms = now_ms();
@@ -266,16 +283,7 @@ impl<'a> Ledger<'a> {
     /// Records a failed attempt, with one more line of the history: two messages of one job may fail at the same time.
     pub(super) async fn failed(&self, known: &JobRow, end: FailedAs, error: &str) -> Result<()> {
         let (state, from) = end.states();
-        let sql = format!(
-            "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
-                updated_at_ms, frozen)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?11, json_array(json(?7)), ?8, ?9, ?10)
-             ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts,
-                history = json_insert(CASE WHEN json_array_length(jobs.history) < {HISTORY_MAX} THEN jobs.history
-                    ELSE json_remove(jobs.history, '$[0]') END, '$[#]', json(?7)),
-                updated_at_ms = excluded.updated_at_ms
-             WHERE jobs.state IN ({from})"
-        );
+        let sql = failed(from);
         let job = self.job;
         let values = vec![
             job.job_id.as_str().into(),
@@ -290,54 +298,55 @@ impl<'a> Ledger<'a> {
             // While it is moved a job's row may stand where it was before: what it has sent, and since when, goes along.
             self.frozen.get().or(known.frozen.as_ref()).map(String::as_str).into(),
             (if known.first_at_ms > 0 { known.first_at_ms } else { self.now_ms }).into(),
+            (job.kind == JobKind::Project).then(|| job.payload.get("version")?.as_u64()).flatten().into(),
         ];
         self.home.db.run(&sql, values).await.map(drop)
     }
-}
-
-/// Deletes the payloads of an object's jobs and the cards in what a provider has told of it and is not taken in, and marks its staged jobs as purged, even those without a row: their messages may still be
-/// in the queue and must do nothing.
-pub(crate) async fn purge(env: &Env, rows: &ObjectState) -> Result<()> {
-    let home = home_of_object(env, rows).await?;
-    let now_ms = now_ms();
-    let object = rows.object.to_hex();
-    let payment = rows.resource.payment.as_ref().map(|payment| payment.id.to_string());
-    let refunds: Vec<&str> = rows.resource.refunds.iter().map(|refund| refund.id.0.as_str()).collect();
-    let kept = format!(
-        "UPDATE jobs SET payload = NULL, frozen = NULL, state = 'purged', updated_at_ms = ?4
-         WHERE {OF_OBJECT} AND state IN ('tried', 'attempted', 'dead')"
-    );
-    let told = "UPDATE inbox SET event = json_remove(event, '$.news.card') WHERE event_key IN
-         (SELECT event_key FROM inbox WHERE state = 'waiting' AND object = ?1
-          UNION ALL SELECT event_key FROM inbox WHERE state = 'dead' AND object = ?1)";
-    let coming = "INSERT INTO jobs (job_id, kind, object, state, attempts, first_at_ms, history, staged_at_ms, updated_at_ms)
-         SELECT value->>'job_id', value->>'kind', ?1, 'purged', 0, ?2, '[]', value->>'staged_at_ms', ?2
-         FROM json_each(?3) WHERE true ON CONFLICT (job_id) DO NOTHING";
-    let row = |job: &StagedJob| json!({ "job_id": job.job_id, "kind": job.kind.as_str(), "staged_at_ms": job.staged_at_ms });
-    let staged = Value::Array(rows.jobs.iter().map(row).collect()).to_string();
-    let refunds = serde_json::to_string(&refunds)?;
-    let values: Vec<db::Value> =
-        vec![object.as_str().into(), payment.as_deref().into(), refunds.into(), now_ms.into()];
-    let of_jobs = || {
-        [
-            Statement::new(&kept, values.clone()),
-            Statement::new(coming, vec![object.as_str().into(), now_ms.into(), staged.as_str().into()]),
-        ]
-    };
-    // What has come of the provider is always in D1.
-    let mut in_d1 = vec![Statement::new(told, vec![object.as_str().into()])];
-    for db in home.each() {
-        match db.name() {
-            None => in_d1.extend(of_jobs()),
-            Some(_) => db.batch(of_jobs().into()).await?,
-        }
-    }
-    Db::of(env)?.batch(in_d1).await
 }
 
 impl Default for JobRow {
     /// The row of a job before its first attempt.
     fn default() -> Self {
         Self { state: "tried".to_owned(), attempts: 1, frozen: None, first_at_ms: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::purge::tests::{Sql, count, erased, read_model};
+
+    /// A first try of a projection of this version has failed.
+    fn fails(model: &rusqlite::Connection, object: &str, version: u64) {
+        let sql = failed("'tried'");
+        let job_id = format!("{object}_project_{version}");
+        let values: [Sql; 12] = [
+            job_id.into(),
+            "project".to_owned().into(),
+            object.to_owned().into(),
+            "tried".to_owned().into(),
+            1.into(),
+            r#"{"payment":{"shown":"ada@example.com"}}"#.to_owned().into(),
+            r#"{"at_ms":1,"error":"away"}"#.to_owned().into(),
+            1.into(),
+            2.into(),
+            Sql::Null,
+            1.into(),
+            version.cast_signed().into(),
+        ];
+        model.execute(&sql, values).unwrap();
+    }
+
+    #[test]
+    fn of_a_projection_of_before_its_object_was_erased_nothing_is_kept() {
+        let model = read_model();
+        erased(&model, "0a", 7);
+        for (object, version, kept) in [("0a", 6, 0), ("0a", 7, 1), ("0b", 6, 1)] {
+            fails(&model, object, version);
+            let job_id = format!("{object}_project_{version}");
+            let held = format!("job_id = '{job_id}' AND state = 'tried' AND payload LIKE '%ada@%'");
+            assert_eq!(count(&model, "jobs", &held), kept, "{job_id}");
+            assert_eq!(count(&model, "jobs", &format!("job_id = '{job_id}'")), 1, "{job_id}");
+        }
     }
 }

@@ -10,10 +10,12 @@ mod consumer;
 mod hand_on;
 mod ledger;
 mod outcome;
+mod purge;
 pub mod receipt;
 mod send_receipt;
 mod service;
+mod slots;
 mod unasked;
 
 pub use consumer::consume;
-pub(crate) use ledger::purge;
+pub(crate) use purge::purge;

@@ -1,5 +1,7 @@
 //! The outcome of an attempt of a job.
 
+use super::ledger::Ledger;
+
 /// Why an attempt failed.
 pub(super) enum Failure {
     /// It may work later, under the same id.
@@ -25,4 +27,15 @@ pub(super) enum Done {
     Recorded(String),
     /// It was over before.
     Already,
+}
+
+/// A job that no release stages any more. It is not done: a person sees that, unless it was over before.
+pub(super) async fn retired(ledger: &Ledger<'_>) -> Result<Done, Failure> {
+    match ledger.known().await? {
+        Some(known) if known.is_over() => Ok(Done::Already),
+        Some(_) => {
+            Err(Failure::Permanent("an earlier try broke off, outcome unknown: not sent again".to_owned()))
+        }
+        None => Err(Failure::Permanent("text messages are no longer sent: purge this job".to_owned())),
+    }
 }

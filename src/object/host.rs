@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use serde_json::Value;
 use worker::wasm_bindgen_futures::spawn_local;
 
@@ -127,7 +127,8 @@ impl Host for PaymentsHost {
     }
 
     async fn woken(&self, object: &Rc<Object<Self>>) {
-        Drive::of(Rc::clone(object)).check(Asker::Background).await;
+        let drive = Drive::of(Rc::clone(object));
+        join(drive.check(Asker::Background), drive.purge_again()).await;
     }
 
     fn log(&self, level: &str, fields: &[(&str, Value)]) {

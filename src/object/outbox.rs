@@ -9,6 +9,7 @@ use messages::job::{OVER, OverRow};
 use once::context::Bug;
 use once_object::object::Object;
 use payments::engine::{ObjectState, StagedJob};
+use payments::flows::customer;
 use payments::transitions::pii::{self, Erased};
 use payments::transitions::projection::{self, Heard};
 use runtime::http_client::within;
@@ -79,36 +80,40 @@ impl Drive {
         Ok(())
     }
 
-    /// Drops personal data: first what jobs have kept of it, as long as it is known here which these are; then here, and with
-    /// the next snapshot in the read model.
+    /// Drops personal data: here, with the next snapshot in the read model, and what jobs have kept of it there. That is tried by the alarm until it is done.
     pub(super) async fn erase(&self) -> Result<Erased, Bug> {
-        let erased = loop {
-            let Some(state) = self.store().read()? else { return Ok(Erased::Nothing) };
-            let may = pii::may_erase(&state);
-            if may != Erased::Gone {
-                return Ok(may);
-            }
-            let failed = |error: worker::Error| Bug(format!("the ledger: {error}"));
-            purge(&self.host().env, &state).await.map_err(failed)?;
-            let ctx = self.context();
-            let erased = self.store().transaction(&ctx, |now| {
-                if now.jobs.iter().any(|job| state.jobs.iter().all(|purged| purged.job_id != job.job_id)) {
-                    return Ok(None);
-                }
-                let erased = pii::erase(now, &ctx);
-                if erased == Erased::Gone {
-                    // Also what an earlier snapshot may have shown.
-                    projection::stage_anew(now, &ctx);
-                }
-                Ok::<_, Bug>(Some(erased))
-            })?;
-            // Otherwise something was staged meanwhile.
-            if let Some(erased) = erased {
-                break erased;
-            }
-        };
+        if self.store().read()?.is_none() {
+            return Ok(Erased::Nothing);
+        }
+        let ctx = self.context();
+        let erased = self.store().transaction(&ctx, |state| {
+            let erased = pii::erase_everywhere(state, &ctx);
+            customer::forget_expired(state);
+            Ok::<_, Bug>(erased)
+        })?;
+        let purged = self.purge().await;
         self.drain().await;
-        Ok(erased)
+        purged.map(|()| erased)
+    }
+
+    /// The same where it has failed before. Nothing comes of a failure but that it is tried again later.
+    pub(super) async fn purge_again(&self) {
+        if let Err(bug) = self.purge().await {
+            self.log("error", "purge_failed", &[("error", bug.0.as_str().into())]);
+        }
+    }
+
+    /// Drops what jobs have kept of what was erased here.
+    async fn purge(&self) -> Result<(), Bug> {
+        let Some(state) = self.store().known()? else { return Ok(()) };
+        let Some(unpurged) = &state.resource.unpurged else { return Ok(()) };
+        let failed = |error: worker::Error| Bug(format!("the ledger: {error}"));
+        purge(&self.host().env, &state, unpurged).await.map_err(failed)?;
+        let ctx = self.context();
+        self.store().transaction(&ctx, |state| {
+            pii::purged(state, unpurged);
+            Ok(())
+        })
     }
 
     /// Sends the read model a snapshot, with all of the audit.

@@ -1,7 +1,9 @@
 //! The card that paid: what the providers say of it, where it is kept, and that it goes with the other personal data.
 
+use once::alarm::wake;
 use once::begin::begin;
 use once::call::FrozenRequest;
+use once::context::Times;
 use once::id::ObjectId;
 use once::run::RunEnd;
 use payments::engine::{
@@ -160,7 +162,7 @@ fn adyens_notification_of_a_payment_says_it_too() {
 }
 
 /// A payment of which the provider has answered this.
-fn answered(result: ProviderResult) -> ObjectState {
+pub(crate) fn answered(result: ProviderResult) -> ObjectState {
     let mut state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let Ok(Begin::Run(token)) = begin(&mut state, &command("k", pay(true)), &me(), &at(NOW_MS)) else {
         panic!()
@@ -239,7 +241,8 @@ fn an_erased_card_is_gone_and_does_not_come_back() {
     // Nothing of it is personal yet.
     state.resource.payment.as_mut().unwrap().return_url = None;
     state.appended = Default::default();
-    assert_eq!(erase(&mut state, &at(NOW_MS)), Erased::Gone);
+    let due_at_ms = NOW_MS + Times::default().personal_retention_ms;
+    wake(&mut state, &me(), &at(due_at_ms));
     paid_at_last(&mut state);
     assert_eq!((state.resource.payment.as_ref().unwrap().status(), card(&state)), ("succeeded", None));
 }

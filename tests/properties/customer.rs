@@ -412,6 +412,10 @@ fn the_object_does_not_grow_and_what_is_personal_goes() {
     let text = serde_json::to_string(&state).unwrap();
     assert!(!text.contains("shop.example"), "{text}");
     assert!(text.contains("Ada 4"));
+    assert!(
+        state.keys[0].fingerprint.is_erased(),
+        "nor what it was asked for: its name and address can be guessed by it"
+    );
     assert_eq!(pii::erase(&mut state, &at(NOW_MS)), pii::Erased::Gone);
     let text = serde_json::to_string(&state).unwrap();
     assert!(!text.contains("Ada") && text.contains("cus_1"), "{text}");

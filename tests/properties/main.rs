@@ -24,6 +24,7 @@ mod corpus;
 mod currencies;
 mod customer;
 mod edge_payment;
+mod erasure;
 mod fingerprint;
 mod form_token;
 mod http;

@@ -196,6 +196,33 @@ fn adyens_own_example_is_right() {
     assert!(!signed(&item("", 1130)), "no signature");
 }
 
+/// Of what was authorised Adyen says the authorisation's number, the card's last digits and until when it is good.
+#[test]
+fn a_reason_is_kept_of_what_did_not_work_alone() {
+    let told = |code: &str, success: &str, reason: &str| {
+        let item = json!({ "amount": { "value": 5, "currency": "EUR" }, "eventCode": code, "merchantAccountCode": "Shop",
+            "pspReference": "psp_1", "originalReference": "psp_0", "success": success, "reason": reason });
+        let body = json!({ "notificationItems": [{ "NotificationRequestItem": item }] }).to_string();
+        let item = adyen::items(body.as_bytes()).unwrap().remove(0);
+        item.read().0.news.told().unwrap().clone()
+    };
+    for code in ["AUTHORISATION", "CAPTURE", "CHARGEBACK"] {
+        let told = told(code, "true", "033899:1111:03/2030");
+        assert_eq!((told.success, told.reason.as_str()), (true, ""), "{code}");
+    }
+    for (code, success) in [
+        ("AUTHORISATION", "false"),
+        ("REFUND", "false"),
+        ("CAPTURE_FAILED", "true"),
+        ("REFUND_FAILED", "true"),
+        ("REFUNDED_REVERSED", "true"),
+        ("OFFER_CLOSED", "true"),
+    ] {
+        let told = told(code, success, "Not enough balance");
+        assert_eq!((told.success, told.reason.as_str()), (false, "not_enough_balance"), "{code}");
+    }
+}
+
 /// Adyen tells of many things, some of which have no amount, a negative one, or `null` where others have a text.
 #[test]
 fn an_odd_item_of_adyens_keeps_no_other_from_being_read() {

@@ -21,6 +21,17 @@ async function made(id) {
   return client(site, token);
 }
 
+test('the log says that settings cannot be read, and nothing of what stands there', async () => {
+  const shop = await made('unusable');
+  await site.rows(
+    "UPDATE accounts SET settings = json_set(settings, '$.own_stripe_keys', 'hush-value') WHERE id = 'unusable'",
+  );
+  assertProblem(await shop.pay(PAYMENT, freshKey()), 503, 'misconfigured');
+  const logs = JSON.stringify(site.logs());
+  assert.match(logs, /account_unusable/);
+  assert.doesNotMatch(logs, /hush-value/);
+});
+
 test('an account that is known pays on, also where D1 says nothing at all', async () => {
   const [known, unknown] = [await made('known'), await made('unknown')];
   await paid(known);

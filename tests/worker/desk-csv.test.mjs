@@ -14,7 +14,7 @@ const site = await shareSite({ secrets: { ADMIN_TOKEN } });
 const user = account(site);
 after(() => site.close());
 
-const { look } = operator(site, ADMIN_TOKEN);
+const { look, logOf } = operator(site, ADMIN_TOKEN);
 const paid = async (more) => (await paidBy(user, { ...PAYMENT, ...more })).id;
 
 describe('the list of payments as a file', () => {
@@ -35,6 +35,24 @@ describe('the list of payments as a file', () => {
     assert.equal(answer.status, 200, answer.text);
     return parsed(answer.text);
   };
+
+  test('stands in the log of operators', async () => {
+    const exports = () => logOf('payments.csv');
+    const before = await exports();
+    const { length } = await file();
+    const after = await exports();
+    assert.equal(after.length, before.length + 1);
+    assert.ok(
+      after.some(
+        ({ action, outcome }) =>
+          action === 'export' && /^\d+ payments$/.test(outcome) && parseInt(outcome) >= length,
+      ),
+      JSON.stringify(after),
+    );
+    const wrong = await look('/admin/payments.csv?before=yesterday');
+    assert.equal(wrong.status, 400);
+    assert.ok((await exports()).some(({ outcome }) => outcome.startsWith('refused: ')));
+  });
 
   test('has what the page shows for the same search and filter', async () => {
     const order = `="1",${freshKey()}`;

@@ -159,7 +159,16 @@ describe('history', async () => {
       [row.created_at_ms, row.updated_at_ms, row.captured_at_ms],
     );
     assert.equal(Number(version), row.version);
-    const texts = ['status', 'currency', 'provider_payment', 'order_id', 'owner', 'done_jobs'];
+    const done = Object.entries(JSON.parse(row.done_jobs));
+    assert.ok(
+      done.some(([, [, email]]) => email !== ''),
+      'control: the read model has the id of an email',
+    );
+    assert.deepEqual(
+      JSON.parse(rest.done_jobs),
+      Object.fromEntries(done.map(([job, [kind, , ...times]]) => [job, [kind, '', ...times]])),
+    );
+    const texts = ['status', 'currency', 'provider_payment', 'order_id', 'owner'];
     for (const column of [...texts, 'stripe_account', 'merchant_account'])
       assert.equal(rest[column] ?? null, row[column], column);
     for (const column of ['amount_minor', 'captured_minor', 'refunded_minor'])

@@ -110,6 +110,38 @@ describe('personal data', async () => {
     await model.reaches(payment, 'succeeded');
   });
 
+  test('is not taken while the provider has not decided, and nothing by which it could be guessed is left', async () => {
+    const key = freshKey();
+    const body = {
+      ...PERSONAL,
+      payment_method: 'pm_card_authenticationRequired',
+      return_url: 'https://shop.example/thanks',
+    };
+    const made = (await user.pay(body, key)).json();
+    assert.equal(made.status, 'requires_action');
+    const secret = 'payment_intent_client_secret';
+    const { url } = made.next_action.redirect_to_url;
+    assert.ok(
+      JSON.stringify(await site.objects.dump(made.id)).includes(url),
+      'control: it stands in the object',
+    );
+    const refused = await admin(`/admin/payments/${made.id}/erase`);
+    assert.equal(refused.status, 409);
+    assert.match(refused.body.detail, /Nothing was erased/);
+    assert.equal((await user.ask(`/payments/${made.id}`)).json().description, PERSONAL.description);
+
+    assert.equal((await user.post(`/payments/${made.id}/void`, undefined, freshKey())).status, 200);
+    assert.equal((await admin(`/admin/payments/${made.id}/erase`)).status, 200);
+    const left = JSON.stringify(await site.objects.dump(made.id));
+    assert.ok(!left.includes(url) && !left.includes(secret), left);
+    const shown = (await user.ask(`/idempotency-keys/${key}`)).json();
+    assert.deepEqual([shown.status, shown.request_hash], ['expired', null]);
+    for (const again of [body, { ...body, amount: 2 }]) {
+      const answer = await user.pay(again, key);
+      assert.deepEqual([answer.status, answer.payment], [409, made.id], answer.text);
+    }
+  });
+
   test('in the dead letters is purged with it', async () => {
     const id = await told(user, site, model);
     const object = objectId(id);

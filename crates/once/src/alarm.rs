@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::begin::take_over;
 use super::call::ProviderCall;
 use super::context::Context;
+use super::fingerprint::Fingerprint;
 use super::flow::Flow;
 use super::id::{InstanceId, Owner};
 use super::key::KeyHash;
@@ -196,6 +197,16 @@ pub fn expire<F: Flow>(state: &mut ObjectState<F>, key_id: u32, ctx: &Context<F:
     key.trace = None;
     state.calls.iter_mut().filter(|call| call.key_id == key_id).for_each(ProviderCall::forget_content);
     state.append_timeline(key_id, ctx.now_ms, "expired", "");
+}
+
+/// Drops all that is kept of what was asked under a finished key, beside its response: also what tells it from another request. The key stays refused.
+pub fn erase<F: Flow>(state: &mut ObjectState<F>, key_id: u32, ctx: &Context<F::Settings>) {
+    expire(state, key_id, ctx);
+    if let Some(key) = state.key_mut(key_id)
+        && matches!(key.lifecycle, Lifecycle::Expired(_))
+    {
+        key.fingerprint = Fingerprint::erased();
+    }
 }
 
 /// What came of dropping a response before its time.

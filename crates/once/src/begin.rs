@@ -182,7 +182,8 @@ pub fn decided<F: Flow>(
     if key.owner != command.owner {
         return Some(Begin::NotOwner);
     }
-    if key.fingerprint != command.fingerprint {
+    // One that was erased has expired: nobody can say any more what it was used for.
+    if !key.fingerprint.is_erased() && key.fingerprint != command.fingerprint {
         return Some(mismatch(key.parameters.as_ref(), command));
     }
     match &key.lifecycle {

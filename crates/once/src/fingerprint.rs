@@ -225,6 +225,16 @@ impl Canonical {
 pub struct Fingerprint(pub String);
 
 impl Fingerprint {
+    /// None any more: what the request was is not to be found out. Nothing is compared with it.
+    pub const fn erased() -> Self {
+        Self(String::new())
+    }
+
+    /// Whether it is [none any more](Self::erased).
+    pub const fn is_erased(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Over method and path alone: what a key is bound to. Its parameters count where it runs, once it is admitted there.
     pub fn of_address(method: &str, path: &str) -> Self {
         Self::of(method, path, &Canonical(String::new()))

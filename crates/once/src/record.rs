@@ -254,7 +254,7 @@ pub struct KeyRecord<F: Domain> {
     pub owner: Owner,
     /// How its client is answered.
     pub channel: Channel,
-    /// What the key was first used for.
+    /// What the key was first used for; [erased](Fingerprint::erased) with the personal data, which it could be guessed by.
     pub fingerprint: Fingerprint,
     /// The canonical parameters, to name differing fields and to show a form again; dropped at expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]

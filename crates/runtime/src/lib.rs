@@ -26,6 +26,7 @@ pub mod shard;
 pub mod statement;
 pub mod sums;
 pub mod trace;
+mod written_down;
 
 /// The time, in ms since the epoch.
 pub fn now_ms() -> u64 {

@@ -18,6 +18,7 @@ pub use crate::directory::{Directory, Wanted, fresh, is_bound, layouts};
 use crate::log::log;
 use crate::now_ms;
 use crate::shard::Outcome;
+use crate::written_down::WrittenDown;
 use messages::job::JobPayment;
 use messages::placement::{self, Layout, ShardName};
 use once::sorted;
@@ -33,8 +34,7 @@ const NAMED_MAX: usize = 3;
 /// After how many shards no list asks those of another period, where it is not set: a Worker asks six at once.
 const LIST_SHARDS_MAX: usize = 500;
 thread_local! {
-    /// The shards of which this isolate knows that they are written down.
-    static WRITTEN_DOWN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+    static WRITTEN_DOWN: RefCell<WrittenDown> = const { RefCell::new(WrittenDown::new()) };
 }
 
 /// Where the rows of one payment stand.
@@ -102,7 +102,7 @@ async fn placed(env: &Env, owner: &str, made_at_ms: u64, object: &str) -> Result
 /// A shard that is written down.
 pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db> {
     let name = shard.to_string();
-    if !WRITTEN_DOWN.with_borrow(|names| names.contains(&name)) {
+    if !WRITTEN_DOWN.with_borrow(|known| known.has(&name, now_ms())) {
         let names = match directory::known() {
             Some((_, layouts)) => placement::written_down_with(&layouts, shard, now_ms()),
             None => vec![name.clone()],
@@ -113,7 +113,7 @@ pub async fn shard_to_write(env: &Env, d1: &Db, shard: &ShardName) -> Result<Db>
         let is_first = d1.run(sql, values).await? > 0;
         // Where this one was there already the others need not be: whoever wrote it may have gone by other layouts, or by another clock.
         let sure = if is_first { names } else { vec![name.clone()] };
-        WRITTEN_DOWN.with_borrow_mut(|known| known.extend(sure));
+        WRITTEN_DOWN.with_borrow_mut(|known| known.add(sure, now_ms()));
     }
     Ok(Db::shard(env, &name))
 }

@@ -180,6 +180,9 @@ fn fields_alike(request: &Request, route: &str, answer: &Answer) -> Vec<(&'stati
     if let Some((owner, key_hash)) = &answer.key {
         fields.extend([("owner", owner.as_str().into()), ("key_hash", key_hash.as_str().into())]);
     }
+    if let Some((operator, subject)) = &answer.operator {
+        fields.extend([("operator", operator.as_str().into()), ("subject", subject.as_str().into())]);
+    }
     fields
 }
 

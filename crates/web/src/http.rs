@@ -226,12 +226,14 @@ pub struct Answer {
     pub outcome: &'static str,
     /// For the log: whose key it was, and the beginning of its hash.
     pub key: Option<(String, String)>,
+    /// For the log: the operator who was let in, and what they were shown or did something to, as the address names it.
+    pub operator: Option<(String, String)>,
 }
 
 impl Answer {
     /// An answer with a body.
     pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>, outcome: &'static str) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), outcome, key: None }
+        Self { status, headers: Vec::new(), body: body.into(), outcome, key: None, operator: None }
             .with("content-type", content_type)
     }
 
@@ -242,7 +244,7 @@ impl Answer {
 
     /// An answer without a body.
     pub fn empty(status: u16, outcome: &'static str) -> Self {
-        Self { status, headers: Vec::new(), body: Vec::new(), outcome, key: None }
+        Self { status, headers: Vec::new(), body: Vec::new(), outcome, key: None, operator: None }
     }
 
     /// Notes for the log whose key was used.

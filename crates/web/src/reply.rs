@@ -299,7 +299,7 @@ fn finished(response: StoredResponse, original_request: RequestId, replayed: boo
         _ => "created",
     };
     let StoredResponse { status, headers, body } = response;
-    let answer =
-        Answer { status, headers, body, outcome, key: None }.with("original-request", original_request.0);
+    let answer = Answer { status, headers, body, outcome, key: None, operator: None }
+        .with("original-request", original_request.0);
     if replayed { answer.with("idempotent-replayed", "true") } else { answer }
 }

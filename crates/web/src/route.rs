@@ -152,6 +152,12 @@ impl<T> Deref for Parameter<'_, T> {
 pub struct Parameters(Vec<(&'static str, String)>);
 
 impl Parameters {
+    /// What stands in all places, as the address has it, for the log.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        texts.join("/")
+    }
+
     /// The parameter of this name; empty if the pattern has none.
     pub fn get<T>(&self, name: &str) -> Parameter<'_, T> {
         let text = self.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str());

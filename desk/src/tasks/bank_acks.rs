@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use worker::{Bucket, Env, Object, Result};
 
 use super::ack_lines::{self, File, Outcome, Places, RunLimits};
+use super::bucket::listed;
 use super::settlement_file;
 use messages::placement::ShardName;
 use messages::settlement::{ACK_MAX_BYTES, Imported};
@@ -36,9 +37,9 @@ pub(super) async fn import_waiting(env: &Env) -> Result<Value> {
     };
     let places = Bound::of(env)?;
     let mut limits = RunLimits::begin(places.now_ms());
-    let list = bucket.list().prefix("answers/").delimiter("/").execute().await?;
+    let waiting = listed(&bucket, "answers/").await?;
     let (small, large): (Vec<_>, Vec<_>) =
-        list.objects().into_iter().partition(|object| object.size() <= ACK_MAX_BYTES as u64);
+        waiting.into_iter().partition(|object| object.size() <= ACK_MAX_BYTES as u64);
     let mut results = BTreeMap::new();
     let mut told = Vec::new();
     for object in large {

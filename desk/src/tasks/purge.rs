@@ -22,6 +22,12 @@ const RUNS_KEPT_MS: u64 = 30 * 86_400_000;
 const OVER_KEPT_MS: u64 = 30 * 86_400_000;
 /// How long a processed event is kept, in ms: its provider may send it again for up to 30 days.
 const EVENTS_KEPT_MS: u64 = 40 * 86_400_000;
+/// How long the key of a customer is listed after its response has expired, in ms: by then its object tells of it no more.
+const CUSTOMERS_KEPT_MS: u64 = 30 * 86_400_000;
+/// Of the keys of customers that expired before `?1`, at most `?2`. Those of payments leave with them, into files.
+const CUSTOMERS: &str =
+    "DELETE FROM keys WHERE (object, key_id) IN (SELECT object, key_id FROM keys INDEXED BY keys_of_customers
+        WHERE operation = 'customer' AND expires_at_ms < ?1 LIMIT ?2)";
 /// How long it is shown what the gate has passed on, in ms; what nobody knows the end of stays until an operator has said it.
 const GATE_KEPT_MS: u64 = 90 * 86_400_000;
 /// How long it is remembered what was looked for in books that nobody reads any more, in ms: their key may be entered again.
@@ -47,6 +53,7 @@ pub(super) async fn purge(env: &Env) -> Result<Value> {
         all.jobs += one.jobs;
         all.lost += one.lost;
         all.over += one.over;
+        all.customers += one.customers;
     }
     let mut result = all.told();
     kept.purge_d1(&model.d1()?, &mut result).await?;
@@ -72,11 +79,13 @@ struct Purged {
     jobs: usize,
     lost: usize,
     over: usize,
+    customers: usize,
 }
 
 impl Purged {
     fn told(&self) -> Map<String, Value> {
-        let numbers = [("jobs", self.jobs), ("lost", self.lost), ("over", self.over)];
+        let numbers =
+            [("jobs", self.jobs), ("lost", self.lost), ("over", self.over), ("customers", self.customers)];
         numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect()
     }
 }
@@ -110,11 +119,13 @@ impl Kept {
         let sql = "DELETE FROM jobs WHERE job_id IN
              (SELECT job_id FROM jobs WHERE updated_at_ms < ?1 AND state IN ('done', 'purged') LIMIT ?2)";
         let over = db.run(sql, vec![self.since_ms(OVER_KEPT_MS).into(), OVER_MAX.into()]).await?;
+        let values = vec![self.since_ms(CUSTOMERS_KEPT_MS).into(), OVER_MAX.into()];
+        let customers = db.run(CUSTOMERS, values).await?;
         if !self.has_settlement {
             let sql = "DELETE FROM settlement_late WHERE at_ms < ?1";
             db.run(sql, vec![self.since_ms(LATE_KEPT_MS).into()]).await?;
         }
-        Ok(Purged { jobs, lost, over })
+        Ok(Purged { jobs, lost, over, customers })
     }
 
     /// What is in D1 alone.
@@ -192,4 +203,32 @@ async fn lost(db: &Db, now_ms: u64) -> Result<usize> {
         log("error", &fields);
     }
     Ok(lost.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::late::tests::{plan, read_model};
+
+    #[test]
+    fn keys_of_customers_go_once_they_are_told_of_no_more() {
+        let model = read_model();
+        let insert = "INSERT INTO keys (object, key_id, version, key_hash, owner, operation, status, recovery_point, attempts, failures,
+                in_doubt, flagged, created_at_ms, updated_at_ms, expires_at_ms)
+             VALUES (?1, 1, 1, 'h', 'account:a', ?2, ?3, 'finished', 1, 0, 0, 0, 1, 1, ?4)";
+        for (object, operation, status, expires_at_ms) in [
+            ("gone", "customer", "finished", Some(99)),
+            ("still", "customer", "finished", Some(100)),
+            ("open", "customer", "open", None),
+            ("payment", "refund", "finished", Some(1)),
+        ] {
+            model.execute(insert, (object, operation, status, expires_at_ms)).unwrap();
+        }
+        assert_eq!(model.execute(CUSTOMERS, (100, 10)).unwrap(), 1);
+        let left = "SELECT group_concat(object, ' ') FROM (SELECT object FROM keys ORDER BY object)";
+        let left: String = model.query_row(left, (), |row| row.get(0)).unwrap();
+        assert_eq!(left, "open payment still");
+        let plan = plan(&model, CUSTOMERS).join("; ");
+        assert!(plan.contains("keys_of_customers") && !plan.contains("SCAN"), "{plan}");
+    }
 }

@@ -93,6 +93,10 @@ impl OrderState {
             PaymentState::RequiresAction { .. } if matches!(payment.pending, Some(InFlight::Void { .. })) => {
                 Self::Confirming { in_doubt: true, since_ms }
             }
+            // Where the page is was erased.
+            PaymentState::RequiresAction { url } if url.is_empty() => {
+                Self::Confirming { in_doubt: false, since_ms }
+            }
             PaymentState::RequiresAction { url } => {
                 Self::AtTheBank { attempt: payment.attempt, url: url.clone() }
             }

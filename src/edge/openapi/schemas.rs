@@ -425,7 +425,9 @@ fn key() -> Schema {
              response is replayed. `expired`: ended, the response is gone.",
         ))
         .has("recovery_point", text().about("How far it came: where a retry goes on.").example("finished"))
-        .has("request_hash", text().about("The request's fingerprint.").with("pattern", "^v1:[0-9a-f]{64}$"))
+        .has("request_hash", text().with("pattern", "^v1:[0-9a-f]{64}$").or_null().about(
+            "The request's fingerprint; `null` once the personal data is erased.",
+        ))
         .has("attempts", integer().with("minimum", 0).about("How many runs it took."))
         .has("created_at", reference("Time"))
         .has("expires_at", reference("Time").or_null().about(

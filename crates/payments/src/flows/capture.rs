@@ -173,7 +173,7 @@ pub(crate) fn settle_move(
             ProviderResult::Received { modification } => return received(phase, &modification, page),
             ProviderResult::Rejected { code, message, found, .. } => (found, Some((code, message))),
             ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),
-            other => return Err(Bug(format!("{what} was answered by {other:?}"))),
+            other => return Err(Bug(format!("{what} was answered by {}", other.name()))),
         },
         Settlement::NotExecuted => (None, Some(not_executed_reason(phase, CAPTURE))),
         Settlement::NeedsReview => return Err(Bug(format!("{what} is idempotent by key"))),

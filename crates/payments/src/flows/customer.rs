@@ -23,6 +23,7 @@ use crate::providers::Provider;
 use crate::providers::stripe;
 use once::call::RetryPolicy;
 use once::context::Bug;
+use once::fingerprint::Fingerprint;
 use once::flow::Admission;
 use once::id::RequestId;
 use once::key::KeyHash;
@@ -242,7 +243,7 @@ fn ended(
             ProviderResult::Customer { customer } => return written(request, customer, phase),
             ProviderResult::Declined { code, decline_code, message, .. } => (code, decline_code, message),
             ProviderResult::Rejected { code, message, .. } => (code, None, message),
-            other => return Err(Bug(format!("{name} was answered by {other:?}"))),
+            other => return Err(Bug(format!("{name} was answered by {}", other.name()))),
         },
         Settlement::NotExecuted => {
             let (code, message) = not_executed_reason(phase, name);
@@ -330,13 +331,20 @@ pub fn etag(revision: u32) -> String {
     format!("\"{revision}\"")
 }
 
-/// Forgets the requests whose responses have expired, but for the newest one. No client can send them again: the object numbers them.
-pub(crate) fn forget_expired(state: &mut ObjectState) {
+/// Forgets the requests whose responses have expired, but for the newest one, and of that one what it asked for. No client can send them again: the
+/// object numbers them.
+pub fn forget_expired(state: &mut ObjectState) {
     let Some(newest) = state.keys.iter().map(|key| key.key_id).max() else { return };
     if state.resource.customer.is_none() {
         return;
     }
-    state.keys.retain(|key| key.key_id == newest || !matches!(key.lifecycle, Lifecycle::Expired(_)));
+    let is_expired = |key: &KeyRecord| matches!(key.lifecycle, Lifecycle::Expired(_));
+    state.keys.retain(|key| key.key_id == newest || !is_expired(key));
+    state
+        .keys
+        .iter_mut()
+        .filter(|key| is_expired(key))
+        .for_each(|key| key.fingerprint = Fingerprint::erased());
     let ObjectState { keys, calls, .. } = state;
     calls.retain(|call| keys.iter().any(|key| key.key_id == call.key_id));
 }

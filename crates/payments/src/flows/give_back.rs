@@ -38,7 +38,7 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
                 late_money::not_done(phase.object_state, attempt, kind, &code, phase.ctx)?;
                 None
             }
-            other => return Err(Bug(format!("giving back was answered by {other:?}"))),
+            other => return Err(Bug(format!("giving back was answered by {}", other.name()))),
         },
         Settlement::NotExecuted => {
             late_money::not_done(phase.object_state, attempt, CallKind::Refund, "not_executed", phase.ctx)?;

@@ -74,11 +74,17 @@ impl Flow for Payments {
 
     fn due_at_ms(state: &ObjectState, ctx: &Context) -> Option<u64> {
         let check = state.resource.payment.as_ref().and_then(polling::due_at_ms);
-        let others = [pii::due_at_ms(state, ctx), late_money::due_at_ms(state), refunds::due_at_ms(state)];
+        let others = [
+            pii::due_at_ms(state, ctx),
+            pii::purge_at_ms(state),
+            late_money::due_at_ms(state),
+            refunds::due_at_ms(state),
+        ];
         check.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn on_commit(before: &ObjectState, after: &mut ObjectState, ctx: &Context) {
+        pii::forget_late_words(after);
         projection::stage_projection(before, after, ctx);
         audit::number(after);
     }
@@ -105,9 +111,8 @@ impl Flow for Payments {
 
     /// Drops personal data whose time is over, and leaves to a person what no provider tells of.
     fn on_alarm(state: &mut ObjectState, ctx: &Context) {
-        if pii::due_at_ms(state, ctx).is_some_and(|at_ms| at_ms <= ctx.now_ms) {
-            pii::erase(state, ctx);
-        }
+        pii::erase_due(state, ctx);
+        pii::begin_purge(state, ctx);
         customer::forget_expired(state);
         late_money::give_up_untold(state, ctx);
         refunds::give_up_undone(state, ctx);

@@ -168,7 +168,7 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
         return unsent(request, phase);
     }
     let capture_before_ms = captured_before_ms(&settlement);
-    let card = take_card(&call_name(attempt), phase);
+    let card = take_personal(&call_name(attempt), phase);
     let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
     let payment = phase.payment()?;
     payment.state = state;
@@ -350,12 +350,16 @@ const fn captured_before_ms(settlement: &Settlement) -> Option<u64> {
     }
 }
 
-/// The card that paid moves from the answer to the payment: what is personal stands once, where it is erased.
-fn take_card(name: &str, phase: &mut Phase<'_>) -> Option<Card> {
+/// The card that paid and the bank's page move from the answer to the payment: what is personal, or a secret, stands once, where it is
+/// erased.
+fn take_personal(name: &str, phase: &mut Phase<'_>) -> Option<Card> {
     let key_id = phase.key_id;
     let mut calls = phase.object_state.calls.iter_mut();
     match &mut calls.find(|call| call.key_id == key_id && call.name == name)?.state {
-        CallState::Settled(Settlement::Answered(reply)) => reply.result.take_card(),
+        CallState::Settled(Settlement::Answered(reply)) => {
+            reply.result.forget_bank_page();
+            reply.result.take_card()
+        }
         _ => None,
     }
 }
@@ -396,7 +400,7 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
             | ProviderResult::Received { .. }
             | ProviderResult::Refunded { .. }
             | ProviderResult::Customer { .. }) => {
-                return Err(Bug(format!("an authorisation answered by {other:?}")));
+                return Err(Bug(format!("an authorisation answered by {}", other.name())));
             }
         },
         Settlement::NotExecuted => {

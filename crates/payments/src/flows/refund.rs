@@ -85,7 +85,7 @@ pub(crate) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
             ProviderResult::Refunded { refund, settled: false } => (Some(refund), RefundState::Pending),
             ProviderResult::Rejected { code, message, .. }
             | ProviderResult::Declined { code, message, .. } => (None, RefundState::Failed { code, message }),
-            other => return Err(Bug(format!("a refund was answered by {other:?}"))),
+            other => return Err(Bug(format!("a refund was answered by {}", other.name()))),
         },
         Settlement::NotExecuted => {
             let (code, message) = not_executed_reason(phase, REFUND);

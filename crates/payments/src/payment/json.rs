@@ -14,7 +14,7 @@ impl Payment {
     pub fn to_json(&self, refunds: &[Refund], tries: &[Try]) -> Value {
         let tries: Vec<Value> = tries.iter().map(Try::to_json).collect();
         let next_action = match &self.state {
-            PaymentState::RequiresAction { url } => {
+            PaymentState::RequiresAction { url } if !url.is_empty() => {
                 json!({ "type": "redirect_to_url", "redirect_to_url": { "url": url } })
             }
             _ => Value::Null,

@@ -304,7 +304,7 @@ pub struct Payment {
     /// The card that paid, if the provider has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
-    /// Its personal data was erased: what the provider says of the person later on is not taken in.
+    /// Its personal data was erased: what the provider says of the person later on is not taken in, nor are its own words.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_erased: bool,
     /// When it was made, in ms since the epoch.
@@ -442,10 +442,18 @@ impl Payment {
         is_paid && !self.is_erased && self.card.is_none()
     }
 
+    /// What the provider says, as far as it is kept.
+    fn as_kept(&self, mut found: RemoteState) -> RemoteState {
+        if self.is_erased {
+            found.forget_text();
+        }
+        found
+    }
+
     /// The same of what the provider answers to a capture or a void of this payment. That is no late word: what was reserved is gone where its capture
     /// has failed. Gives whether anything changed.
     pub(crate) fn apply_answer(&mut self, found: RemoteState) -> bool {
-        match (&self.state, found) {
+        match (&self.state, self.as_kept(found)) {
             (PaymentState::Authorized, RemoteState::Failed(failure)) => {
                 self.state = PaymentState::Failed(failure);
                 true
@@ -457,6 +465,7 @@ impl Payment {
     /// Takes in what the provider says the payment is. Only forward: what is decided stays decided. What others have captured
     /// beyond the amount is not counted. Gives whether anything changed.
     pub(crate) fn apply(&mut self, found: RemoteState) -> bool {
+        let found = self.as_kept(found);
         let captured = |minor: u64| PaymentState::Captured { amount_minor: minor.min(self.amount.get()) };
         let next = match (&self.state, found) {
             // What was taken stays taken, and a late word about an earlier state is old news.

@@ -72,6 +72,28 @@ impl JobKind {
     }
 }
 
+/// What an erasure has still to drop where jobs have kept it: in the read model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Unpurged {
+    /// What the object says from this version on has nothing of it any more.
+    pub version: u64,
+    /// The jobs that were staged: their messages may still be in the queue, and must do nothing.
+    pub jobs: Vec<UnpurgedJob>,
+    /// When the alarm tries it, in ms since the epoch.
+    pub next_at_ms: u64,
+}
+
+/// A job that was staged as the personal data was erased.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UnpurgedJob {
+    /// Its id.
+    pub job_id: String,
+    /// Its kind.
+    pub kind: JobKind,
+    /// In ms since the epoch.
+    pub staged_at_ms: u64,
+}
+
 /// An event that was taken in: a second one of this id changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct TakenEvent {

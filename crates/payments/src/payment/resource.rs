@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::payment::Payment;
 use crate::payment::customer::Customer;
 use crate::payment::order_link::OrderLinks;
+use crate::payment::records::Unpurged;
 use crate::payment::refund::Refund;
 use crate::payment::tries::Try;
 
@@ -31,6 +32,9 @@ pub struct Resource {
     /// Its tries, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<Try>,
+    /// What was erased here and may still stand in the read model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unpurged: Option<Unpurged>,
     /// Counts the changes that the read model must learn of.
     pub version: u64,
     /// The newest audit record that the read model is known to have.

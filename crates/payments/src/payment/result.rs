@@ -172,6 +172,13 @@ impl ProviderResult {
         }
     }
 
+    /// The bank's page, which the answer does not keep: its address holds the client secret, and goes with the payment's state.
+    pub fn forget_bank_page(&mut self) {
+        if let Self::RequiresAction { url, .. } = self {
+            url.clear();
+        }
+    }
+
     /// The card that paid, which the answer does not keep: a payment alone has it.
     pub const fn take_card(&mut self) -> Option<Card> {
         match self {
@@ -240,6 +247,17 @@ pub enum RemoteState {
     Failed(Failure),
 }
 
+impl RemoteState {
+    /// Drops what the provider says in its own words, and the address of the bank's page.
+    pub(crate) fn forget_text(&mut self) {
+        match self {
+            Self::RequiresAction { url } => url.clear(),
+            Self::Failed(failure) => failure.message.clear(),
+            Self::Authorized | Self::Captured { .. } | Self::Voided | Self::Expired | Self::Processing => {}
+        }
+    }
+}
+
 /// Why nothing was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
@@ -269,10 +287,24 @@ impl Answer for ProviderResult {
         }
     }
 
-    /// Stripe's "Invalid email address: …", say.
+    /// Stripe's "Invalid email address: …", say; and the bank's page, whose address holds the client secret.
     fn forget_text(&mut self) {
-        if let Self::Declined { message, .. } | Self::Rejected { message, .. } = self {
-            message.clear();
+        match self {
+            Self::Declined { message, .. } => message.clear(),
+            Self::Rejected { message, found, .. } => {
+                message.clear();
+                found.iter_mut().for_each(RemoteState::forget_text);
+            }
+            Self::Moved { found, .. } => found.forget_text(),
+            Self::RequiresAction { url, .. } => url.clear(),
+            Self::Charged { .. }
+            | Self::Authorized { .. }
+            | Self::Processing { .. }
+            | Self::Captured { .. }
+            | Self::Voided
+            | Self::Received { .. }
+            | Self::Refunded { .. }
+            | Self::Customer { .. } => {}
         }
     }
 }

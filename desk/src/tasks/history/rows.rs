@@ -1,7 +1,7 @@
 //! What the files hold: one table a kind, its rows as the read model has them, and its columns.
 //!
-//! No personal data goes into a file, so none has to be erased from one. Left out is `payments.shown`, the only column that has any: description,
-//! customer, email, metadata, card. Its object keeps it for as long as it may, and erases it there. What the files have is what the read model
+//! No personal data goes into a file, so none has to be erased from one. Left out is `payments.shown`: description,
+//! customer, email, metadata, card; and of `done_jobs` under which id an email was sent. Its object keeps it for as long as it may, and erases it there. What the files have is what the read model
 //! keeps for good: ids, amounts, states, times, hashes of keys, and audit records, which name nobody but the operator who asked.
 
 use serde::Deserialize;
@@ -41,6 +41,8 @@ pub(super) struct PaymentRow {
     captured_data: Option<String>,
     captured_at_ms: Option<u64>,
     pub(super) done_jobs: Option<String>,
+    /// The same without what they came to: the ids of emails.
+    told_jobs: Option<String>,
     /// The version that a file has already.
     pub(super) left_version: Option<u64>,
     pub(super) audit_through: u64,
@@ -150,7 +152,7 @@ pub(super) const PAYMENTS: [Column<PaymentRow>; 22] = [
     Column::Time("created_at", |row| row.created_at_ms),
     Column::Time("captured_at", |row| row.captured_at_ms),
     Column::Time("updated_at", |row| row.updated_at_ms),
-    Column::Text("done_jobs", |row| row.done_jobs.as_deref()),
+    Column::Text("done_jobs", |row| row.told_jobs.as_deref()),
     Column::Number("previous_version", |row| row.left_version),
     // Files of earlier releases end here.
     Column::Text("merchant_account", |row| row.merchant_account.as_deref()),

@@ -78,7 +78,8 @@ pub(super) const PAYMENTS: &str = "SELECT l.object, l.version AS claimed_version
         p.amount_minor, p.captured_minor, p.refunded_minor, p.refunded_elsewhere_minor, p.currency, p.provider, p.provider_payment,
         p.stripe_account, p.merchant_account, p.order_id, p.failure_code, p.attempt, p.created_at_ms, p.updated_at_ms, p.key_hash, p.key_attempts,
         p.key_response_status, p.key_finished_at_ms, p.key_expires_at_ms, p.created_data, p.captured_data, p.captured_at_ms,
-        p.done_jobs, h.version AS left_version, coalesce(h.audit_through, 0) AS audit_through
+        p.done_jobs, CASE WHEN p.done_jobs IS NOT NULL THEN (SELECT json_group_object(key, json_set(value, '$[1]', ''))
+            FROM json_each(p.done_jobs)) END AS told_jobs, h.version AS left_version, coalesce(h.audit_through, 0) AS audit_through
      FROM history_leaving l LEFT JOIN payments p ON p.payment_id = l.payment_id
         LEFT JOIN history_payments h ON h.object = unhex(l.object)
      WHERE l.batch = ?1 ORDER BY l.payment_id";

@@ -174,6 +174,7 @@ impl Item {
         let object = object_of(resource);
         let is_about_itself = self.original_reference.is_empty();
         let amount = self.amount.as_ref();
+        let (success, reason) = (self.success == "true", word(&self.reason).unwrap_or_default());
         let told = OperationNotice {
             provider_key,
             payment: if is_about_itself {
@@ -187,12 +188,14 @@ impl Item {
                 .and_then(|amount| minor_units::from_adyen(amount.value?, &amount.currency))
                 .unwrap_or(0),
             currency: amount.map_or_else(String::new, |amount| amount.currency.to_ascii_lowercase()),
-            success: self.success == "true",
-            reason: word(&self.reason).unwrap_or_default(),
+            success,
+            // Of an authorisation it is the card's: "033899:1111:03/2030".
+            reason: if success { String::new() } else { reason.clone() },
             undone: None,
             at_ms: self.told_at_ms(),
             card: self.card(),
         };
+        let undone = |told| OperationNotice { success: false, reason, ..told };
         let dispute = |told, status, withdrawn| EventKind::Dispute {
             told,
             status,
@@ -210,23 +213,17 @@ impl Item {
             "CANCEL_OR_REFUND" => EventKind::CancelOrRefund(told),
             "REFUND" => EventKind::Refund(told),
             // They say "no" by their name, and `success` only that this is so.
-            "CAPTURE_FAILED" if told.success => {
-                EventKind::CaptureFailed(OperationNotice { success: false, ..told })
-            }
+            "CAPTURE_FAILED" if told.success => EventKind::CaptureFailed(undone(told)),
             // Captures and refunds fail alike, and what fails for a technical reason Adyen repeats by itself:
             // <https://docs.adyen.com/online-payments/capture/failure-reasons>
             "REFUND_FAILED" if told.success => {
-                let undone = Some(Undone::MayBeRepeated);
-                EventKind::Refund(OperationNotice { success: false, undone, ..told })
+                EventKind::Refund(OperationNotice { undone: Some(Undone::MayBeRepeated), ..undone(told) })
             }
             "REFUNDED_REVERSED" if told.success => {
-                let undone = Some(Undone::ForGood);
-                EventKind::Refund(OperationNotice { success: false, undone, ..told })
+                EventKind::Refund(OperationNotice { undone: Some(Undone::ForGood), ..undone(told) })
             }
             // The shopper did not come back in time: nothing was paid.
-            "OFFER_CLOSED" if told.success => {
-                EventKind::Authorisation(OperationNotice { success: false, ..told })
-            }
+            "OFFER_CLOSED" if told.success => EventKind::Authorisation(undone(told)),
             "EXPIRE" if told.success => EventKind::Expired(told),
             // <https://docs.adyen.com/risk-management/disputes-api/dispute-notifications>
             "NOTIFICATION_OF_CHARGEBACK" | "REQUEST_FOR_INFORMATION" if told.success => {
