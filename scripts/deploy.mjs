@@ -1,4 +1,4 @@
-// `npm run deploy`: looks whether each Worker has an address and whether all migrations are applied, builds the Workers, makes the queues that are missing,
+// `npm run deploy`: looks whether each Worker has an address, has no variable that is too long and keeps nobody's addresses, and whether all migrations are applied, builds the Workers, makes the queues that are missing,
 // and deploys the Workers, each after those that it is bound to. It shows wrangler's warnings, and what went where. Last it asks the payments
 // Worker at /healthz, where it knows its address, and ends with 1 if that is not well.
 // What stands behind `--` goes to wrangler, such as --dry-run, which shows the bindings. Names of Workers there deploy these alone: `npm run deploy -- desk`.
@@ -6,7 +6,15 @@
 import { readFileSync } from 'node:fs';
 
 import { build } from './build.mjs';
-import { askHealth, environmentOf, healthAddress, told, unreachable } from './lib/deployment.mjs';
+import {
+  askHealth,
+  environmentOf,
+  healthAddress,
+  keepsAddresses,
+  told,
+  tooLong,
+  unreachable,
+} from './lib/deployment.mjs';
 import { needMigrations } from './lib/migrations.mjs';
 import { inRoot } from './lib/paths.mjs';
 import { makeQueues, queuesOf } from './lib/queues.mjs';
@@ -33,8 +41,10 @@ await script(async () => {
   const workers = await configured();
   const wanted = workers.filter(isWanted);
   const configs = workers.map(({ config }) => config);
-  const lost = wanted.map((worker) => unreachable(worker, configs, forWrangler)).filter(Boolean);
-  if (lost.length > 0 && !isDryRun) throw new Stop([...lost, 'Nothing was deployed.'].join('\n\n'));
+  const wrong = wanted
+    .flatMap((worker) => [unreachable(worker, configs, forWrangler), tooLong(worker), keepsAddresses(worker)])
+    .filter(Boolean);
+  if (wrong.length > 0 && !isDryRun) throw new Stop([...wrong, 'Nothing was deployed.'].join('\n\n'));
   if (!isDryRun && wanted.some(hasReadModel)) await needMigrations(env ? ['--env', env] : []);
   await build({ names: wanted.map(({ name }) => name) });
   if (!isDryRun) await makeQueues([...new Set(wanted.flatMap(({ config }) => queuesOf(config.queues)))]);
@@ -64,7 +74,7 @@ await script(async () => {
     say(`\n${said}`);
     if (isIll) process.exitCode = 1;
   }
-  if (lost.length > 0) say(`\n${lost.join('\n\n')}\n\nWithout --dry-run nothing is deployed so.`);
+  if (wrong.length > 0) say(`\n${wrong.join('\n\n')}\n\nWithout --dry-run nothing is deployed so.`);
 });
 
 /** With what their configurations say, in the environment that is deployed. */

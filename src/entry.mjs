@@ -25,7 +25,7 @@ export default class extends WorkerEntrypoint {
       const known =
         head === undefined ? { request } : await verbatim.answer(request, head, this.env, this.ctx);
       if (known.response) return known.response;
-      return await guarded(() => wasm.fetch(known.request, this.env, this.ctx, known.id));
+      return await guarded(() => wasm.fetch(known.request, this.env, this.ctx, known.id), this.ctx);
     } catch (error) {
       return interrupted(request, error, this.env.CORS_ORIGINS);
     }
@@ -40,7 +40,7 @@ export default class extends WorkerEntrypoint {
 /** What the desk asks. Nothing but a service binding reaches it. */
 export class Operations extends WorkerEntrypoint {
   fetch(request) {
-    return guarded(() => wasm.operations(request, this.env));
+    return guarded(() => wasm.operations(request, this.env), this.ctx);
   }
 }
 

@@ -22,7 +22,7 @@ const OBJECT_HANDLERS = [
 /**
  * The guard of a Worker whose WebAssembly is `wasm`: all that `build/index.js` exports, by worker-build or by wasm-bindgen itself. `handlers`
  * are the Worker's own, for its default export; `objectOf` gives the class of a Durable Object that is written in Rust, by its name and the names of
- * what else may be called of it by RPC. `guarded` makes any other call, `atOnce` one that waits for nothing.
+ * what else may be called of it by RPC. `guarded` makes any other call, of a handler with its `ctx`; `atOnce` one that waits for nothing.
  */
 export function guard(wasm) {
   /** The `worker` crate's own: whether the instance has panicked, and the number of the instance. */
@@ -43,11 +43,15 @@ export function guard(wasm) {
   // A trap in a future is reported here; one in the call itself by its promise, below.
   addEventListener('error', (event) => failAll(event.error));
 
-  /** Calls into WebAssembly; what has to wait fails as soon as the instance traps, in this call or in any other. */
-  function guarded(call) {
+  /**
+   * Calls into WebAssembly; what has to wait fails as soon as the instance traps, in this call or in any other. With the `ctx` of an invocation that its
+   * client can cancel it goes on without the client: a promise of a cancelled invocation never settles, so its future would stay in memory,
+   * with all that it holds, as long as the instance does.
+   */
+  function guarded(call, ctx) {
     const made = atOnce(call);
     if (!(made instanceof Promise)) return made;
-    return new Promise((resolve, reject) => {
+    const settled = new Promise((resolve, reject) => {
       underWay.add(reject);
       const end = (value) => {
         underWay.delete(reject);
@@ -59,6 +63,8 @@ export function guard(wasm) {
         reject(error);
       });
     });
+    ctx?.waitUntil(settled.catch(() => {}));
+    return settled;
   }
 
   /** Makes a call into WebAssembly that does not wait for anything. */
@@ -87,7 +93,7 @@ export function guard(wasm) {
   const handlers = Object.fromEntries(
     HANDLERS.filter((name) => (Entrypoint?.prototype ?? wasm)[name]).map((name) => [
       name,
-      (event, env, ctx) => guarded(() => call(name, event, env, ctx)),
+      (event, env, ctx) => guarded(() => call(name, event, env, ctx), ctx),
     ]),
   );
 

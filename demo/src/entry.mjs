@@ -9,7 +9,7 @@ const { guarded, objectOf } = guard(wasm);
 export default class extends WorkerEntrypoint {
   async fetch(request) {
     try {
-      return await guarded(() => wasm.fetch(request, this.env, this.ctx));
+      return await guarded(() => wasm.fetch(request, this.env, this.ctx), this.ctx);
     } catch (error) {
       return interrupted(request, error);
     }

@@ -4,7 +4,7 @@ use super::context::Desk;
 use super::format;
 use super::status::{self, Entity};
 use super::view_models::{Cell, Fact, Row, Table};
-use messages::inspection::Inspection;
+use messages::inspection::{CallView, Inspection};
 use messages::snapshot::KeyRow;
 use once::id::ObjectId;
 
@@ -48,6 +48,14 @@ pub(super) fn keys(desk: &Desk<'_>, object: ObjectId, inspection: &Inspection) -
     }
 }
 
+/// Who has settled a call by hand, and why, as long as that is kept.
+pub(super) fn settled_by(call: &CallView) -> Option<String> {
+    call.by_hand.as_ref().map(|(by, reason)| match reason.as_str() {
+        "" => format!("by hand, {by}"),
+        reason => format!("by hand, {by}: {reason}"),
+    })
+}
+
 pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32>) -> Table {
     let mine = inspection.calls.iter().filter(|call| key_id.is_none_or(|key_id| call.key_id == key_id));
     let payment = inspection.snapshot.payment.as_ref().map(|payment| &payment.payment_id);
@@ -59,10 +67,7 @@ pub(super) fn calls(desk: &Desk<'_>, inspection: &Inspection, key_id: Option<u32
             (None, _) if call.in_doubt => "may have been executed".to_owned(),
             (None, _) => "none yet".to_owned(),
         };
-        let settled_by = call.by_hand.as_ref().map(|(by, reason)| match reason.as_str() {
-            "" => format!("by hand, {by}"),
-            reason => format!("by hand, {by}: {reason}"),
-        });
+        let settled_by = settled_by(call);
         let review = call.needs_review.as_deref().map(|why| match &call.provider_id {
             Some(id) => format!("{why} ({id})"),
             None => why.to_owned(),

@@ -6,7 +6,7 @@ use worker::Env;
 
 use super::context::Desk;
 use super::detail::{Parts, show};
-use super::detail_tables::{fact, row};
+use super::detail_tables::{fact, row, settled_by};
 use super::format;
 use super::queries::{Where, page};
 use super::route::{OperatorAction, Target};
@@ -221,7 +221,7 @@ fn summary(key: &KeyRow, call: &CallView) -> Vec<String> {
         next.to_owned(),
         "Look for it in the site itself: it got the Idempotency-Key that stands below.".to_owned(),
         "Then say here how it ended. If it was done, its visitor is told so. If it was not, they can send it once more: where that is \
-         wrong it is done twice. What you enter is kept as long as the gate keeps the answer."
+         wrong it is done twice. What you enter is kept as long as the gate keeps an answer, and is then forgotten."
             .to_owned(),
     ]
 }
@@ -233,12 +233,11 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, number: u32) -> Table {
             None if call.in_doubt => "may have been done".to_owned(),
             None => "none yet".to_owned(),
         };
-        let by_hand = call.by_hand.as_ref().map(|(by, reason)| format!("by hand, {by}: {reason}"));
         let http = call.http_status.map(|status| format!("HTTP {status}")).unwrap_or_default();
         let sent = call.last_sent_at_ms.map(|at_ms| format::from_now(at_ms, desk.request.now_ms));
         row(vec![
             Cell::text(call.provider.clone()),
-            Cell::text(answer).with(by_hand.unwrap_or(http)),
+            Cell::text(answer).with(settled_by(call).unwrap_or(http)),
             Cell::number(call.sends.to_string()).with(sent.unwrap_or_default()),
             Cell { class: "id", ..Cell::text(call.provider_key.clone()) },
         ])

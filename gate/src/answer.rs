@@ -5,17 +5,19 @@ use std::rc::Rc;
 use askama::Template;
 use runtime::log::log;
 use web::http::Request;
+use web::locale::negotiate::negotiate;
 use worker::worker_sys::web_sys;
 use worker::{Headers, Response, ResponseBody, Result};
 
 use crate::app::Gate;
 use crate::ask::REPLY_HEADER;
 use crate::body::{self, Encoding};
-use crate::config::Route;
+use crate::config::{Kind, Route};
 use crate::cookies::for_our_host;
 use crate::headers::{OF_BYTES, OF_CACHES, cache_control, led_to, script_nonce};
-use crate::message::{FormAgain, MessagePage, Say};
+use crate::message::{FormAgain, MessagePage};
 use crate::page::{Page, Rewritten, rewrite};
+use crate::say::Say;
 use crate::visitor::{self, Sender};
 
 /// An answer of the origin: its addresses become ours, and its forms get keys. `replayed` says of what was sent under a key whether it was
@@ -124,6 +126,9 @@ fn for_us(response: &Response, request: &Request, route: &Route) -> Result<Heade
 /// What the gate says itself.
 pub(crate) struct Problem {
     say: Say,
+    kind: Kind,
+    /// The origin whose scripts may read it, or `*`.
+    allowed: Option<String>,
     reference: String,
     key: Option<String>,
     answer: String,
@@ -144,13 +149,24 @@ impl Problem {
     pub(crate) const fn new(say: Say) -> Self {
         Self {
             say,
+            kind: Kind::Form,
+            allowed: None,
             reference: String::new(),
             key: None,
             answer: String::new(),
-            retry_after_ms: 0,
+            retry_after_ms: match say {
+                Say::Unavailable | Say::Unreachable => 1000,
+                _ => 0,
+            },
             quiet_ms: 0,
             form: None,
         }
+    }
+
+    /// On an address of this route. A client of an API gets problem details, whatever its library says by itself that it accepts.
+    pub(crate) fn on(self, route: &Route, kind: Kind, request: &Request) -> Self {
+        let allowed = request.header("origin").and_then(|origin| route.allows(origin)).map(str::to_owned);
+        Self { kind, allowed, ..self }
     }
 
     pub(crate) const fn slug(&self) -> &'static str {
@@ -206,61 +222,73 @@ impl Problem {
     }
 
     pub(crate) fn answer(self, request: &Request) -> Result<Response> {
-        let headers = Headers::new();
-        headers.set("cache-control", "private, no-store")?;
-        headers.set("request-id", &request.id.0)?;
-        headers.set("x-content-type-options", "nosniff")?;
+        let headers = headers(request)?;
         if self.retry_after_ms > 0 {
             headers.set("retry-after", &self.retry_after_ms.div_ceil(1000).to_string())?;
         }
+        if let Some(allowed) = &self.allowed {
+            headers.set("access-control-allow-origin", allowed)?;
+            headers.set("access-control-expose-headers", "Request-Id, Retry-After")?;
+            if allowed != "*" {
+                headers.set("access-control-allow-credentials", "true")?;
+                headers.append("vary", "Origin")?;
+            }
+        }
         let mut status = self.say.status();
-        let body = if request.wants_html() {
-            headers.set("content-type", "text/html; charset=utf-8")?;
-            headers.set(
-                "content-security-policy",
-                "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'self'; base-uri 'none'",
-            )?;
+        let body = if self.kind == Kind::Form && request.wants_html() {
+            let locale = negotiate(request.header("accept-language"));
+            headers.set("content-language", locale.tag())?;
+            headers.append("vary", "Accept-Language")?;
+            of_page(&headers)?;
             if request.header("hx-request").is_some() {
                 // htmx shows no answer of another status, and only a part of the page by itself.
                 status = 200;
                 headers.set("hx-retarget", "body")?;
                 headers.set("hx-reswap", "innerHTML")?;
             }
-            self.page()?
+            let form = self.form.as_ref().map(|form| FormAgain {
+                action: &form.action,
+                enctype: form.enctype,
+                fields: form.fields.clone(),
+                key: &form.key,
+            });
+            let mut page = MessagePage::new(self.say, locale).quiet_for(self.quiet_ms);
+            (page.form, page.answer, page.reference) = (form, &self.answer, &self.reference);
+            rendered(&page)?
         } else {
             headers.set("content-type", "application/problem+json")?;
-            self.say.problem(&request.id.0, &self.reference)
+            self.say.problem(self.kind, &request.id.0, &self.reference)
         };
         Ok(Response::from_bytes(body)?.with_status(status).with_headers(headers))
     }
-
-    fn page(&self) -> Result<Vec<u8>> {
-        let form = self.form.as_ref().map(|form| FormAgain {
-            action: &form.action,
-            enctype: form.enctype,
-            fields: form.fields.clone(),
-            key: &form.key,
-            button: if self.quiet_ms > 0 { Say::UnderWay.button() } else { self.say.button() },
-        });
-        let page = MessagePage {
-            form,
-            answer: &self.answer,
-            quiet: quiet(self.quiet_ms),
-            ..MessagePage::new(self.say)
-        };
-        let page = page.with_reference(&self.reference).render();
-        page.map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
-    }
 }
 
-/// When it is over that the origin may still be at work, as a person says it; empty where it is.
-fn quiet(quiet_ms: u64) -> String {
-    match (quiet_ms.div_ceil(1_000), quiet_ms.div_ceil(60_000)) {
-        (0, _) => String::new(),
-        (1, _) => "in a second".to_owned(),
-        (seconds @ ..=90, _) => format!("in {seconds} seconds"),
-        (_, minutes) => format!("in {minutes} minutes"),
-    }
+/// The page to which a problem's `type` leads, whatever is accepted.
+pub(crate) fn explanation(say: Say, request: &Request) -> Result<Response> {
+    let headers = headers(request)?;
+    of_page(&headers)?;
+    Ok(Response::from_bytes(rendered(&MessagePage::explanation(say))?)?.with_headers(headers))
+}
+
+/// Those of all that the gate says itself.
+fn headers(request: &Request) -> Result<Headers> {
+    let headers = Headers::new();
+    headers.set("cache-control", "private, no-store")?;
+    headers.set("request-id", &request.id.0)?;
+    headers.set("x-content-type-options", "nosniff")?;
+    Ok(headers)
+}
+
+fn of_page(headers: &Headers) -> Result<()> {
+    headers.set("content-type", "text/html; charset=utf-8")?;
+    headers.set(
+        "content-security-policy",
+        "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'self'; base-uri 'none'",
+    )
+}
+
+fn rendered(page: &MessagePage<'_>) -> Result<Vec<u8>> {
+    page.render().map(String::into_bytes).map_err(|error| worker::Error::RustError(error.to_string()))
 }
 
 /// A byte of an address as it stands in the query of another one.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use worker::Env;
 use worker::js_sys::{JSON, Reflect};
 
-use crate::config::Config;
+use crate::config::{Config, variable};
 
 /// See the module.
 pub(crate) struct Gate {
@@ -21,10 +21,13 @@ impl Gate {
         if let Some(config) = CONFIG.with(|known| known.get().cloned()) {
             return Ok(Self { config, env });
         }
-        let gate = Reflect::get(&env, &"GATE".into()).ok().filter(|value| !value.is_undefined());
-        let gate =
-            gate.and_then(|value| value.as_string().or_else(|| Some(JSON::stringify(&value).ok()?.into())));
-        let config = Rc::new(Config::read(gate.as_deref(), |name| runtime::setting(&env, name))?);
+        let read = |at| {
+            let name = variable(at);
+            let value = Reflect::get(&env, &name.into()).ok().filter(|value| !value.is_undefined())?;
+            value.as_string().or_else(|| Some(JSON::stringify(&value).ok()?.into()))
+        };
+        let gates = (0..).map_while(read);
+        let config = Rc::new(Config::read(gates, |name| runtime::setting(&env, name))?);
         CONFIG.with(|known| known.set(Rc::clone(&config)).ok());
         Ok(Self { config, env })
     }

@@ -68,9 +68,34 @@ pub fn settle(
     if let Some(known) = object_state.resource.ended.get_mut(&said.number) {
         *known = ended;
     }
-    let detail = format!("{}, by hand: {}", word(ended).replace('_', " "), said.reason);
+    // What they have written stands with the call alone: a line is never forgotten.
+    let detail = format!("{}, by hand", word(ended).replace('_', " "));
     object_state.append_timeline(said.number, ctx.now_ms, "call_settled_by_hand", detail);
     settled
+}
+
+/// Until when what an operator has written is kept, in ms since the epoch: as long as an answer, and with it. The one that goes first.
+pub fn over_at_ms(object_state: &ObjectState<PassOn>) -> Option<u64> {
+    let written = object_state.calls.iter().filter_map(|call| reason_over_at_ms(object_state, call));
+    written.min()
+}
+
+/// Forgets it: that they have said how it ended stays, and who it was.
+pub fn forget(object_state: &mut ObjectState<PassOn>, now_ms: u64) {
+    let is_over = |call: &&ProviderCall<PassOn>| {
+        reason_over_at_ms(object_state, call).is_some_and(|at_ms| at_ms <= now_ms)
+    };
+    let over: Vec<_> = object_state.calls.iter().filter(is_over).map(|call| call.call_id).collect();
+    for call in object_state.calls.iter_mut().filter(|call| over.contains(&call.call_id)) {
+        call.evidence.by_hand.iter_mut().for_each(|by_hand| by_hand.reason.clear());
+    }
+}
+
+fn reason_over_at_ms(object_state: &ObjectState<PassOn>, call: &ProviderCall<PassOn>) -> Option<u64> {
+    let by_hand = call.evidence.by_hand.as_ref().filter(|by_hand| !by_hand.reason.is_empty())?;
+    let Lifecycle::Expired(tombstone) = &object_state.key(call.key_id)?.lifecycle else { return None };
+    let keep_ms = object_state.resource.waits?.keep_ms;
+    Some(by_hand.at_ms.saturating_add(keep_ms).max(tombstone.expires_at_ms))
 }
 
 /// How long the origin may still be at work on what it was sent last, in ms.

@@ -1,4 +1,4 @@
-//! The gate's settings: `GATE`, a variable in JSON (in wrangler.toml `[[vars.GATE.routes]]`), and the secret `SIGNING_KEY`.
+//! The gate's settings: `GATE` (and `GATE_2`, …), a variable in JSON (in wrangler.toml `[[vars.GATE.routes]]`), and the secret `SIGNING_KEY`.
 //! docs/gate.md says what each is for.
 
 use once::times::Times;
@@ -9,6 +9,7 @@ use web::signing::SigningKeys;
 use crate::domain::OnUnknown;
 use crate::meaning::{Done, FailedIf, Rules};
 use crate::pattern::Pattern;
+use crate::preset::Preset;
 use crate::waits::Waits;
 
 /// All settings.
@@ -72,40 +73,6 @@ pub enum Edited {
     New,
 }
 
-/// What frameworks and shops do alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Preset {
-    Django,
-    Rails,
-    Laravel,
-    Wordpress,
-    Woocommerce,
-}
-
-impl Preset {
-    const fn done(self) -> Done {
-        match self {
-            Self::Django | Self::Rails => Done::Redirect,
-            Self::Laravel | Self::Wordpress | Self::Woocommerce => Done::Answer,
-        }
-    }
-
-    const fn log_in(self) -> &'static [&'static str] {
-        match self {
-            Self::Django => &["/accounts/login/"],
-            Self::Rails => &["/login", "/users/sign_in"],
-            Self::Laravel => &["/login"],
-            Self::Wordpress | Self::Woocommerce => &["/wp-login.php"],
-        }
-    }
-
-    fn failed_if(self) -> Option<FailedIf> {
-        let failed = || FailedIf { member: "result".to_owned(), equals: "failure".to_owned() };
-        matches!(self, Self::Woocommerce).then(failed)
-    }
-}
-
 /// An origin, and which of its addresses are passed on once.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -125,6 +92,8 @@ pub struct Route {
     pub session: Vec<String>,
     /// More names of fields that are no part of what a form says.
     pub ignore: Vec<String>,
+    /// The origins whose scripts may read what the gate says itself; `*` is any.
+    pub cors: Vec<String>,
     /// See [`Missing`].
     pub missing: Missing,
     /// See [`Edited`].
@@ -170,6 +139,8 @@ struct RawRoute {
     session: Vec<String>,
     #[serde(default)]
     ignore: Vec<String>,
+    #[serde(default)]
+    cors: Vec<String>,
     #[serde(default)]
     missing: Missing,
     #[serde(default)]
@@ -239,23 +210,46 @@ const IDENTITY: &[&str] =
 /// What a log-in form's address has in it: its answer is a session, which must not be given twice.
 const LOG_IN: &[&str] = &["login", "log-in", "signin", "sign-in", "session", "password", "auth"];
 
+/// Whether it is a scheme and a host, and nothing more.
+fn is_address(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '*']))
+}
+
+/// The name of the first, second, … variable with routes.
+pub fn variable(at: usize) -> String {
+    if at == 0 { "GATE".to_owned() } else { format!("GATE_{}", at.saturating_add(1)) }
+}
+
 impl Config {
-    /// Reads the settings. The error is one sentence that says what to set.
-    pub fn read(gate: Option<&str>, setting: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let gate = gate.ok_or(
-            "GATE is not set: name the origin and its forms in wrangler.toml, as docs/gate.md shows.",
-        )?;
-        let gate: Gate =
-            serde_json::from_str(gate).map_err(|error| format!("GATE cannot be read: {error}."))?;
-        if gate.routes.is_empty() {
+    /// Reads the settings: `GATE`, and after it `GATE_2` and so on, because a variable takes 5 KB. The error is one sentence that says what to set.
+    pub fn read(
+        gates: impl IntoIterator<Item = String>,
+        setting: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let mut routes = Vec::new();
+        for (at, gate) in gates.into_iter().enumerate() {
+            let name = variable(at);
+            let gate: Gate =
+                serde_json::from_str(&gate).map_err(|error| format!("{name} cannot be read: {error}."))?;
+            if gate.routes.is_empty() {
+                return Err(format!(
+                    "{name} names no routes: write at least one [[vars.{name}.routes]] with its origin."
+                ));
+            }
+            for raw in gate.routes {
+                routes.push(Route::of(raw).map_err(|error| format!("{name}: {error}."))?);
+            }
+        }
+        if routes.is_empty() {
             return Err(
-                "GATE names no routes: write at least one [[vars.GATE.routes]] with its origin.".to_owned()
+                "GATE is not set: name the origin and its forms in wrangler.toml, as docs/gate.md shows."
+                    .to_owned(),
             );
         }
         let signing_keys =
             settings::signing_keys(|name: &str| setting(name).filter(|value| !value.trim().is_empty()))?;
-        let routes = gate.routes.into_iter().map(Route::of).collect::<Result<_, _>>();
-        Ok(Self { signing_keys, routes: routes.map_err(|error| format!("GATE: {error}."))? })
+        Ok(Self { signing_keys, routes })
     }
 
     /// The routes of a host.
@@ -285,12 +279,7 @@ impl Route {
 
     fn of(raw: RawRoute) -> Result<Self, String> {
         let origin = raw.origin.trim_end_matches('/').to_owned();
-        let is_address = |scheme: &str| {
-            origin
-                .strip_prefix(scheme)
-                .is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']))
-        };
-        if !is_address("https://") && !is_address("http://") {
+        if !is_address(&origin) {
             return Err("`origin` must be an address such as https://shop.example, without a path".to_owned());
         }
         let patterns =
@@ -313,6 +302,11 @@ impl Route {
         };
         if !raw.not_taken.iter().all(|status| (500..=599).contains(status)) {
             return Err("`not_taken` must name statuses from 500 to 599".to_owned());
+        }
+        if let Some(wrong) = raw.cors.iter().find(|text| *text != "*" && !is_address(text)) {
+            return Err(format!(
+                "`cors` has `{wrong}`: it is an origin such as https://app.shop.example, or *"
+            ));
         }
         let default = Times::default();
         let timeout_ms = raw.timeout_ms.unwrap_or(60_000);
@@ -353,6 +347,7 @@ impl Route {
             ),
             session: raw.session,
             ignore: raw.ignore,
+            cors: raw.cors,
             missing: raw.missing,
             edited: raw.edited,
             one_at_a_time: raw.one_at_a_time,
@@ -376,6 +371,11 @@ impl Route {
         !self.off && !self.forms.is_empty()
     }
 
+    /// What `Access-Control-Allow-Origin` says to a script of this origin, if it may read what the gate says itself.
+    pub fn allows(&self, origin: &str) -> Option<&str> {
+        self.cors.iter().map(String::as_str).find(|allowed| *allowed == "*" || *allowed == origin)
+    }
+
     /// The origin's host and port.
     pub fn origin_host(&self) -> &str {
         self.origin.split_once("://").map_or("", |(_, host)| host)
@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     fn read(gate: &str) -> Result<Config, String> {
-        Config::read(Some(gate), |_| Some("x".repeat(32)))
+        Config::read([gate.to_owned()], |_| Some("x".repeat(32)))
     }
 
     fn route(more: &str) -> Result<Route, String> {
@@ -445,6 +445,7 @@ mod tests {
             (r#","quiet_ms":1"#, "quiet_ms"),
             (r#","not_taken":[409]"#, "not_taken"),
             (r#","api":["/v1"]"#, "/v1"),
+            (r#","cors":["https://app.example/"]"#, "https://app.example/"),
         ] {
             let error = route(more).unwrap_err();
             assert!(error.contains(named), "{more}: {error}");
@@ -452,12 +453,29 @@ mod tests {
         assert!(read("{").unwrap_err().contains("GATE"));
         assert!(read(r#"{"routes":[]}"#).unwrap_err().contains("GATE"));
         assert!(read(r#"{"routes":[{"origin":"shop.example"}]}"#).unwrap_err().contains("origin"));
-        assert!(Config::read(None, |_| None).unwrap_err().contains("GATE"));
-        assert!(
-            Config::read(Some(r#"{"routes":[{"origin":"https://a"}]}"#), |_| None)
-                .unwrap_err()
-                .contains("SIGNING_KEY")
-        );
+        assert!(Config::read([], |_| None).unwrap_err().contains("GATE"));
+        let unsigned = Config::read([r#"{"routes":[{"origin":"https://a"}]}"#.to_owned()], |_| None);
+        assert!(unsigned.unwrap_err().contains("SIGNING_KEY"));
+    }
+
+    #[test]
+    fn what_is_too_long_for_one_variable_goes_on_in_the_next() {
+        let gates =
+            ["https://a", "https://b"].map(|origin| format!(r#"{{"routes":[{{"origin":"{origin}"}}]}}"#));
+        let config = Config::read(gates.clone(), |_| Some("x".repeat(32))).unwrap();
+        assert_eq!((config.routes.len(), config.routes[1].origin.as_str()), (2, "https://b"));
+        let [first, _] = gates;
+        let wrong = [first, r#"{"routes":[{"origin":"b"}]}"#.to_owned()];
+        assert!(Config::read(wrong, |_| Some("x".repeat(32))).unwrap_err().starts_with("GATE_2: `origin`"));
+    }
+
+    #[test]
+    fn scripts_of_the_origins_that_are_named_may_read_what_the_gate_says() {
+        let named = route(r#","cors":["https://app.example"]"#).unwrap();
+        assert_eq!(named.allows("https://app.example"), Some("https://app.example"));
+        assert_eq!(named.allows("https://other.example"), None);
+        assert_eq!(route(r#","cors":["*"]"#).unwrap().allows("https://any.example"), Some("*"));
+        assert_eq!(route("").unwrap().allows("https://app.example"), None);
     }
 
     #[test]

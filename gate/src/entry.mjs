@@ -8,7 +8,7 @@ const { guarded, objectOf } = guard(wasm);
 export default {
   async fetch(request, env, ctx) {
     try {
-      return await guarded(() => wasm.fetch(request, env, ctx));
+      return await guarded(() => wasm.fetch(request, env, ctx), ctx);
     } catch (error) {
       return interrupted(request, error);
     }

@@ -13,6 +13,7 @@ use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
 use once::object_state::ObjectState;
 use once::record::{Lifecycle, StoredResponse};
 
+use crate::by_hand;
 use crate::domain::{Again, Intent, PassOn, SEND, Submission, without_answer, word};
 use crate::meaning::Ended;
 use crate::read_model;
@@ -62,7 +63,12 @@ impl Flow for PassOn {
     fn limit_reached(_: ObjectLimit) {}
 
     fn due_at_ms(state: &ObjectState<Self>, ctx: &Context<()>) -> Option<u64> {
-        Intent::over_in_bucket(state).next().map(|_| ctx.now_ms.saturating_add(CLEAN_UP_MS))
+        let bucket = Intent::over_in_bucket(state).next().map(|_| ctx.now_ms.saturating_add(CLEAN_UP_MS));
+        bucket.into_iter().chain(by_hand::over_at_ms(state)).min()
+    }
+
+    fn on_alarm(state: &mut ObjectState<Self>, ctx: &Context<()>) {
+        by_hand::forget(state, ctx.now_ms);
     }
 
     fn on_commit(before: &ObjectState<Self>, after: &mut ObjectState<Self>, ctx: &Context<()>) {

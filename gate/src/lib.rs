@@ -23,8 +23,10 @@ pub mod message;
 pub mod object;
 pub mod page;
 pub mod pattern;
+pub mod say;
 pub mod sealed;
 pub mod secret;
+pub mod texts;
 pub mod visitor;
 pub mod waits;
 
@@ -36,6 +38,7 @@ mod host;
 mod members;
 mod own;
 mod passed_on;
+mod preset;
 mod read_model;
 mod serve;
 mod stream;

@@ -1,138 +1,25 @@
-//! What the gate says itself: a page for a person, problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) for a client.
+//! What the gate says itself: a page for a person ([`texts`](crate::texts)), problem details ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) for
+//! a client.
 
 use askama::Template;
 use serde_json::json;
+use web::locale::Locale;
 
-/// Makes [`Say`] of its table: status, the last part of the problem's `type`, title and text.
-macro_rules! says {
-    ($($name:ident($status:literal, $slug:literal, $title:literal, $text:literal);)*) => {
-        /// What it says.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Say {
-            $(#[doc = concat!($title, ".")] $name,)*
-        }
-
-        impl Say {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            const fn facts(self) -> (u16, &'static str, &'static str, &'static str) {
-                match self {
-                    $(Self::$name => ($status, $slug, $title, $text),)*
-                }
-            }
-        }
-    };
-}
-
-says! {
-    UnderWay(
-        409, "request-in-progress", "It is on its way",
-        "What you sent is still being worked on. Wait a moment, then look again: it is not sent twice."
-    );
-    Differs(
-        422, "idempotency-key-reused", "This form was sent already",
-        "It was sent and answered before, and what stands in it now is different. Nothing was sent this time."
-    );
-    AlreadyDone(
-        409, "already-done", "This was sent already",
-        "It was sent and done once. Its answer cannot be shown here again: look at your orders, or log in again."
-    );
-    Unknown(
-        502, "outcome-unknown", "It is not known whether this arrived",
-        "The site did not say whether it was done. It was not sent again, so that nothing happens twice. Look at your orders, or \
-         your email, before you try again; the site's staff can find it by the reference."
-    );
-    NeverSent(
-        503, "not-sent", "The site could not be reached",
-        "Nothing was sent. Try again in a moment: it cannot happen twice."
-    );
-    NotDone(
-        409, "not-done", "This was not done",
-        "It was sent, and the site's staff have found that it was not done. Load the page again and send it once more."
-    );
-    NoAnswer(
-        503, "no-answer", "The site did not answer",
-        "This was passed on without a key: it is not known whether it arrived. Try again in a moment, if that does no harm."
-    );
-    Unreachable(
-        503, "site-unreachable", "The site could not be reached",
-        "It does not answer at the moment. Load this page again in a little while."
-    );
-    Old(
-        409, "form-too-old", "This page was open for a long time",
-        "What stands in it may not be true any more, and it may have been sent before. Nothing was sent now."
-    );
-    TooMany(
-        429, "too-many-tries", "This form was sent very often",
-        "Load the page that it stands on again, and send it from there."
-    );
-    KeyExpired(
-        409, "idempotency-key-expired", "This Idempotency-Key has expired",
-        "It was used before, and what was answered is not kept any more. Nothing was sent now: a new request takes a new key."
-    );
-    KeySpent(
-        409, "limit-reached", "This Idempotency-Key was used too often",
-        "What was sent with it was refused each time. Nothing was sent now: another try takes a new key."
-    );
-    KeyMissing(
-        400, "idempotency-key-missing", "One more click is needed",
-        "This form came without the key that keeps it from being sent twice. Nothing was sent yet."
-    );
-    KeyInvalid(
-        400, "idempotency-key-invalid", "The Idempotency-Key is not valid",
-        "A key is 1 to 255 visible ASCII characters, in double quotes or bare. Nothing was sent."
-    );
-    Unidentified(
-        400, "client-unknown", "It is not known who sends this",
-        "A key is its client's own, and this request says nowhere whose it is: neither by a header nor by a session that \
-         stays the same. Nothing was sent. The site's staff can name the header that says it, in the gate's setting identity, \
-         or the cookie that stays the same, in session."
-    );
-    CrossSite(
-        403, "cross-site", "This came from another site",
-        "It was not sent from a page of this site. Nothing was sent: open the page that it stands on here, and send it from there."
-    );
-    TooLarge(
-        413, "too-large", "This is too large",
-        "It has more bytes than this address takes. Nothing was sent."
-    );
-    Unreadable(
-        400, "bad-request", "The request could not be read",
-        "It broke off. Nothing was sent: send it again, it cannot happen twice."
-    );
-    Unavailable(
-        503, "temporarily-unavailable", "This does not work at the moment",
-        "It is not known whether what you sent has arrived. Send it again: it cannot happen twice."
-    );
-    Misconfigured(
-        500, "misconfigured", "The gate is not set up",
-        "A setting is missing or wrong; the log names it. Nothing was sent."
-    );
-    NothingHere(
-        404, "not-found", "There is nothing here",
-        "Nothing was sent with this key, or it was sent by somebody else."
-    );
-}
+use crate::config::Kind;
+use crate::say::Say;
+use crate::texts::Texts;
 
 impl Say {
-    /// The HTTP status.
-    pub const fn status(self) -> u16 {
-        self.facts().0
-    }
-
-    /// One word for the log.
-    pub const fn slug(self) -> &'static str {
-        self.facts().1
-    }
-
-    /// As problem details.
-    pub fn problem(self, request_id: &str, reference: &str) -> Vec<u8> {
-        let (status, slug, title, text) = self.facts();
+    /// As problem details: a script that sends a form is told what its visitor would be.
+    pub fn problem(self, kind: Kind, request_id: &str, reference: &str) -> Vec<u8> {
+        let (title, text) = match kind {
+            Kind::Form => (Texts::of(Locale::En).page)(self),
+            Kind::Api => self.to_client(),
+        };
         let mut problem = json!({
-            "type": format!("/.paid-once/problems/{slug}"),
+            "type": format!("/.paid-once/problems/{}", self.slug()),
             "title": title,
-            "status": status,
+            "status": self.status(),
             "detail": text,
             "instance": request_id,
         });
@@ -143,27 +30,25 @@ impl Say {
     }
 
     /// What to do where it can be sent again, and no form here does it; empty where that is said already, or there is nothing to send.
-    pub const fn closing(self) -> &'static str {
+    const fn closing(self, t: &Texts) -> &'static str {
         match self {
             Self::Differs
             | Self::Unknown
             | Self::Old
             | Self::NeverSent
             | Self::KeyMissing
-            | Self::Unreadable => {
-                "Go back, load that page again, and send it from there if it is still needed."
-            }
+            | Self::Unreadable => t.closing,
             _ => "",
         }
     }
 
     /// What a form's button does that sends the same again.
-    pub const fn button(self) -> &'static str {
+    const fn button(self, t: &Texts) -> &'static str {
         match self {
-            Self::UnderWay => "Look again",
-            Self::Differs | Self::Old => "Send it as new",
-            Self::Unknown => "It did not arrive: send it as new",
-            _ => "Send",
+            Self::UnderWay => t.look_again,
+            Self::Differs | Self::Old => t.send_as_new,
+            Self::Unknown => t.send_not_arrived,
+            _ => t.send,
         }
     }
 }
@@ -172,18 +57,20 @@ impl Say {
 #[derive(Template)]
 #[template(path = "message.html")]
 pub struct MessagePage<'a> {
-    /// A few words.
-    pub title: &'static str,
+    /// Its language.
+    lang: &'static str,
+    t: &'static Texts,
+    say: Say,
+    title: &'static str,
     /// What happened and what to do.
-    pub text: &'static str,
+    text: &'static str,
+    closing: &'static str,
+    /// When it can be sent as new, such as "in 2 minutes"; empty if it need not be waited.
+    quiet: String,
     /// What to quote to the site's staff; empty if there is nothing to find.
     pub reference: &'a str,
     /// Where the answer can be seen; empty if it cannot.
     pub answer: &'a str,
-    /// See [`Say::closing`].
-    pub closing: &'static str,
-    /// When it can be sent as new, as in "in 2 minutes"; empty if it need not be waited.
-    pub quiet: String,
     /// A form with all fields of the one that was sent.
     pub form: Option<FormAgain<'a>>,
 }
@@ -198,29 +85,43 @@ pub struct FormAgain<'a> {
     pub fields: Vec<(String, String)>,
     /// Its key.
     pub key: &'a str,
-    /// What stands on its button.
-    pub button: &'static str,
 }
 
 impl<'a> MessagePage<'a> {
-    /// What is said, and nothing more.
-    pub fn new(say: Say) -> Self {
-        let (_, _, title, text) = say.facts();
+    /// What is said to a person, and nothing more.
+    pub fn new(say: Say, locale: Locale) -> Self {
+        let t = Texts::of(locale);
+        let (title, text) = (t.page)(say);
+        let (reference, answer) = ("", "");
+        let lang = locale.tag();
         Self {
+            lang,
+            t,
+            say,
             title,
             text,
-            reference: "",
-            answer: "",
-            closing: say.closing(),
+            closing: say.closing(t),
             quiet: String::new(),
+            reference,
+            answer,
             form: None,
         }
     }
 
-    /// With a reference.
+    /// What a problem's `type` leads to: it is for whoever writes a client.
+    pub fn explanation(say: Say) -> Self {
+        let (title, text) = say.to_client();
+        Self { title, text, closing: "", ..Self::new(say, Locale::En) }
+    }
+
+    /// So long the origin may still be at work on it, in ms: until then nothing is sent as new.
     #[must_use]
-    pub fn with_reference(self, reference: &'a str) -> Self {
-        Self { reference, ..self }
+    pub fn quiet_for(self, quiet_ms: u64) -> Self {
+        Self { quiet: self.t.within(quiet_ms), ..self }
+    }
+
+    fn button(&self) -> &'static str {
+        if self.quiet.is_empty() { self.say.button(self.t) } else { self.t.look_again }
     }
 }
 
@@ -235,10 +136,12 @@ mod tests {
             enctype: "",
             fields: vec![("name".to_owned(), "\"><script>".to_owned())],
             key: "KEY",
-            button: "Send",
         };
-        let page =
-            MessagePage { form: Some(form), ..MessagePage::new(Say::Unknown).with_reference("AB12-CD34") };
+        let page = MessagePage {
+            form: Some(form),
+            reference: "AB12-CD34",
+            ..MessagePage::new(Say::Unknown, Locale::En)
+        };
         let html = page.render().unwrap();
         assert!(!html.contains("<script>"), "{html}");
         assert!(html.contains("AB12-CD34") && html.contains("value=\"KEY\""), "{html}");
@@ -250,7 +153,20 @@ mod tests {
         slugs.sort_unstable();
         slugs.dedup();
         assert_eq!(slugs.len(), Say::ALL.len());
-        let problem = String::from_utf8(Say::Unknown.problem("req_1", "AB12-CD34")).unwrap();
+        let problem = String::from_utf8(Say::Unknown.problem(Kind::Api, "req_1", "AB12-CD34")).unwrap();
         assert!(problem.contains("outcome-unknown") && problem.contains("AB12-CD34"), "{problem}");
+    }
+
+    #[test]
+    fn a_client_of_an_api_reads_nothing_of_pages_and_clicks() {
+        for say in Say::ALL.iter().filter(|say| !matches!(say, Say::Old | Say::TooMany | Say::CrossSite)) {
+            let (title, text) = say.to_client();
+            for word in ["form", "click", "page", "button"] {
+                assert!(!format!("{title} {text}").contains(word), "{}: {title} {text}", say.slug());
+            }
+        }
+        let title = |kind| String::from_utf8(Say::KeyMissing.problem(kind, "req_1", "")).unwrap();
+        assert!(title(Kind::Form).contains("One more click is needed"));
+        assert!(title(Kind::Api).contains("The Idempotency-Key header is missing"));
     }
 }

@@ -13,8 +13,8 @@ use crate::ask::ObjectReply;
 use crate::client::ask_answer;
 use crate::form_key::FormKey;
 use crate::headers::OF_CACHES;
-use crate::message::Say;
 use crate::page::Page;
+use crate::say::Say;
 use crate::secret::Secret;
 use crate::visitor;
 
@@ -32,7 +32,7 @@ pub(crate) async fn answer(gate: &Gate, request: &Request, own: &str) -> Result<
             .strip_prefix("problems/")
             .and_then(|slug| Say::ALL.iter().find(|say| say.slug() == slug))
         {
-            Some(say) => Problem::new(*say).answer(request).map(|page| page.with_status(200)),
+            Some(say) => answer::explanation(*say, request),
             None => Problem::new(Say::NothingHere).answer(request),
         },
     }

@@ -5,6 +5,7 @@ use runtime::log::log;
 use runtime::{now_ms, serve};
 use serde_json::Value;
 use web::http::Request;
+use web::key_source::is_browsers_own;
 use worker::wasm_bindgen::JsValue;
 use worker::{Env, Fetch, Response, Result};
 
@@ -18,9 +19,9 @@ use crate::config::{Edited, Found, Kind, Missing, Route};
 use crate::cookies;
 use crate::domain::Place;
 use crate::form_key::FormKey;
-use crate::message::Say;
 use crate::own;
 use crate::passed_on;
+use crate::say::Say;
 use crate::secret::Secret;
 use crate::stream::beginning;
 use crate::visitor;
@@ -47,14 +48,23 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
     match found {
         Some(found) => gated(&gate, &request, incoming, found).await,
         None => match gate.config.of_host(&request.host).next() {
-            Some(route) => pass(&gate, &request, route, incoming.inner().body().map(Into::into)).await,
+            Some(route) => {
+                let body = incoming.inner().body().map(Into::into);
+                pass(&gate, &request, route, Kind::Form, body).await
+            }
             None => Problem::new(Say::NothingHere).answer(&request),
         },
     }
 }
 
 /// What is not passed on under a key: it goes to the origin as it is, and its forms get keys on the way back.
-async fn pass(gate: &Gate, request: &Request, route: &Route, body: Option<JsValue>) -> Result<Response> {
+async fn pass(
+    gate: &Gate,
+    request: &Request,
+    route: &Route,
+    kind: Kind,
+    body: Option<JsValue>,
+) -> Result<Response> {
     let headers = headers_to(request, route)?;
     if let Some(upgrade) = request.header("upgrade") {
         headers.set("upgrade", upgrade)?;
@@ -62,11 +72,12 @@ async fn pass(gate: &Gate, request: &Request, route: &Route, body: Option<JsValu
     let outgoing = request_to(&at_origin(request, route), &request.method, &headers, body)?;
     match Fetch::Request(outgoing).send().await {
         Ok(response) => answer::from_origin(gate, request, route, response, None).await,
-        // Who only wanted to see a page has sent nothing.
-        Err(_) if matches!(request.method.as_str(), "GET" | "HEAD") => {
-            Problem::new(Say::Unreachable).answer(request)
+        Err(_) => {
+            // Who only wanted to see a page has sent nothing.
+            let is_read = matches!(request.method.as_str(), "GET" | "HEAD");
+            let say = if is_read { Say::Unreachable } else { Say::NoAnswer };
+            Problem::new(say).on(route, kind, request).answer(request)
         }
-        Err(_) => Problem::new(Say::NoAnswer).answer(request),
     }
 }
 
@@ -96,7 +107,7 @@ async fn gated(
             ("why", problem.slug().into()),
         ];
         log("info", &fields);
-        problem.answer(request)
+        problem.on(route, kind, request).answer(request)
     };
     let mut body = match read_body(request, &incoming, route.max_body).await {
         Ok(body) => body,
@@ -113,6 +124,11 @@ async fn gated(
     body.length = body.length.map(|length| length.saturating_sub(cut));
     body.read = rest;
     let rest = &body.read;
+    // A client of an API sends it again by itself.
+    let again = |problem: Problem| match kind {
+        Kind::Form => problem.again(gate, request, &encoding, rest),
+        Kind::Api => problem,
+    };
     let key = match kind {
         Kind::Form => Ok(form_key(gate, request, &keys)),
         Kind::Api => api_key(request, route),
@@ -121,11 +137,9 @@ async fn gated(
         Ok(Some(key)) => key,
         Ok(None) if route.missing == Missing::Pass => {
             log("warn", &[("event", "without_key".into()), ("route", pattern.to_string().into())]);
-            return pass(gate, request, route, body.to_send()?).await;
+            return pass(gate, request, route, kind, body.to_send()?).await;
         }
-        Ok(None) => {
-            return refused(Problem::new(Say::KeyMissing).again(gate, request, &encoding, rest));
-        }
+        Ok(None) => return refused(again(Problem::new(Say::KeyMissing))),
         Err(say) => return refused(Problem::new(say)),
     };
     let address = format!("{} {}?{}", request.method, request.path, request.query);
@@ -160,8 +174,7 @@ async fn gated(
         Ok(asked) => asked,
         Err(error) => {
             log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
-            let problem = Problem::new(Say::Unavailable).with_key(&key.text);
-            return refused(problem.again(gate, request, &encoding, rest));
+            return refused(again(Problem::new(Say::Unavailable).with_key(&key.text)));
         }
     };
     note(request, &found, reply, &reference);
@@ -190,8 +203,7 @@ async fn gated(
         ObjectReply::NotDone => Problem::new(Say::NotDone),
         ObjectReply::Old => Problem::new(kind.of(Say::Old, Say::KeyExpired)),
     };
-    let problem = problem.again(gate, request, &encoding, rest);
-    refused(problem)
+    refused(again(problem))
 }
 
 /// The line in the log of what was decided.
@@ -230,6 +242,7 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
 fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
+    let lines = lines.into_iter().filter(|line| !is_browsers_own(request, line));
     let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
     let cookie = request.header("cookie").unwrap_or_default();
     // A session may have another value at each answer: it counts only where nothing else says who it is.

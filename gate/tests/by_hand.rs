@@ -13,11 +13,12 @@ use messages::gate::GateWord;
 use messages::message::ByHandAnswer;
 use once::begin::{Begin, begin};
 use once::call::{LookUp, Outcome};
+use once::flow::Flow as _;
 use once::id::{InstanceId, ObjectId};
 use once::object_state::ObjectState;
 use once::record::Lifecycle;
 use once::run::{Action, Event, Run};
-use paid_once_gate::by_hand::{inspection, settle};
+use paid_once_gate::by_hand::{inspection, over_at_ms, settle};
 use paid_once_gate::domain::{Again, PassOn};
 use paid_once_gate::meaning::Ended;
 use support::{WAITS, at, command, me};
@@ -128,6 +129,30 @@ fn nothing_is_said_of_what_is_being_sent_or_of_nothing() {
     assert!(matches!(begin(&mut state, &command(Again::Never), &me(), &at(1)), Ok(Begin::Run(_))));
     let answer = settle(&mut state, &word(true), &me(), &at(2));
     assert!(refusal(&answer).contains("never sent"), "{answer:?}");
+}
+
+#[test]
+fn what_they_have_written_is_kept_as_long_as_an_answer_and_stands_in_no_line() {
+    let said_at_ms = 200_000;
+    let mut state = lost(Again::Never, |_| {});
+    settle(&mut state, &word(true), &me(), &at(said_at_ms));
+    let lines = serde_json::to_string(&state.appended.timeline).unwrap();
+    assert!(lines.contains("done, by hand") && !lines.contains("in the books"), "{lines}");
+    let written = |state: &ObjectState<PassOn>| state.calls[0].evidence.by_hand.clone().unwrap();
+    // It was unknown before they said so: its answer ends earlier.
+    let expires_at_ms = 2 + WAITS.keep_ms;
+    assert_eq!(over_at_ms(&state), None, "its answer is kept");
+    once::alarm::wake(&mut state, &me(), &at(expires_at_ms));
+    assert!(matches!(state.key(1).unwrap().lifecycle, Lifecycle::Expired(_)));
+    let over_at = said_at_ms + WAITS.keep_ms;
+    assert_eq!(over_at_ms(&state), Some(over_at));
+    assert_eq!(PassOn::due_at_ms(&state, &at(expires_at_ms)), Some(over_at));
+    for (now_ms, reason) in [(over_at - 1, "it is in the books"), (over_at, "")] {
+        once::alarm::wake(&mut state, &me(), &at(now_ms));
+        assert_eq!(written(&state).reason, reason);
+    }
+    assert_eq!((written(&state).by.as_str(), written(&state).at_ms), ("ada", said_at_ms));
+    assert_eq!(over_at_ms(&state), None, "nothing is left to forget");
 }
 
 #[test]

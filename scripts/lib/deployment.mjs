@@ -22,6 +22,48 @@ export function unreachable({ config, path, text }, all, options = []) {
   ].join('\n');
 }
 
+/** The longest value of a variable that Cloudflare takes, in bytes. */
+const VARIABLE_MAX = 5 * 1024;
+
+/** Which variables of this Worker are longer than Cloudflare takes, and what to do; null if none is. */
+export function tooLong({ config, path }) {
+  const long = Object.entries(config.vars ?? {}).flatMap(([name, value]) => {
+    const bytes = Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value));
+    return bytes > VARIABLE_MAX ? [[name, bytes]] : [];
+  });
+  if (long.length === 0) return null;
+  const [, next = 1] = long[0][0].match(/^GATE(?:_(\d+))?$/) ?? [];
+  return [
+    ...long.map(
+      ([name, bytes]) =>
+        `The variable ${name} in ${path} has ${bytes} bytes: Cloudflare takes ${VARIABLE_MAX}.`,
+    ),
+    ...(long[0][0].startsWith('GATE')
+      ? [
+          `Write some of its routes under [[vars.GATE_${Number(next) + 1}.routes]]: they come after those before them.`,
+        ]
+      : []),
+  ].join('\n');
+}
+
+/**
+ * What to write where Cloudflare would keep the address of each request of this Worker, as it does of a new one that says nothing of it; null where it
+ * does not. The address of an order, or of a page that sets a password, is as good as a password itself.
+ */
+export function keepsAddresses({ config, path }) {
+  const { logs, traces } = config.observability ?? {};
+  if (logs?.invocation_logs === false && traces?.enabled === false) return null;
+  return [
+    `Of ${config.name} Cloudflare would keep the address of each request. Write into ${path}:`,
+    '  [observability]',
+    '  enabled = true',
+    '  [observability.logs]',
+    '  invocation_logs = false',
+    '  [observability.traces]',
+    '  enabled = false',
+  ].join('\n');
+}
+
 /**
  * Where a Worker that was deployed says how it is, if its address is known: by the options, by its configuration, or, of workers.dev, by what
  * wrangler has said. Null where no address leads to /healthz, such as that of a route of every host.

@@ -6,7 +6,15 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { unstable_readConfig as readConfig } from 'wrangler';
 
-import { askHealth, environmentOf, healthAddress, told, unreachable } from './deployment.mjs';
+import {
+  askHealth,
+  environmentOf,
+  healthAddress,
+  keepsAddresses,
+  told,
+  tooLong,
+  unreachable,
+} from './deployment.mjs';
 import { inRoot } from './paths.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'deployment-'));
@@ -42,6 +50,40 @@ for (const path of files)
     for (const option of ['--route', '--domain=pay.example', '--domains'])
       assert.equal(unreachable(as, [], [option]), null);
   });
+
+for (const path of files)
+  test(`${path}: Cloudflare keeps no address of its requests`, () => {
+    assert.equal(keepsAddresses(worker(path)), null);
+    for (const setting of ['invocation_logs = false', 'traces]\nenabled = false']) {
+      const without = worker(path, (text) => text.replace(setting, setting.replace('false', 'true')));
+      const said = keepsAddresses(without);
+      assert.ok(said.includes(path) && said.includes('  invocation_logs = false\n'), said);
+    }
+    const silent = worker(path, (text) => text.replace(/\[observability\][^]*?traces\]\n.*\n/, ''));
+    assert.equal(silent.config.observability, undefined);
+    assert.ok(keepsAddresses(silent), 'it is on where nothing is said');
+  });
+
+test('a variable that is longer than Cloudflare takes is named, and what to do', () => {
+  for (const path of files) assert.equal(tooLong(worker(path)), null, path);
+  const route = (name, letters) =>
+    `\n[[vars.${name}.routes]]\norigin = "https://a"\nforms = ["POST /${'ä'.repeat(letters)}"]\n`;
+  const long = worker('gate/wrangler.toml', (text) => text + route('GATE', 2_600));
+  assert.match(
+    tooLong(long),
+    /^The variable GATE in gate\/wrangler\.toml has 5\d{3} bytes: Cloudflare takes 5120\./,
+  );
+  assert.match(tooLong(long), /\[\[vars\.GATE_2\.routes\]\]/);
+  assert.equal(tooLong(worker('gate/wrangler.toml', (text) => text + route('GATE_2', 2_500))), null);
+  const next = worker('gate/wrangler.toml', (text) => text + route('GATE_2', 2_600));
+  assert.match(tooLong(next), /^The variable GATE_2 .*\n.*vars\.GATE_3\.routes/);
+  const other = worker('wrangler.toml');
+  other.config.vars.CORS_ORIGINS = 'x'.repeat(5_121);
+  assert.equal(
+    tooLong(other),
+    'The variable CORS_ORIGINS in wrangler.toml has 5121 bytes: Cloudflare takes 5120.',
+  );
+});
 
 /** What wrangler would send to where `tag` is deployed: the classes behind it. */
 function classesBehind(migrations, tag) {

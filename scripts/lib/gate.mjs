@@ -2,13 +2,14 @@
 import { Runtime, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 import { inRoot } from './paths.mjs';
 
-/** One that is not started yet. What it keeps is gone with the process that has made it. */
-export const gateRuntime = ({ routes, vars, port }) =>
+/** One that is not started yet. What it keeps is gone with the process that has made it. `around` are modules of a test's own, its entry first. */
+export const gateRuntime = ({ routes, vars, port, around = [] }) =>
   new Runtime({
     root: inRoot(),
     directory: temporaryDirectory('gate'),
     config: 'gate/wrangler.toml',
     modules: [
+      ...around,
       'gate/src/entry.mjs',
       'crates/once-object/guard.mjs',
       'crates/runtime/interrupted.mjs',

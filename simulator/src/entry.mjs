@@ -26,7 +26,10 @@ async function inWasm(call) {
 
 export default class extends WorkerEntrypoint {
   fetch(request) {
-    return inWasm(() => wasm.fetch(request, this.env, this.ctx));
+    const answer = inWasm(() => wasm.fetch(request, this.env, this.ctx));
+    // Whoever asks may leave: what never settles would stay in memory.
+    this.ctx.waitUntil(answer.catch(() => {}));
+    return answer;
   }
 }
 

@@ -13,6 +13,8 @@ import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
 const QUIET_MS = 1500;
+/** How long answers of the brief ones are kept. */
+const KEEP_MS = 6_000;
 
 /** A shop: it counts what it gets, by Idempotency-Key, and answers as the path says. */
 const got = [];
@@ -29,6 +31,7 @@ const origin = `http://127.0.0.1:${shop.address().port}`;
 
 const routes = [
   { origin, api: ['POST /order/*'], timeout_ms: 1000, quiet_ms: QUIET_MS },
+  { origin, api: ['POST /brief-order/*'], timeout_ms: 1000, quiet_ms: QUIET_MS, keep_ms: KEEP_MS },
   { origin, api: ['POST /long-order/*'], timeout_ms: 1000, quiet_ms: 3_600_000 },
   { origin, api: ['POST /asked/*'], on_unknown: { lookup: 'GET /done?key={key}' }, wait_ms: 300 },
 ];
@@ -130,7 +133,7 @@ describe('an operator', () => {
     assert.match(again.json().type, /already-done/);
     assert.equal(times(path), 1);
     const after = await look(pageOf(row));
-    assert.ok(after.text.includes('by hand: order 7 is in the shop'));
+    assert.match(after.text, /by hand, [^:<]+: order 7 is in the shop/);
     assert.ok(!after.text.includes('It was not done'), 'it is said once');
   });
 
@@ -155,6 +158,20 @@ describe('an operator', () => {
     const next = await told('unknown');
     assert.deepEqual([next.key_hash, next.number], [row.key_hash, 2]);
     assert.ok((await look(pageOf(next))).text.includes('number 1'), 'each names the other');
+  });
+
+  test('is known to have said it for good, and how they knew it for as long as an answer is kept', async () => {
+    await lose('brief-order');
+    await say('done', 'order 8 is in the shop');
+    const { text } = await look(pageOf(row));
+    assert.equal(text.split('order 8 is in the shop').length, 2, 'in no line of its timeline');
+    const left = await until('it is forgotten', async () => {
+      const after = await look(pageOf(row));
+      return !after.text.includes('order 8') && after.text;
+    });
+    assert.match(left, /done, by hand/);
+    assert.match((await send(path, key)).json().type, /expired|already-done/);
+    assert.equal(times(path), 1);
   });
 
   test('says how they know it', async () => {

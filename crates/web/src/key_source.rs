@@ -68,7 +68,7 @@ fn lines(request: &Request) -> impl Iterator<Item = &str> {
 /// one for each click. Taken for a client's key it would make two refunds of two clicks.
 ///
 /// Browsers alone send `Sec-Fetch-Site`, and no script can. (Node's `fetch` sends `Sec-Fetch-Mode`.)
-fn is_browsers_own(request: &Request, line: &str) -> bool {
+pub fn is_browsers_own(request: &Request, line: &str) -> bool {
     request.header("sec-fetch-site").is_some()
         && IdempotencyKey::parse(line).is_ok_and(|key| key.is_64_bit_number())
 }

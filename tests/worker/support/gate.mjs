@@ -16,9 +16,9 @@ const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
 /**
  * Starts it, with the settings of each host; of all where the name is empty. Where they name no origin it stands before a shop of ours, which is
- * started, too.
+ * started, too. `around` are modules around its own, the entry first.
  */
-export async function startGate(hosts, { vars = {} } = {}) {
+export async function startGate(hosts, { vars = {}, around } = {}) {
   const shop = Object.values(hosts).every(({ origin }) => origin) ? undefined : await startOrigin();
   const routesOf = (hosts) =>
     Object.entries(hosts).map(([host, route]) => ({
@@ -26,7 +26,7 @@ export async function startGate(hosts, { vars = {} } = {}) {
       origin: shop?.origin,
       ...route,
     }));
-  const runtime = gateRuntime({ routes: routesOf(hosts), vars: { SIGNING_KEY, ...vars } });
+  const runtime = gateRuntime({ routes: routesOf(hosts), vars: { SIGNING_KEY, ...vars }, around });
   const lines = [];
   runtime.onLog = (line) => lines.push(line);
   await runtime.start();
