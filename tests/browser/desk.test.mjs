@@ -493,7 +493,7 @@ for (const colorScheme of isFirefox ? ['light'] : ['light', 'dark'])
   test(`what was paid and what was declined differ in lightness, too: ${colorScheme}`, async (t) => {
     const { page } = await operator(t, { javaScriptEnabled: true, colorScheme });
     const [paid, declined] = await page.evaluate(() => {
-      const canvas = new OffscreenCanvas(1, 1).getContext('2d');
+      const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
       const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
       return ['paid', 'declined'].map((name) => {
         const bar = document.createElementNS('http://www.w3.org/2000/svg', 'path');
