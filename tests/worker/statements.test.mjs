@@ -74,6 +74,11 @@ const EXCEPTIONS = [
   },
   {
     statement: 'LIMIT ?2)',
+    step: 'keys_of_customers (expires_at_ms<?)',
+    bound: 'the same of keys of customers',
+  },
+  {
+    statement: 'LIMIT ?2)',
     step: '_by_time (began_at_ms<?)',
     bound: 'the same of what the gate has passed on',
   },
