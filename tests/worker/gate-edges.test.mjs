@@ -164,7 +164,9 @@ describe('sent again after its answer was lost', () => {
       await until('it is done', async () => (await send()).status === 303);
       const keys = ordersOf(name).map((order) => order.key);
       // The shop of this test executes whatever comes; one that honours keys would see the same one.
-      assert.deepEqual([keys.length, new Set(keys).size], [2, 1]);
+      // On a slow machine an answer may be late once more.
+      assert.ok(keys.length >= 2, `${keys.length}`);
+      assert.equal(new Set(keys).size, 1);
     });
   }
 
