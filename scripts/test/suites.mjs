@@ -93,7 +93,7 @@ const workersInTurn = {
   ],
   gate: [
     ...['gate-troubles', 'gate-large', 'gate-command', 'gate-desk', 'gate', 'gate-edges', 'gate-doctor'],
-    ...['gate-pages', 'gate-cancelled', 'gate-says'],
+    ...['gate-pages', 'gate-cancelled', 'gate-says', 'gate-limit'],
   ],
   'simulator, apart': ['simulator-webhooks', 'simulator-types', 'simulator-adyen-keys'],
   "Adyen's reports": ['own-adyen-reports', 'adyen-report-fetch'],
