@@ -156,6 +156,7 @@ impl Problem {
             answer: String::new(),
             retry_after_ms: match say {
                 Say::Unavailable | Say::Unreachable => 1000,
+                Say::RateLimited => RATE_PERIOD_MS,
                 _ => 0,
             },
             quiet_ms: 0,
@@ -303,3 +304,5 @@ fn encoded(byte: u8) -> String {
 
 /// The longest body that is shown again in a form, in bytes.
 const SHOWN_MAX: usize = 64 << 10;
+/// How long the rate limiter of gate/wrangler.toml counts, in ms.
+const RATE_PERIOD_MS: u64 = 60_000;

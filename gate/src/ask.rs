@@ -3,6 +3,8 @@
 use data_encoding::BASE64;
 use once::times::Times;
 use serde::{Deserialize, Serialize};
+use web::http::Request;
+use web::origin::network;
 
 use crate::config::Route;
 use crate::domain::{OnUnknown, Place};
@@ -45,11 +47,13 @@ pub struct ObjectRequest {
     pub place: Option<Place>,
     /// The id of the request.
     pub request_id: String,
+    /// The network that it comes from.
+    pub network: String,
 }
 
 impl ObjectRequest {
     /// Of a key, by the settings of its route.
-    pub fn new(secret: &Secret, route: &Route, request_id: String) -> Self {
+    pub fn new(secret: &Secret, route: &Route, request: &Request) -> Self {
         Self {
             secret: *secret.as_bytes(),
             fingerprint: None,
@@ -62,7 +66,8 @@ impl ObjectRequest {
             max_answer: route.max_answer,
             waits: route.waits,
             place: None,
-            request_id,
+            request_id: request.id.0.clone(),
+            network: network(request.header("cf-connecting-ip").unwrap_or_default()),
         }
     }
 
@@ -134,6 +139,8 @@ pub enum ObjectReply {
     Old,
     /// There were too many tries with one key.
     TooMany,
+    /// Too much that is new has come from one network.
+    RateLimited,
     /// There is nothing.
     Nothing,
 }

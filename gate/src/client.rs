@@ -90,7 +90,7 @@ pub(crate) async fn ask(
     form: Form,
     body: &Body,
 ) -> Result<(ObjectReply, Response)> {
-    let ask = ObjectRequest::new(secret, route, request.id.0.clone()).to_pass_on(form);
+    let ask = ObjectRequest::new(secret, route, request).to_pass_on(form);
     let headers = headers_to(request, route)?;
     headers.set(ASK, &to_header(&ask)?)?;
     if let Some(mark) = passed_on::mark(gate, request, route) {
@@ -108,7 +108,7 @@ pub(crate) async fn ask_answer(
     route: &Route,
     secret: &Secret,
 ) -> Result<(ObjectReply, Response)> {
-    let ask = ObjectRequest::new(secret, route, request.id.0.clone());
+    let ask = ObjectRequest::new(secret, route, request);
     let headers = Headers::new();
     headers.set(ASK, &to_header(&ask)?)?;
     headers.set("cookie", request.header("cookie").unwrap_or_default())?;

@@ -10,12 +10,14 @@ use futures_util::future::{Either, select};
 use messages::gate::TELL;
 use once::call::{LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope};
 use once::context::Bug;
+use once::id::Owner;
 use once::object_state::{ObjectState, StagedJob};
 use once::outbox;
 use once::times::Times;
 use once_object::object::{Host, NotTaken, Object};
 use runtime::db::Db;
 use runtime::http_client::within;
+use runtime::limiter::has_room;
 use runtime::log::log;
 use runtime::now_ms;
 use serde_json::Value;
@@ -70,6 +72,8 @@ pub(crate) enum Payload {
 pub(crate) struct GateHost {
     pub(crate) env: Env,
     pub(crate) times: Cell<Times>,
+    /// Whence the newest request has come.
+    pub(crate) network: RefCell<String>,
     /// What can be sent, by the number of its key.
     pub(crate) outgoing: RefCell<HashMap<u32, Rc<Outgoing>>>,
     /// Answers that are too large to be kept, for whoever has sent what they answer.
@@ -100,7 +104,13 @@ impl Answered {
 
 impl GateHost {
     pub(crate) fn new(env: Env) -> Self {
-        Self { env, times: Cell::default(), outgoing: RefCell::default(), large: RefCell::default() }
+        Self {
+            env,
+            times: Cell::default(),
+            network: RefCell::default(),
+            outgoing: RefCell::default(),
+            large: RefCell::default(),
+        }
     }
 
     /// How large an answer may be to be kept, in bytes: a row takes less than a bucket.
@@ -395,6 +405,12 @@ impl Host for GateHost {
                 reason: "it is asked for with the visitor's cookies: they have not come again".to_owned(),
             },
         }
+    }
+
+    /// Each new key makes an object that stays.
+    async fn may_start(&self, _: &Owner) -> bool {
+        let network = self.network.borrow().clone();
+        has_room(&self.env, "NEW_LIMITER", network).await
     }
 
     /// Deletes from the bucket what nobody can be given any more.

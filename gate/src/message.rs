@@ -37,6 +37,7 @@ impl Say {
             | Self::Old
             | Self::NeverSent
             | Self::KeyMissing
+            | Self::RateLimited
             | Self::Unreadable => t.closing,
             _ => "",
         }

@@ -60,6 +60,7 @@ impl DurableObject for GateObject {
             .ok_or_else(|| Error::RustError("nothing is asked".to_owned()))?;
         let object = self.object.as_ref().map_err(failed)?;
         object.host().times.set(ask.times());
+        object.host().network.replace(ask.network.clone());
         match ask.fingerprint.clone() {
             Some(fingerprint) => run(object, &mut request, &ask, fingerprint).await,
             None => show(object, &request, &ask).await,
@@ -232,7 +233,7 @@ async fn run(
         if is_same {
             object.host().outgoing.borrow_mut().entry(number).or_insert_with(|| Rc::clone(&outgoing));
         }
-        let ask = Execute { command, wait_ms: ask.times().wait_ms, is_counted: true, faults: None };
+        let ask = Execute { command, wait_ms: ask.times().wait_ms, is_counted: false, faults: None };
         let executed = object.execute(ask).await;
         object.host().outgoing.borrow_mut().retain(|_, brought| !Rc::ptr_eq(brought, &outgoing));
         let Executed { result, .. } = executed.map_err(|bug| failed(&bug))?;
@@ -266,7 +267,8 @@ async fn run(
                 .map_or(ObjectReply::Differs, |object_state| unknown(&object_state, number))
         }
         ExecuteResult::Expired | ExecuteResult::NotStarted => ObjectReply::Old,
-        ExecuteResult::Refused(()) | ExecuteResult::RateLimited => ObjectReply::TooMany,
+        ExecuteResult::Refused(()) => ObjectReply::TooMany,
+        ExecuteResult::RateLimited => ObjectReply::RateLimited,
         ExecuteResult::NotOwner => ObjectReply::Nothing,
     };
     said(reply)

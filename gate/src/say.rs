@@ -68,6 +68,11 @@ says! {
         429, "too-many-tries", "This form was sent very often",
         "What was sent with it was refused each time. Nothing was passed on now: load the page that it stands on again."
     );
+    RateLimited(
+        429, "rate-limited", "Too many new requests",
+        "More was sent from this network in a short time than this site takes. Nothing was passed on: send the same request again after the \
+         time in Retry-After. What was done before is answered all the same."
+    );
     KeyExpired(
         409, "idempotency-key-expired", "This key was used, and its answer has expired",
         "What was answered is not kept any more. Nothing was passed on now: a new request takes a new key."

@@ -190,6 +190,7 @@ async fn gated(
         ObjectReply::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
         ObjectReply::TooMany => return refused(Problem::new(kind.of(Say::TooMany, Say::KeySpent))),
         ObjectReply::Nothing => return refused(Problem::new(Say::NothingHere)),
+        ObjectReply::RateLimited => Problem::new(Say::RateLimited).with_key(&key.text),
         ObjectReply::Differs => Problem::new(Say::Differs).with_answer(&key.text, request),
         ObjectReply::Unknown { quiet_ms: 0 } => Problem::new(Say::Unknown).with_reference(reference),
         // Sent as new it could be done twice: until then the form asks what has become of it.

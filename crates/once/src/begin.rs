@@ -255,8 +255,7 @@ pub struct NewKey<F: Domain> {
 impl<F: Flow> ObjectState<F> {
     /// Opens a key under the next number, which it gives.
     pub fn open_key(&mut self, key: NewKey<F>, ctx: &Context<F::Settings>) -> u32 {
-        let key_id = self.next_key_id();
-        self.append_timeline(key_id, ctx.now_ms, "key_created", F::name(&key.operation));
+        let (key_id, name) = (self.next_key_id(), F::name(&key.operation));
         self.keys.push(KeyRecord {
             key_id,
             key_hash: key.key_hash,
@@ -279,6 +278,8 @@ impl<F: Flow> ObjectState<F> {
                 broken_off: 0,
             }),
         });
+        // With the number of its first run.
+        self.append_timeline(key_id, ctx.now_ms, "key_created", name);
         key_id
     }
 }

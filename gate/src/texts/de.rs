@@ -65,6 +65,11 @@ const fn page(say: Say) -> (&'static str, &'static str) {
             "Dieses Formular wurde sehr oft gesendet",
             "Laden Sie die Seite neu, auf der es steht, und senden Sie es von dort.",
         ),
+        Say::RateLimited => (
+            "Bitte warten Sie einen Moment",
+            "Aus Ihrem Netz wurde in kurzer Zeit mehr gesendet, als diese Website annimmt. Dieses Mal wurde nichts gesendet: Versuchen Sie es in \
+             einer Minute wieder.",
+        ),
         Say::KeyMissing => (
             "Ein weiterer Klick ist nötig",
             "Dieses Formular kam ohne den Schlüssel, der verhindert, dass es zweimal gesendet wird. Es wurde noch nichts gesendet.",

@@ -62,6 +62,10 @@ const fn page(say: Say) -> (&'static str, &'static str) {
             "This form was sent very often",
             "Load the page that it stands on again, and send it from there.",
         ),
+        Say::RateLimited => (
+            "Please wait a moment",
+            "More was sent from your network in a short time than this site takes. Nothing was sent this time: try again in a minute.",
+        ),
         Say::KeyMissing => (
             "One more click is needed",
             "This form came without the key that keeps it from being sent twice. Nothing was sent yet.",

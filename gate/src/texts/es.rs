@@ -62,6 +62,11 @@ const fn page(say: Say) -> (&'static str, &'static str) {
             "Este formulario se ha enviado muchas veces",
             "Recargue la página en la que está y envíelo desde allí.",
         ),
+        Say::RateLimited => (
+            "Espere un momento, por favor",
+            "Desde su red se ha enviado en poco tiempo más de lo que este sitio acepta. Esta vez no se ha enviado nada: inténtelo de nuevo dentro de un \
+             minuto.",
+        ),
         Say::KeyMissing => (
             "Hace falta un clic más",
             "Este formulario llegó sin la clave que evita que se envíe dos veces. Todavía no se ha enviado nada.",

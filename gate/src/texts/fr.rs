@@ -64,6 +64,10 @@ const fn page(say: Say) -> (&'static str, &'static str) {
             "Ce formulaire a été envoyé très souvent",
             "Rechargez la page où il se trouve et envoyez-le depuis celle-ci.",
         ),
+        Say::RateLimited => (
+            "Veuillez patienter un instant",
+            "Votre réseau a envoyé en peu de temps plus que ce site n’accepte. Rien n’a été envoyé cette fois-ci : réessayez dans une minute.",
+        ),
         Say::KeyMissing => (
             "Un clic de plus est nécessaire",
             "Ce formulaire est arrivé sans la clé qui empêche de l’envoyer deux fois. Rien n’a encore été envoyé.",

@@ -15,7 +15,7 @@ const answers = { binding: 'ANSWERS', bucket_name: 'paid-once-gate-answers' };
 export const gateOf = (site) => site.server.getWorker(gate.name);
 
 /** Sends something through the gate, as one client of an API. */
-export async function send(site, path, key, body = 'a=1') {
+export async function send(site, path, key, body = 'a=1', headers = {}) {
   const answer = await gateOf(site).fetch(`http://shop.example${path}`, {
     method: 'POST',
     headers: {
@@ -23,14 +23,18 @@ export async function send(site, path, key, body = 'a=1') {
       'content-type': 'application/x-www-form-urlencoded',
       authorization: 'Bearer a client',
       accept: 'application/json',
+      ...headers,
     },
     body,
   });
   return read(answer);
 }
 
-/** The Workers: the desk is bound to the gate's objects, and the gate to the read model, as docs/gate.md says. */
-export function workersWithGate(routes, secrets) {
+/**
+ * The Workers: the desk is bound to the gate's objects, and the gate to the read model, as docs/gate.md says. `settings` are more of the gate's
+ * wrangler.toml.
+ */
+export function workersWithGate(routes, secrets, settings = {}) {
   const desk = readConfig({ config: join(root, 'desk', 'wrangler.toml'), env: 'demo' });
   const bindings = [...desk.durable_objects.bindings, objects];
   const bound = {
@@ -42,7 +46,7 @@ export function workersWithGate(routes, secrets) {
       worker.configPath === 'desk/wrangler.toml' ? bound : worker,
     ),
     {
-      config: { ...gate, d1_databases: desk.d1_databases, r2_buckets: [answers] },
+      config: { ...gate, d1_databases: desk.d1_databases, r2_buckets: [answers], ...settings },
       vars: { GATE: JSON.stringify({ routes }) },
       secrets: { SIGNING_KEY },
     },
