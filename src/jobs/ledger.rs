@@ -314,7 +314,8 @@ impl Default for JobRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::purge::tests::{Sql, count, erased, read_model};
+    use crate::jobs::purge::tests::{Sql, count, erased};
+    use crate::readmodel::for_tests::read_model;
 
     /// A first try of a projection of this version has failed.
     fn fails(model: &rusqlite::Connection, object: &str, version: u64) {

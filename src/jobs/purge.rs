@@ -87,19 +87,9 @@ pub(super) mod tests {
     use rusqlite::Connection;
 
     use super::*;
+    use crate::readmodel::for_tests::read_model;
 
     pub(in crate::jobs) type Sql = rusqlite::types::Value;
-
-    pub(in crate::jobs) fn read_model() -> Connection {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
-        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-        files.sort();
-        let model = Connection::open_in_memory().unwrap();
-        for file in files {
-            model.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
-        }
-        model
-    }
 
     /// An object was erased with this version.
     pub(in crate::jobs) fn erased(model: &Connection, object: &str, version: u64) {

@@ -4,6 +4,8 @@
 //! grows; `project` writes it where no newer one is. So messages may come late, twice, or not at
 //! all: the next one mends it. No money is ever decided from here.
 
+#[cfg(test)]
+pub(crate) mod for_tests;
 pub mod home;
 pub mod list;
 pub mod payments;

@@ -313,22 +313,12 @@ fn upsert<T: Serialize>(table: &Table, snapshot: &Snapshot, rows: &[T]) -> serde
 
 #[cfg(test)]
 mod tests {
+    use crate::readmodel::for_tests::read_model;
     use rusqlite::Connection;
     use rusqlite::types::Value as Sql;
     use serde_json::json;
 
     use super::*;
-
-    fn read_model() -> Connection {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
-        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-        files.sort();
-        let model = Connection::open_in_memory().unwrap();
-        for file in files {
-            model.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
-        }
-        model
-    }
 
     fn told(model: &Connection, snapshot: &Snapshot) {
         told_with(model, snapshot, &Map::new());
