@@ -333,8 +333,18 @@ async fn locate(
 
 /// The key's object gave no answer: nobody knows what is known under the key.
 fn unheard(error: &worker::Error, resource: &str) -> Problem {
-    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+    log_unreachable(error);
     Problem::unreachable(resource)
+}
+
+/// An object gave no answer to what needs no key: it is not known whether it was done, as `detail` says, and what to do.
+pub(super) fn not_known(error: &worker::Error, detail: &str) -> Problem {
+    log_unreachable(error);
+    Problem::because(Kind::OutcomeUnknown, detail).retry_after_s(1)
+}
+
+fn log_unreachable(error: &worker::Error) {
+    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
 }
 
 /// What was asked under a key in that object.
@@ -358,7 +368,7 @@ async fn run_whole(
     mut ask: Execute,
 ) -> Result<Answered<ExecuteResult>, Unreachable> {
     let unreachable = |error: worker::Error| {
-        log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
+        log_unreachable(&error);
         Unreachable
     };
     if let Operation::Payment(payment) = &mut ask.command.operation {

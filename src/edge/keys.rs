@@ -1,6 +1,6 @@
 //! An idempotency key, for its owner: where it stands, and to forget what it answered.
 
-use super::api::{reader, unavailable, unreadable};
+use super::api::{not_known, reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
 use super::reply;
 use crate::replay_cache::isolate;
@@ -9,7 +9,6 @@ use once::alarm::Forgotten;
 use once::id::{ObjectId, Owner};
 use once::key::{IdempotencyKey, KeyHash};
 use payments::payment::id::PaymentId;
-use runtime::log::log;
 use web::http::{Answer, Request, percent_decode};
 use web::problem::{Kind, Problem};
 
@@ -59,23 +58,21 @@ pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<
     Ok(reply::key(&view.key, &PaymentId::in_object(object).path()))
 }
 
-/// The key's object gave no answer.
-fn not_known(error: &worker::Error) -> Problem {
-    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
-    let detail = "It is not known whether the response was forgotten. Send the same request again after the time in Retry-After.";
-    Problem::because(Kind::OutcomeUnknown, detail).retry_after_s(1)
-}
+/// What is told where the key's object gave no answer.
+const NOT_KNOWN: &str = "It is not known whether the response was forgotten. Send the same request again after the time in Retry-After.";
 
 /// `DELETE /idempotency-keys/{key}`: the response goes before its time, the tombstone stays.
 pub(super) async fn forget(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let place = Place::of(app, request, encoded).await?;
     let ask = || ObjectRequest::Forget { owner: place.owner.clone(), key_hash: place.key_hash.clone() };
-    let mut forgotten = app.ask::<Forgotten>(&place.own, ask()).await.map_err(|error| not_known(&error))?;
+    let mut forgotten =
+        app.ask::<Forgotten>(&place.own, ask()).await.map_err(|error| not_known(&error, NOT_KNOWN))?;
     if forgotten == Forgotten::Unknown
         && let Some(elsewhere) = place.elsewhere(app).await?
     {
         let there = ObjectRef::Id(elsewhere);
-        forgotten = app.ask::<Forgotten>(&there, ask()).await.map_err(|error| not_known(&error))?;
+        forgotten =
+            app.ask::<Forgotten>(&there, ask()).await.map_err(|error| not_known(&error, NOT_KNOWN))?;
     }
     match forgotten {
         Forgotten::Gone => {

@@ -7,7 +7,7 @@ use super::cart::{Cart, Line};
 use super::page::path;
 use super::request::{OrderRequest, ended_to_json, link_to_json};
 use super::till::cards;
-use crate::edge::api::{account, invalid_parameters, no_query, unavailable};
+use crate::edge::api::{account, invalid_parameters, no_query, not_known, unavailable};
 use crate::edge::app::{App, ObjectRef};
 use crate::edge::fields::visible;
 use crate::edge::payment_params::{ORDER_MAX, no_parameters};
@@ -18,7 +18,6 @@ use payments::payment::id::PaymentId;
 use payments::payment::money::Currency;
 use payments::payment::natural_key::order_object_name;
 use payments::payment::order_link::{EndedLinks, MadeLink, REVISION_MAX};
-use runtime::log::log;
 use runtime::random;
 use web::entries::TRANSPORT_FIELDS;
 use web::http::{Answer, Request, percent_decode};
@@ -33,6 +32,10 @@ const DEMO_CART: [(&str, u64, u32, &str); 3] = [
     ("Enamel mug “Lift-off”", 1450, 1, "/assets/mug.svg"),
     ("Star map, A2 print", 2400, 1, "/assets/star-map.svg"),
 ];
+
+/// What is told where the order's object gave no answer.
+const NOT_KNOWN: &str = "It is not known whether this was done: links that were made before may have been replaced or ended. Nothing was charged \
+                         by it. Send the same request again after the time in Retry-After; it is not done twice.";
 
 /// `POST /checkout/sessions`: the link to an order. The order's object is told of it, and keeps which one is the newest. It
 /// needs no key: to ask for the newest link again changes nothing, and every link of an order leads to the same payment. With one, a late
@@ -66,26 +69,19 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     // A link that cannot be made must not replace one that is there.
     order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let ask = ObjectRequest::MakeLink { revision, content: order.content(), key, owner: Some(owner) };
-    order.revision = match app.ask::<MadeLink>(&place, ask).await.map_err(|error| not_known(&error))? {
-        MadeLink::Revision(revision) => revision,
-        MadeLink::Conflict(newest) => {
-            return Err(Problem { revision: Some(newest), ..Problem::new(Kind::LinkRevision) });
-        }
-        MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
-        MadeLink::RateLimited => return Err(web::reply::rate_limited()),
-    };
+    order.revision =
+        match app.ask::<MadeLink>(&place, ask).await.map_err(|error| not_known(&error, NOT_KNOWN))? {
+            MadeLink::Revision(revision) => revision,
+            MadeLink::Conflict(newest) => {
+                return Err(Problem { revision: Some(newest), ..Problem::new(Kind::LinkRevision) });
+            }
+            MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
+            MadeLink::RateLimited => return Err(web::reply::rate_limited()),
+        };
     let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let url = format!("{}{}", request.origin(), path(&link));
     let body = link_to_json(&order, &url).to_string();
     Ok(Answer::new(201, "application/json", body, "link_made").with("location", url))
-}
-
-/// The order's object gave no answer: the links may be replaced, or ended.
-fn not_known(error: &worker::Error) -> Problem {
-    log("error", &[("event", "object_unreachable".into()), ("error", error.to_string().into())]);
-    let detail = "It is not known whether this was done: links that were made before may have been replaced or ended. Nothing was charged by \
-                  it. Send the same request again after the time in Retry-After; it is not done twice.";
-    Problem::because(Kind::OutcomeUnknown, detail).retry_after_s(1)
 }
 
 /// `POST /checkout/sessions/{order}/expire`: ends all links of an order that were made so far. With a key, a late retry ends none that was made
@@ -109,7 +105,7 @@ pub(in crate::edge) async fn expire_links(
     }
     let place = ObjectRef::Named(order_object_name(&owner, &id));
     let ask = key.map_or(ObjectRequest::EndLinks, |key| ObjectRequest::EndLinksOnce { key });
-    match app.ask::<EndedLinks>(&place, ask).await.map_err(|error| not_known(&error))? {
+    match app.ask::<EndedLinks>(&place, ask).await.map_err(|error| not_known(&error, NOT_KNOWN))? {
         EndedLinks::Through(revision) => {
             Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
         }
