@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use worker::{Bucket, Env, Error, Object, Result};
 
-use super::bucket::only_new;
+use super::bucket::{listed, only_new};
 use super::settlement_file::FOLDER;
 use super::settlement_limits::Used;
 use messages::placement::ShardName;
@@ -74,21 +74,8 @@ impl Stores for Bound<'_> {
     }
 
     async fn names(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            // The parts of a day count as one.
-            let mut list = self.bucket.list().prefix(FOLDER).delimiter("/");
-            if let Some(cursor) = cursor {
-                list = list.cursor(cursor);
-            }
-            let page = list.execute().await?;
-            names.extend(page.objects().iter().map(Object::key));
-            cursor = page.cursor().filter(|_| page.truncated());
-            if cursor.is_none() {
-                return Ok(names);
-            }
-        }
+        // The parts of a day lie in a folder of their own.
+        Ok(listed(&self.bucket, FOLDER).await?.iter().map(Object::key).collect())
     }
 }
 
