@@ -6,6 +6,7 @@ use askama::Template;
 use runtime::log::log;
 use web::http::Request;
 use web::locale::negotiate::negotiate;
+use web::reply::RATE_PERIOD_S;
 use worker::worker_sys::web_sys;
 use worker::{Headers, Response, ResponseBody, Result};
 
@@ -156,7 +157,7 @@ impl Problem {
             answer: String::new(),
             retry_after_ms: match say {
                 Say::Unavailable | Say::Unreachable => 1000,
-                Say::RateLimited => RATE_PERIOD_MS,
+                Say::RateLimited => RATE_PERIOD_S * 1000,
                 _ => 0,
             },
             quiet_ms: 0,
@@ -304,5 +305,3 @@ fn encoded(byte: u8) -> String {
 
 /// The longest body that is shown again in a form, in bytes.
 const SHOWN_MAX: usize = 64 << 10;
-/// How long the rate limiter of gate/wrangler.toml counts, in ms.
-const RATE_PERIOD_MS: u64 = 60_000;

@@ -144,7 +144,7 @@ pub fn finish(answer: Answer, request: &Request) -> Answer {
     answer
 }
 
-/// The period of the rate limiter in wrangler.toml, in seconds.
+/// The period of the rate limiters in each wrangler.toml, in seconds.
 pub const RATE_PERIOD_S: u64 = 60;
 
 /// How operations are answered where the settings differ from the standard.
