@@ -17,6 +17,7 @@ use super::status::Entity;
 use super::tasks::compare::Kind;
 use super::view_models::{Cell, ConfirmPage, List, Row};
 use payments::payment::own_keys::account_of;
+use runtime::http_client::CONNECTIONS_MAX;
 use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::Problem;
@@ -27,8 +28,8 @@ use web::route::Parameter;
 const SHOWN: &str = "breaks";
 /// The state of a break that nobody has settled.
 const OPEN: &str = "open";
-/// How many are accepted at once: an invocation has six connections.
-const AT_ONCE: usize = 6;
+/// How many are accepted at once.
+const AT_ONCE: usize = CONNECTIONS_MAX;
 
 /// A break that was shown, as its page had it.
 #[derive(Serialize, Deserialize)]

@@ -2,14 +2,11 @@
 
 use futures_util::future::select_all;
 use futures_util::lock::{Mutex, MutexGuard};
-
-/// An invocation has so many connections that wait for an answer: a further request waits for one, and the time for its answer runs meanwhile.
-/// <https://developers.cloudflare.com/workers/platform/limits/#simultaneous-open-connections>
-const AT_ONCE: usize = 6;
+use runtime::http_client::CONNECTIONS_MAX;
 
 /// The places for them.
 #[derive(Default)]
-pub(super) struct Slots([Mutex<()>; AT_ONCE]);
+pub(super) struct Slots([Mutex<()>; CONNECTIONS_MAX]);
 
 impl Slots {
     /// Waits until one is free, and has it until what is given is dropped.
@@ -27,7 +24,7 @@ mod tests {
     #[test]
     fn no_more_than_six_are_at_work_and_the_next_one_begins_as_one_ends() {
         let slots = Slots::default();
-        let mut taken: Vec<_> = (0..AT_ONCE).map(|_| slots.take().now_or_never().unwrap()).collect();
+        let mut taken: Vec<_> = (0..CONNECTIONS_MAX).map(|_| slots.take().now_or_never().unwrap()).collect();
         let mut waiting = Box::pin(slots.take());
         assert!(waiting.as_mut().now_or_never().is_none(), "all are taken");
         taken.swap_remove(3);

@@ -13,6 +13,10 @@ use worker::wasm_bindgen_futures::JsFuture;
 use worker::worker_sys::web_sys;
 use worker::{AbortController, Delay, Env, Response};
 
+/// How many connections of an invocation wait for an answer at once: a further request waits for one, and the time for its answer runs meanwhile.
+/// <https://developers.cloudflare.com/workers/platform/limits/#simultaneous-open-connections>
+pub const CONNECTIONS_MAX: usize = 6;
+
 /// A part of the error of a timeout.
 pub const TOO_LONG: &str = "took longer than";
 

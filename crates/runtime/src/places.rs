@@ -15,6 +15,7 @@ use worker::{Env, Error, Result};
 use crate::db::{Db, Value};
 use crate::directory::{self, READ_MAX, Shards};
 pub use crate::directory::{Directory, Wanted, fresh, is_bound, layouts};
+use crate::http_client::CONNECTIONS_MAX;
 use crate::log::log;
 use crate::now_ms;
 use crate::shard::Outcome;
@@ -23,8 +24,8 @@ use messages::job::JobPayment;
 use messages::placement::{self, Layout, ShardName};
 use once::sorted;
 
-/// How many places are asked at once: a Worker has six connections that wait for an answer.
-const AT_ONCE: usize = 6;
+/// How many places are asked at once.
+const AT_ONCE: usize = CONNECTIONS_MAX;
 /// How many places one reader asks at most.
 pub const PLACES_MAX: usize = 200;
 
