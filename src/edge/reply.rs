@@ -92,7 +92,7 @@ pub fn payment(payment: &Payment, refunds: &[Refund], tries: &[Try]) -> Answer {
 /// A payment's refunds as JSON, newest first. They are all there: a payment has few.
 pub fn refunds(payment: &Payment, refunds: &[Refund]) -> Answer {
     let data: Vec<_> = refunds.iter().rev().map(|refund| refund.to_json(payment)).collect();
-    let url = format!("{}/refunds", payment.id.path());
+    let url = payment.id.refunds_path();
     let body = json!({ "object": "list", "url": url, "data": data, "has_more": false });
     Answer::new(200, "application/json", body.to_string(), "shown")
 }

@@ -127,7 +127,7 @@ fn call(phase: &mut Phase<'_>) -> Result<End, Bug> {
 fn answer(refund: &Refund, phase: &mut Phase<'_>) -> Result<End, Bug> {
     let payment = phase.payment()?.clone();
     let shown = refund.to_json(&payment);
-    let location = format!("{}/refunds", payment.id.path());
+    let location = payment.id.refunds_path();
     let data = json!({ "payment": payment.id, "amount": refund.amount.get(), "provider_refund": refund.provider_refund });
     let RefundState::Failed { code, message } = &refund.state else {
         let action = if refund.state == RefundState::Pending { "refund.pending" } else { "refund.succeeded" };

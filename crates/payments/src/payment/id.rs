@@ -14,6 +14,13 @@ once::resource_id!(
     "payments"
 );
 
+impl PaymentId {
+    /// The address of its refunds.
+    pub fn refunds_path(self) -> String {
+        format!("{}/refunds", self.path())
+    }
+}
+
 once::resource_id!(
     /// Our id of a customer: what marks it at the provider, and names it to an operator. Clients know it by its address.
     CustomerId,
