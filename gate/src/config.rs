@@ -4,6 +4,7 @@
 use once::times::Times;
 use runtime::settings;
 use serde::Deserialize;
+use web::origin::is_origin;
 use web::signing::SigningKeys;
 
 use crate::domain::OnUnknown;
@@ -303,9 +304,9 @@ impl Route {
         if !raw.not_taken.iter().all(|status| (500..=599).contains(status)) {
             return Err("`not_taken` must name statuses from 500 to 599".to_owned());
         }
-        if let Some(wrong) = raw.cors.iter().find(|text| *text != "*" && !is_address(text)) {
+        if let Some(wrong) = raw.cors.iter().find(|text| *text != "*" && !is_origin(text)) {
             return Err(format!(
-                "`cors` has `{wrong}`: it is an origin such as https://app.shop.example, or *"
+                "`cors` has `{wrong}`: it is an origin as browsers send it, such as https://app.shop.example, or *"
             ));
         }
         let default = Times::default();
@@ -446,6 +447,8 @@ mod tests {
             (r#","not_taken":[409]"#, "not_taken"),
             (r#","api":["/v1"]"#, "/v1"),
             (r#","cors":["https://app.example/"]"#, "https://app.example/"),
+            (r#","cors":["https://App.example"]"#, "https://App.example"),
+            (r#","cors":["https://app.example:443"]"#, "https://app.example:443"),
         ] {
             let error = route(more).unwrap_err();
             assert!(error.contains(named), "{more}: {error}");

@@ -28,6 +28,7 @@ use payments::engine::{Credentials, Limits};
 use payments::providers::Provider;
 use runtime::log::Level;
 use runtime::settings::{self, Incomplete};
+use web::origin::is_origin;
 use web::signing::{SigningKeys, is_same_secret};
 use web::trace::Collector;
 
@@ -406,14 +407,6 @@ fn adyen_hmac_keys(setting: Option<String>) -> Result<Vec<Vec<u8>>, String> {
 fn cors_origins(setting: Option<String>) -> Result<Vec<String>, String> {
     let origins: Vec<String> =
         setting.iter().flat_map(|list| list.split(',')).map(|origin| origin.trim().to_owned()).collect();
-    let is_origin = |origin: &String| {
-        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        let port = if origin.starts_with("https:") { ":443" } else { ":80" };
-        // As browsers write it in `Origin`: in small letters, without the port of its scheme.
-        let is_as_sent =
-            |host: &str| !host.ends_with(port) && !host.contains(|c: char| c.is_ascii_uppercase());
-        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ']) && is_as_sent(host))
-    };
     match origins.iter().find(|origin| !is_origin(origin)) {
         Some(_) => Err(
             "CORS_ORIGINS must be a list such as https://shop.example,https://www.shop.example: scheme and \

@@ -23,6 +23,19 @@ pub fn from_our_pages(request: &Request) -> bool {
     }
 }
 
+/// Whether browsers write it so in `Origin`: scheme and host, in small letters, without the port of its scheme.
+/// Source: <https://html.spec.whatwg.org/#ascii-serialisation-of-an-origin>
+pub fn is_origin(text: &str) -> bool {
+    let parts = text
+        .strip_prefix("https://")
+        .map(|host| (host, ":443"))
+        .or_else(|| Some((text.strip_prefix("http://")?, ":80")));
+    parts.is_some_and(|(host, port)| {
+        let is_foreign = |c: char| c.is_ascii_uppercase() || matches!(c, '/' | '?' | '#' | '@' | '*' | ' ');
+        !host.is_empty() && !host.ends_with(port) && !host.contains(is_foreign)
+    })
+}
+
 /// What one client can take its address from: a whole /64 network of IPv6.
 pub fn network(address: &str) -> String {
     match address.parse() {
