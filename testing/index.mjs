@@ -1,9 +1,11 @@
-// Paid Once and its simulated bank in the tests of a shop: docs/testing.md, "Use it in your tests". It imports nothing but Node's own, so that it
-// goes with the wrangler of whoever calls it.
+// Paid Once and its simulated bank in the tests of a shop: docs/testing.md, "Use it in your tests". It imports no package, so that it goes with the
+// wrangler of whoever calls it.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+
+import { modulesFrom } from '../crates/once-testing/kill/modules.mjs';
 
 /** The folder of Paid Once, which must be built: `npm run build`. */
 export const root = fileURLToPath(new URL('..', import.meta.url));
@@ -26,10 +28,9 @@ export const harness = {
  * imported package. The payments Worker is `paid-once-demo`, the bank `paid-once-simulator`.
  */
 export function miniflareWorkers({ unstable_getMiniflareWorkerOptions: read }) {
-  const worker = (name, folder, more) => {
+  const worker = (name, folder) => {
     const { modulesRules: _, ...options } = read(join(root, folder, 'wrangler.toml'), 'demo').workerOptions;
-    const own = ['src/entry.mjs', 'build/index.js', 'build/index_bg.wasm'].map((path) => join(folder, path));
-    const modules = [...own, ...more].map((path) => ({
+    const modules = modulesFrom(root, join(folder, 'src/entry.mjs')).map((path) => ({
       type: path.endsWith('.wasm') ? 'CompiledWasm' : 'ESModule',
       path: join(root, path),
     }));
@@ -38,18 +39,7 @@ export function miniflareWorkers({ unstable_getMiniflareWorkerOptions: read }) {
     const bindings = { ...options.bindings, ...secrets };
     return { ...options, name, modules, modulesRoot: root, bindings, serviceBindings };
   };
-  return [
-    worker('paid-once-demo', '.', [
-      'crates/once-object/guard.mjs',
-      'crates/runtime/interrupted.mjs',
-      'src/accounts/cache_object.mjs',
-      'src/accounts/row_cache.mjs',
-      'src/shard.mjs',
-      'src/verbatim.mjs',
-      'build/migrations.mjs',
-    ]),
-    worker('paid-once-simulator', 'simulator', []),
-  ];
+  return [worker('paid-once-demo', '.'), worker('paid-once-simulator', 'simulator')];
 }
 
 /** Makes the tables of a D1 database of Miniflare's; `wrangler` is the imported package. Without them payments go on, but no list shows them. */

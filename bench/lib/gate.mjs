@@ -107,7 +107,7 @@ function passOn(origin) {
     `ORIGIN = "${origin}"`,
   ];
   writeFileSync(join(root, 'wrangler.toml'), settings.join('\n'));
-  return new Runtime({ root, directory: join(root, 'run'), config: 'wrangler.toml', modules: ['pass.mjs'] });
+  return new Runtime({ root, directory: join(root, 'run'), config: 'wrangler.toml', entry: 'pass.mjs' });
 }
 
 const order = (agent, origin, { key, cookie }) =>

@@ -2,20 +2,13 @@
 import { Runtime, temporaryDirectory } from '../../crates/once-testing/kill/kill.mjs';
 import { inRoot } from './paths.mjs';
 
-/** One that is not started yet. What it keeps is gone with the process that has made it. `around` are modules of a test's own, its entry first. */
-export const gateRuntime = ({ routes, vars, port, around = [] }) =>
+/** One that is not started yet. What it keeps is gone with the process that has made it. `entry` is another module that runs it, of a test's own. */
+export const gateRuntime = ({ routes, vars, port, entry = 'gate/src/entry.mjs' }) =>
   new Runtime({
     root: inRoot(),
     directory: temporaryDirectory('gate'),
     config: 'gate/wrangler.toml',
-    modules: [
-      ...around,
-      'gate/src/entry.mjs',
-      'crates/once-object/guard.mjs',
-      'crates/runtime/interrupted.mjs',
-      'gate/build/index.js',
-      'gate/build/index_bg.wasm',
-    ],
+    entry,
     vars: { GATE: JSON.stringify({ routes }), ...vars },
     port,
   });

@@ -98,7 +98,7 @@ export class Chaos {
       directory: this.#inside('simulator'),
       config: 'simulator/wrangler.toml',
       env: 'demo',
-      modules: ['simulator/src/entry.mjs', 'simulator/build/index.js', 'simulator/build/index_bg.wasm'],
+      entry: 'simulator/src/entry.mjs',
     });
     await this.provider.start();
     this.worker = new Runtime({
@@ -106,18 +106,7 @@ export class Chaos {
       directory: this.#inside('worker'),
       config: 'wrangler.toml',
       env: 'demo',
-      modules: [
-        'src/entry.mjs',
-        'crates/once-object/guard.mjs',
-        'crates/runtime/interrupted.mjs',
-        'src/accounts/cache_object.mjs',
-        'src/accounts/row_cache.mjs',
-        'src/shard.mjs',
-        'src/verbatim.mjs',
-        'build/migrations.mjs',
-        'build/index.js',
-        'build/index_bg.wasm',
-      ],
+      entry: 'src/entry.mjs',
       vars: {
         STRIPE_API_BASE: this.provider.origin.origin,
         SIGNING_KEY: 'one-for-all-starts-of-the-process',

@@ -230,12 +230,7 @@ async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mj
     root,
     directory: temporaryDirectory(`transfers-${name}`),
     config: `${EXAMPLE}/wrangler.toml`,
-    modules: [
-      ...new Set([entry, `${EXAMPLE}/entry.mjs`]),
-      'crates/once-object/guard.mjs',
-      `${EXAMPLE}/build/index.js`,
-      `${EXAMPLE}/build/index_bg.wasm`,
-    ],
+    entry,
     vars: { BANK: bank.origin, ...vars },
   });
   const callers = new Callers(worker, { isEnd: ({ status }) => status < 500 });

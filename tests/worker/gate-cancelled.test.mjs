@@ -22,7 +22,7 @@ const SLACK_BYTES = 4 * BODY_BYTES;
 const main = inRoot('gate', 'src', 'entry.mjs');
 
 /** Remembers the memory of each instance that is made. */
-const memory = ownEntry(
+ownEntry(
   'gate-memory',
   main,
   () => `
@@ -40,7 +40,7 @@ WebAssembly.Instance = new Proxy(Instance, {
 );
 
 /** The gate with an address more, which says how much memory it has, and with the invocation's context as `ctx` says. */
-const entry = (ctx, name) =>
+const entryOf = (ctx, name) =>
   ownEntry(
     'gate-memory',
     main,
@@ -65,8 +65,8 @@ class Left {
   }
 
   static async start(ctx, name) {
-    const around = [entry(ctx, name), memory].map((file) => relative(inRoot(), file));
-    return new Left(await startGate({ [HOST]: { api: ['POST /v1/*'] } }, { around }));
+    const entry = relative(inRoot(), entryOf(ctx, name));
+    return new Left(await startGate({ [HOST]: { api: ['POST /v1/*'] } }, { entry }));
   }
 
   async memory() {

@@ -1,6 +1,6 @@
 // Kill -9 of a Worker while requests run, again and again, on the same disk: for a flow of your own.
 //
-//   const worker = new Runtime({ root, directory: temporaryDirectory('mine'), config: 'wrangler.toml', modules, vars });
+//   const worker = new Runtime({ root, directory: temporaryDirectory('mine'), config: 'wrangler.toml', entry, vars });
 //   const callers = new Callers(worker, { isEnd: ({ status }) => status < 500 });
 //   await killAgain(worker, { kills: 30, between, isDone: …, underWay: callers.underWay, live() { callers.begin(request); … } });
 //   await worker.start();
@@ -14,6 +14,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { UnderWay } from './under-way.mjs';
 
+export { modulesFrom } from './modules.mjs';
 export { UnderWay } from './under-way.mjs';
 export { Runtime, temporaryDirectory } from './workerd.mjs';
 

@@ -9,6 +9,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
+import { modulesFrom } from './modules.mjs';
+
 const STARTS_WITHIN_MS = 120_000;
 const LINES_KEPT = 40;
 
@@ -31,8 +33,8 @@ export function temporaryDirectory(name) {
 /**
  * A Worker that is not started yet.
  *
- * `config` is its wrangler.toml in the folder `root`, which has the packages workerd and wrangler, and `env` the environment in it, `modules` are
- * its files there, the entry first; they are copied, so that a build meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
+ * `config` is its wrangler.toml in the folder `root`, which has the packages workerd and wrangler, `env` the environment in it, and `entry` the
+ * module there that is its entry; all that it loads is copied, so that a build meanwhile changes nothing. `vars` replace those of the environment. Service bindings are left out: calls go over the network.
  * Without a `port` it takes a free one, another one at each start.
  */
 export class Runtime {
@@ -49,13 +51,14 @@ export class Runtime {
   #lines = [];
   #up = Promise.withResolvers();
 
-  constructor({ root, directory, config, env, modules, vars = {}, port = 0 }) {
+  constructor({ root, directory, config, env, entry, vars = {}, port = 0 }) {
     const require = createRequire(join(resolve(root), 'package.json'));
     this.#workerd = require('workerd').default;
     // Loaded here: whoever only sends requests needs none of its 15 MB.
     const { unstable_readConfig: readConfig } = require('wrangler');
     const settings = readConfig({ config: join(root, config), env }, { hideWarnings: true });
     const objects = settings.durable_objects.bindings;
+    const modules = modulesFrom(resolve(root), entry);
     for (const module of modules) {
       mkdirSync(dirname(join(directory, module)), { recursive: true });
       copyFileSync(join(root, module), join(directory, module));

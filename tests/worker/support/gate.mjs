@@ -16,9 +16,9 @@ const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
 /**
  * Starts it, with the settings of each host; of all where the name is empty. Where they name no origin it stands before a shop of ours, which is
- * started, too. `around` are modules around its own, the entry first.
+ * started, too. `entry` is a module of the test's own that runs it.
  */
-export async function startGate(hosts, { vars = {}, around } = {}) {
+export async function startGate(hosts, { vars = {}, entry } = {}) {
   const shop = Object.values(hosts).every(({ origin }) => origin) ? undefined : await startOrigin();
   const routesOf = (hosts) =>
     Object.entries(hosts).map(([host, route]) => ({
@@ -26,7 +26,7 @@ export async function startGate(hosts, { vars = {}, around } = {}) {
       origin: shop?.origin,
       ...route,
     }));
-  const runtime = gateRuntime({ routes: routesOf(hosts), vars: { SIGNING_KEY, ...vars }, around });
+  const runtime = gateRuntime({ routes: routesOf(hosts), vars: { SIGNING_KEY, ...vars }, entry });
   const lines = [];
   runtime.onLog = (line) => lines.push(line);
   await runtime.start();
