@@ -397,7 +397,7 @@ fn now_ms(store: &Sql) -> i64 {
 }
 
 fn wall_ms() -> i64 {
-    i64::try_from(worker::Date::now().as_millis()).unwrap_or(i64::MAX)
+    worker::js_sys::Date::now() as i64
 }
 
 fn cut() -> Result<Response> {
