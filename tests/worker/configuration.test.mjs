@@ -317,7 +317,7 @@ describe('a setting that is missing or impossible', () => {
     assert.match(JSON.stringify(site.logs()), /The secret SIGNING_KEY is not set/);
     await site.server.update({ root, workers: production() });
     const closed = await read(await site.fetch('https://pay.example/webhooks/stripe', { method: 'POST' }));
-    assert.equal(closed.status, 401);
+    assert.equal(closed.status, 400);
     assert.doesNotMatch(closed.text, /STRIPE_WEBHOOK_SECRET|wrangler/);
   });
 

@@ -80,7 +80,8 @@ for (const [state, { make, ...legal }] of Object.entries(states))
       assert.equal(made.status, state);
       assertConsistent(made);
       assert.deepEqual((await user.payment(made.id)).json(), made);
-      assert.deepEqual((await user.refunds(made.id)).json(), { object: 'list', data: [], has_more: false });
+      const refunds = { object: 'list', url: `/payments/${made.id}/refunds`, data: [], has_more: false };
+      assert.deepEqual((await user.refunds(made.id)).json(), refunds);
     });
 
     for (const move of MOVES.filter((one) => one in legal))
