@@ -116,12 +116,13 @@ pub fn refuse_to(problem: Problem, request: &Request, site: Site, back: (&str, &
     reply::problem_page(problem, request, site, link)
 }
 
-/// The same for a customer: its page says in their language what it means for them. What programs are told stays as it is.
+/// The same for a customer: its page says in their language what it means for them. What programs are told stays as it is, and so does what whoever
+/// sets it up on their own machine is told of a setting.
 pub fn refuse_customer(problem: Problem, request: &Request, site: Site, back: (&str, &str)) -> Answer {
-    let problem = &told(problem, request, &site);
-    if !request.wants_problem_page() {
-        return reply::problem(problem, request);
+    if !request.wants_problem_page() || (problem.names_setting && request.is_local()) {
+        return refuse_to(problem, request, site, back);
     }
+    let problem = &told(problem, request, &site);
     let (t, link) = (site.t, link_of(problem, request, &site, back));
     reply::in_language(reply::worded_page(t.problem(problem), problem, request, site, link), t)
 }
