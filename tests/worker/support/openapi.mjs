@@ -19,14 +19,18 @@ ajv.addFormat('uri-reference', (text) => isUrl(text, 'https://site.example'));
 
 let reading;
 /** Reads the document that a site serves. All sites of a suite have the same. */
-export const readDocument = (site) =>
-  (reading ??= site.fetch('/openapi.json').then(async (response) => {
-    document = await response.json();
-    // To whom a value belongs is in the schemas themselves, too.
-    ajv.addKeyword('discriminator');
-    ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
-    ajv.addSchema(closed(document), 'openapi');
-  }));
+export async function readDocument(site) {
+  // Each caller waits for a promise of its own: with the first one's, a test file would go on as a part of the first one's.
+  await (reading ??= read(site));
+}
+
+async function read(site) {
+  document = await (await site.fetch('/openapi.json')).json();
+  // To whom a value belongs is in the schemas themselves, too.
+  ajv.addKeyword('discriminator');
+  ajv.addVocabulary(Object.keys(document)); // the document is no schema itself, but holds them
+  ajv.addSchema(closed(document), 'openapi');
+}
 
 /** The same document without room for what it does not name: a later release may answer more, this one does not. */
 function closed(document) {
