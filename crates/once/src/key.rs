@@ -51,6 +51,9 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
+/// What may stand around a header's value, and around the commas between several.
+const BLANK: [char; 2] = [' ', '\t'];
+
 impl IdempotencyKey {
     /// Parses a header's value: an RFC 8941 Item whose value is a String in quotes, as
     /// [draft-ietf-httpapi-idempotency-key-header-07](https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-idempotency-key-header-07)
@@ -65,7 +68,7 @@ impl IdempotencyKey {
     /// assert_eq!(IdempotencyKey::parse("\"\""), Err(KeyError::Empty));
     /// ```
     pub fn parse(value: &str) -> Result<Self, KeyError> {
-        let value = value.trim_matches([' ', '\t']);
+        let value = value.trim_matches(BLANK);
         if !value.starts_with('"') {
             return Self::checked(value.to_owned());
         }
@@ -75,23 +78,43 @@ impl IdempotencyKey {
         }
     }
 
-    /// Tells the lines of a header apart. The runtime joins repeated ones with a comma and a space: no key has a space in it,
-    /// but a parameter of an Item may.
+    /// Tells the lines of a header apart. Whoever joins repeated ones puts a comma between them, and spaces or none
+    /// ([RFC 9110, 5.3](https://www.rfc-editor.org/rfc/rfc9110#section-5.3)); the runtime one. No key has a space in it, but a parameter of an Item
+    /// may. A bare key may have a comma: one that is the same text before and after each is that text, sent several times.
+    ///
+    /// ```
+    /// use once::key::IdempotencyKey;
+    ///
+    /// assert_eq!(IdempotencyKey::lines("8e03978e,8e03978e"), ["8e03978e", "8e03978e"]);
+    /// assert_eq!(IdempotencyKey::lines("order-1,2"), ["order-1,2"]);
+    /// ```
     pub fn lines(joined: &str) -> Vec<&str> {
         let mut lines = Vec::new();
         let mut rest = joined;
         loop {
             let item_len = structured::string_item(rest).map_or(0, |(_, after)| rest.len() - after.len());
-            let comma = rest.get(item_len..).and_then(|after| after.find(", ")).map(|at| item_len + at);
-            match comma.and_then(|at| Some((rest.get(..at)?, rest.get(at + 2..)?))) {
-                Some((line, after)) => {
-                    lines.push(line);
-                    rest = after;
+            let separator = rest.get(item_len..).and_then(|after| match after.trim_start_matches(BLANK) {
+                // Nothing else follows an Item.
+                next if item_len > 0 && next.starts_with(',') => Some((after.len() - next.len(), ",")),
+                _ => after.find(", ").map(|at| (at, ", ")),
+            });
+            let split = separator.and_then(|(at, comma)| {
+                Some((rest.get(..item_len + at)?, rest.get(item_len + at + comma.len()..)?))
+            });
+            let (line, after) = split.map_or((rest, None), |(line, after)| (line, Some(after)));
+            let line = line.trim_matches(BLANK);
+            let mut parts = line.split(',').map(|part| part.trim_matches(BLANK));
+            match parts.next() {
+                Some(first)
+                    if item_len == 0 && !first.is_empty() && parts.clone().all(|part| part == first) =>
+                {
+                    lines.extend(parts.map(|_| first).chain([first]));
                 }
-                None => {
-                    lines.push(rest);
-                    return lines;
-                }
+                _ => lines.push(line),
+            }
+            match after {
+                Some(after) => rest = after.trim_start_matches(BLANK),
+                None => return lines,
             }
         }
     }
