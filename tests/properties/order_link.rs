@@ -56,6 +56,7 @@ proptest! {
                         book.push((revision, content, LinkState::Live));
                     }
                     MadeLink::KeyReused => prop_assert!(false, "there is no key"),
+                    MadeLink::Paid(_) => prop_assert!(false, "it is not paid"),
                     MadeLink::RateLimited => prop_assert!(false, "that is decided before"),
                     MadeLink::Conflict(newest) => {
                         prop_assert!(asked.is_some_and(|asked| asked <= newest), "without a revision there is none");
@@ -77,7 +78,7 @@ proptest! {
         let first = make(&mut object_state, asked, "mug", None);
         let kept = object_state.clone();
         for _ in 0..times {
-            prop_assert_eq!(make(&mut object_state, asked, "mug", None), first);
+            prop_assert_eq!(&make(&mut object_state, asked, "mug", None), &first);
             prop_assert_eq!(&object_state, &kept);
         }
     }
@@ -209,4 +210,33 @@ fn the_links_of_a_paid_order_are_not_ended() {
     let before = object_state.clone();
     assert_eq!(end(&mut object_state, None), EndedLinks::Paid("succeeded".into()));
     assert_eq!(object_state, before);
+}
+
+#[test]
+fn no_other_link_is_made_to_a_paid_order() {
+    let order = || {
+        let mut object_state = rows();
+        make(&mut object_state, None, "mug", None);
+        ask(&mut object_state, "pay", pay_through(Some(1)));
+        object_state
+    };
+    for (state, status) in [
+        (PaymentState::Captured { amount_minor: 5000 }, "succeeded"),
+        (PaymentState::Authorized, "requires_capture"),
+    ] {
+        let mut object_state = order();
+        object_state.resource.payment.as_mut().unwrap().state = state;
+        let before = object_state.clone();
+        for asked in [None, Some(1), Some(7)] {
+            let key = Some(KeyHash("of a retry".into()));
+            assert_eq!(make(&mut object_state, asked, "two mugs", key), MadeLink::Paid(status.into()));
+        }
+        assert_eq!(object_state, before);
+        assert_eq!(make(&mut object_state, None, "mug", None), MadeLink::Revision(1), "its own is there");
+        // Made by the API under the order's id.
+        object_state.resource.links = None;
+        assert_eq!(make(&mut object_state, None, "mug", None), MadeLink::Paid(status.into()));
+    }
+    let control = make(&mut order(), None, "two mugs", None);
+    assert_eq!(control, MadeLink::Revision(2), "it is not paid yet");
 }

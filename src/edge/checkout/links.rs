@@ -69,15 +69,23 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     // A link that cannot be made must not replace one that is there.
     order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let ask = ObjectRequest::MakeLink { revision, content: order.content(), key, owner: Some(owner) };
-    order.revision =
-        match app.ask::<MadeLink>(&place, ask).await.map_err(|error| not_known(&error, NOT_KNOWN))? {
-            MadeLink::Revision(revision) => revision,
-            MadeLink::Conflict(newest) => {
-                return Err(Problem { revision: Some(newest), ..Problem::new(Kind::LinkRevision) });
-            }
-            MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
-            MadeLink::RateLimited => return Err(web::reply::rate_limited()),
-        };
+    order.revision = match app
+        .ask::<MadeLink>(&place, ask)
+        .await
+        .map_err(|error| not_known(&error, NOT_KNOWN))?
+    {
+        MadeLink::Revision(revision) => revision,
+        MadeLink::Conflict(newest) => {
+            return Err(Problem { revision: Some(newest), ..Problem::new(Kind::LinkRevision) });
+        }
+        MadeLink::Paid(status) => {
+            let detail = "The order is paid, as an earlier link to it said: nothing else can be sold under its order_id. For something new \
+                              send another order_id; to give money back refund the payment.";
+            return Err(paid(app, &place, status, detail));
+        }
+        MadeLink::KeyReused => return Err(mismatch(Vec::new(), app.response_options())),
+        MadeLink::RateLimited => return Err(web::reply::rate_limited()),
+    };
     let link = order.seal(&app.config.signing_keys).ok_or_else(too_long)?;
     let url = format!("{}{}", request.origin(), path(&link));
     let body = link_to_json(&order, &url).to_string();
@@ -109,16 +117,19 @@ pub(in crate::edge) async fn expire_links(
         EndedLinks::Through(revision) => {
             Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
         }
-        EndedLinks::Paid(state) => {
+        EndedLinks::Paid(status) => {
             let detail =
                 "The order is paid: there is nothing left to end. Void or refund the payment instead.";
-            let mut problem = Problem::because(Kind::PaymentState, detail);
-            problem.resource = app.object_id(&place).ok().map(|object| PaymentId::in_object(object).path());
-            problem.state = Some(state);
-            Err(problem)
+            Err(paid(app, &place, status, detail))
         }
         EndedLinks::KeyReused => Err(mismatch(Vec::new(), app.response_options())),
     }
+}
+
+/// The order's payment is in the way.
+fn paid(app: &App, place: &ObjectRef, status: String, detail: &str) -> Problem {
+    let resource = app.object_id(place).ok().map(|object| PaymentId::in_object(object).path());
+    Problem { resource, state: Some(status), ..Problem::because(Kind::PaymentState, detail) }
 }
 
 /// `GET /checkout`: in the demo, a small cart to pay.

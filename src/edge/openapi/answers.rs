@@ -118,7 +118,8 @@ refusals! {
     OTHER_REVISION = "OtherRevision"(RevisionMismatch; LOCATION) "The customer is of another revision. Nothing was run.";
     IN_PROGRESS = "InProgress"(InProgress; RETRY_AFTER, LOCATION) "The key is not finished: nothing is forgotten.";
     ALREADY_PAID = "AlreadyPaid"(PaymentState; LOCATION) "The order is paid: there is nothing left to end.";
-    REVISION_CONFLICT = "RevisionConflict"(LinkRevision) "The order has a newer link. Nothing was changed.";
+    REVISION_CONFLICT = "RevisionConflict"(LinkRevision | PaymentState; LOCATION)
+        "The order has a newer link, or it is paid. Nothing was changed.";
     TRIED_TOO_OFTEN = "TriedTooOften"(LimitReached | PaymentState; RETRY_AFTER, LOCATION)
         "The order was tried as often as it may be, or an earlier payment of it is being given back.";
     FORM_CLOSED = "FormClosed"(LimitReached; RETRY_AFTER)

@@ -1,7 +1,7 @@
 //! The links to orders that a shop makes and ends, while the orders are paid.
 
 use payments::flows::order_link;
-use payments::payment::order_link::EndedLinks;
+use payments::payment::order_link::{EndedLinks, MadeLink};
 
 use super::world::{Event, Reached, Transacted, World};
 use crate::faults::MINUTE;
@@ -34,8 +34,10 @@ impl World {
                     EndedLinks::KeyReused => unreachable!("no key was used"),
                 }
             } else {
-                order_link::make(rows, None, &content, None);
-                "links: made"
+                match order_link::make(rows, None, &content, None) {
+                    MadeLink::Paid(_) => "links: not made, the order is paid",
+                    _ => "links: made",
+                }
             })
         };
         if let Transacted::Done(what, _) = self.transact(instance, fault, Writer::Taker, body, |_, _, _| {}) {

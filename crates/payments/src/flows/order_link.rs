@@ -25,9 +25,9 @@ pub fn make(
     }
     let made = newest(object_state, revision, content);
     if let (MadeLink::Revision(revision), Some(hash), Some(links)) =
-        (made, key, &mut object_state.resource.links)
+        (&made, key, &mut object_state.resource.links)
     {
-        keep(links, KeyOfLink { hash, asked, revision });
+        keep(links, KeyOfLink { hash, asked, revision: *revision });
     }
     made
 }
@@ -43,8 +43,28 @@ fn keep(links: &mut OrderLinks, key: KeyOfLink) {
     links.keys.push(key);
 }
 
-/// The newest link: of this content, or already there.
+/// The status of the payment, if the order is paid.
+fn paid(object_state: &ObjectState) -> Option<String> {
+    let payment = object_state.resource.payment.as_ref()?;
+    let is_paid = matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized);
+    is_paid.then(|| payment.status().to_owned())
+}
+
+/// The newest link: of this content, or already there. What is paid is what its link said, and stays so.
 fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> MadeLink {
+    let paid = paid(object_state);
+    let links = object_state.resource.links.as_ref();
+    let is_the_newest = |links: &OrderLinks| {
+        links.content == content && state(Some(links), links.revision) == LinkState::Live
+    };
+    if let Some(known) = links.filter(|links| is_the_newest(links))
+        && asked.is_none_or(|asked| asked == known.revision)
+    {
+        return MadeLink::Revision(known.revision);
+    }
+    if let Some(status) = paid {
+        return MadeLink::Paid(status);
+    }
     let Some(links) = &mut object_state.resource.links else {
         let revision = asked.unwrap_or(1);
         let links = OrderLinks { revision, content: content.to_owned(), ..OrderLinks::default() };
@@ -52,10 +72,7 @@ fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> 
         return MadeLink::Revision(revision);
     };
     let newest = links.revision;
-    let is_the_newest = links.content == content && state(Some(links), newest) == LinkState::Live;
     match asked {
-        None if is_the_newest => return MadeLink::Revision(newest),
-        Some(asked) if asked == newest && is_the_newest => return MadeLink::Revision(newest),
         Some(asked) if asked <= newest => return MadeLink::Conflict(newest),
         // No link is newer than that.
         None if newest >= REVISION_MAX => return MadeLink::Conflict(newest),
@@ -74,12 +91,8 @@ pub fn end(object_state: &mut ObjectState, key: Option<KeyHash>) -> EndedLinks {
         Some(_) => return EndedLinks::KeyReused,
         None => {}
     }
-    let paid =
-        object_state.resource.payment.as_ref().filter(|payment| {
-            matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized)
-        });
-    if let Some(payment) = paid {
-        return EndedLinks::Paid(payment.status().to_owned());
+    if let Some(status) = paid(object_state) {
+        return EndedLinks::Paid(status);
     }
     let links = object_state.resource.links.get_or_insert_default();
     let revision = links.revision;

@@ -69,13 +69,15 @@ pub fn is_through(payment: &Payment, revision: u32) -> bool {
 }
 
 /// What comes of the wish for a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MadeLink {
     /// It is the newest one, under this revision.
     Revision(u32),
     /// Its revision is taken, or a newer one is there: this one.
     Conflict(u32),
+    /// The order is paid, as an earlier link has it: the payment's status.
+    Paid(String),
     /// Its key stands for another link.
     KeyReused,
     /// The account has made too many first links of orders: nothing was written.
