@@ -1,11 +1,11 @@
 //! The parameters of customers: the address in the path, the body, and `If-Match`.
 
-use super::fields::{Fields, plain, visible};
-use super::payment_params::TOKEN_MAX;
+use super::fields::{Fields, plain, token};
 use messages::account::Account;
 use once::fingerprint::{FieldError, Parameters};
 use payments::flows::customer::etag;
 use payments::payment::customer::{CustomerContent, IfMatch};
+use payments::providers::Provider;
 use web::entries::email;
 use web::http::Request;
 use web::problem::{Kind, Problem};
@@ -34,7 +34,7 @@ pub fn customer_content(parameters: &Parameters) -> Result<CustomerContent, Vec<
     let mut fields = Fields::of(parameters);
     let name = fields.optional("name", |text| plain(text, NAME_MAX));
     let description = fields.optional("description", |text| plain(text, DESCRIPTION_MAX));
-    let payment_method = fields.optional("payment_method", |text| visible(text, TOKEN_MAX));
+    let payment_method = fields.optional("payment_method", |text| token(text, Provider::Stripe));
     fields.unknown(&["name", "description", "payment_method"], &[]);
     // To empty a text and to leave it out is the same.
     let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());

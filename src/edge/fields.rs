@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::payment_params::TOKEN_MAX;
 use once::fingerprint::{Field, FieldError, Parameters};
+use payments::providers::Provider;
 use web::entries::field_error as error;
 
 /// What has no other meaning where it is left out than where it is empty.
@@ -205,11 +207,56 @@ pub fn visible(text: &str, max: usize) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err(format!("must be 1 to {max} visible ASCII characters")) }
 }
 
+/// A provider's token. Whoever sends a card's number instead must not leave it here: Stripe has no token of digits alone, and Adyen's would be taken
+/// for one by chance.
+pub(super) fn token(text: &str, provider: Provider) -> Result<String, String> {
+    if provider == Provider::Stripe && is_card_number(text) {
+        return Err("must be a token of the provider's, such as pm_card_visa, and never a card number: it was not kept".to_owned());
+    }
+    visible(text, TOKEN_MAX)
+}
+
+/// Whether it is a number of 13 to 19 digits with the check digit of cards, in groups or not.
+/// Source: ISO/IEC 7812-1, annex B.
+fn is_card_number(text: &str) -> bool {
+    let is_digits = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ' ' | '-'));
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
+    let value = |(place, digit): (usize, &u32)| match place % 2 {
+        0 => *digit,
+        _ => digit * 2 / 10 + digit * 2 % 10,
+    };
+    let sum: u32 = digits.iter().rev().enumerate().map(value).sum();
+    is_digits && (13..=19).contains(&digits.len()) && sum.is_multiple_of(10)
+}
+
 pub(super) fn plain(text: &str, max: usize) -> Result<String, String> {
     let is_good = text.chars().count() <= max && !text.chars().any(char::is_control);
     if is_good {
         Ok(text.to_owned())
     } else {
         Err(format!("must be at most {max} characters, without control characters"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_number_is_no_token_of_stripes() {
+        for number in [
+            "4242424242424242",
+            "4242-4242-4242-4242",
+            "4242 4242 4242 4242",
+            "378282246310005",
+            "6011000990139424",
+        ] {
+            let refused = token(number, Provider::Stripe).unwrap_err();
+            assert!(refused.contains("never a card number"), "{number}: {refused}");
+        }
+        for good in ["pm_card_visa", "pm_4242424242424242", "4242424242424241", "0", "123456789012"] {
+            assert_eq!(token(good, Provider::Stripe).as_deref(), Ok(good));
+        }
+        assert!(token("4242424242424242", Provider::Adyen).is_ok(), "as some of Adyen's tokens are");
     }
 }

@@ -1,6 +1,6 @@
 //! The parameters of payments, captures and refunds: read once, and every field that is wrong is named.
 
-use super::fields::{Fields, NotAllowed, plain, visible};
+use super::fields::{Fields, NotAllowed, plain, token, visible};
 use super::shop_url::address;
 use crate::config::Config;
 use messages::account::{Account, NotCharged};
@@ -76,7 +76,7 @@ pub fn payment_request(
     let return_url = fields.optional("return_url", |text| address(text, config.demo));
     let receipt_email = fields.optional("receipt_email", email).or_else(|| account.email.clone());
     let provider = fields.optional("provider", provider).unwrap_or(config.provider);
-    let payment_method = fields.optional("payment_method", |text| visible(text, TOKEN_MAX));
+    let payment_method = fields.optional("payment_method", |text| token(text, provider));
     let customer = fields.optional("customer", |text| visible(text, TOKEN_MAX));
     let metadata = fields.metadata();
     let route = fields.route(
@@ -268,7 +268,7 @@ impl Fields {
             );
         }
         let provider = self.required("fallback[provider]", provider)?;
-        let payment_method = self.optional("fallback[payment_method]", |text| visible(text, TOKEN_MAX));
+        let payment_method = self.optional("fallback[payment_method]", |text| token(text, provider));
         let customer = self.optional("fallback[customer]", |text| visible(text, TOKEN_MAX));
         if provider == first {
             self.not_allowed("fallback[provider]", "must be another provider than the first");
