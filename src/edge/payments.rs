@@ -1,24 +1,23 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{
-    self, Call, TargetObject, account, invalid_parameters, no_query, reader, unavailable, unreadable,
-};
+use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
+use super::fields::visible;
 use super::pages::Returning;
-use super::payment_params::{capture_request, no_parameters, payment_request, refund_request};
+use super::payment_params::{ORDER_MAX, capture_request, no_parameters, payment_request, refund_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use super::route::OneRefund;
 use crate::readmodel::{self, list::ListQuery, payments::Page};
 use messages::message::{ObjectRequest, Returned, Shown, View, WayOn};
 use once::fingerprint::{Field, FieldError, Parameters};
+use once::id::Owner;
 use payments::payment::id::PaymentId;
 use payments::payment::money::AmountMinor;
 use payments::payment::natural_key::{NaturalKey, order_object_name};
 use payments::payment::operation::{Operation, VoidRequest};
 use payments::payment::{Payment, RefundReason};
-use serde_json::json;
 use web::http::{Answer, Request, with_query};
 use web::pages::Site;
 use web::problem::{Kind, Problem};
@@ -39,13 +38,19 @@ pub(super) async fn pay(app: &App, request: &Request) -> Result<Answer, Problem>
     call.run(Operation::Payment(Box::new(payment)), order).await
 }
 
-/// `GET /payments`: from the read model, which follows within moments.
+/// `GET /payments`: from the read model, which follows within moments; that of one order from the order's object.
 pub(super) async fn list(app: &App, request: &Request) -> Result<Answer, Problem> {
     let (owner, _) = account(app, request).await?;
     let query = ListQuery::parse(&request.query).map_err(invalid_parameters)?;
-    let page = readmodel::payments::page(&app.env, &owner, &query).await.map_err(unreadable)?;
     let wrong =
         |field: &str, message| Err(invalid_parameters(vec![FieldError { field: field.to_owned(), message }]));
+    if let Some(order_id) = query.order_id {
+        return match visible(&order_id, ORDER_MAX) {
+            Ok(order_id) => of_order(app, owner, &order_id).await,
+            Err(message) => wrong("order_id", message),
+        };
+    }
+    let page = readmodel::payments::page(&app.env, &owner, &query).await.map_err(unreadable)?;
     let (payments, has_more) = match page {
         Page::Of(payments, has_more) => (payments, has_more),
         Page::AfterUnknown => {
@@ -63,8 +68,16 @@ pub(super) async fn list(app: &App, request: &Request) -> Result<Answer, Problem
             return wrong("created", message);
         }
     };
-    let body = json!({ "object": "list", "url": "/payments", "has_more": has_more, "data": payments });
-    Ok(Answer::new(200, "application/json", body.to_string(), "shown"))
+    Ok(reply::list("/payments", &payments, has_more))
+}
+
+/// The payment of an order, if it has one. As at its own address the provider is asked where its outcome is not known.
+async fn of_order(app: &App, owner: Owner, order_id: &str) -> Result<Answer, Problem> {
+    let place = ObjectRef::Named(order_object_name(&owner, order_id));
+    let ask = ObjectRequest::Show { owner, key_hash: None, refresh: true };
+    let shown = app.ask::<Shown>(&place, ask).await.map_err(unreadable)?;
+    let payment = shown.and_then(|view| Some(view.payment?.to_json(&view.refunds, &view.tries)));
+    Ok(reply::list("/payments", payment.as_slice(), false))
 }
 
 /// `POST /payments/{id}/capture`
@@ -163,7 +176,6 @@ pub(super) async fn list_refunds(
     request: &Request,
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
-    no_query(request)?;
     let (payment, view) = view(app, request, id).await?;
     Ok(reply::refunds(&payment, &view.refunds))
 }

@@ -1,6 +1,6 @@
 //! What the API answers: how operations end, by [`web::reply::execute_result`], and what is shown.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use messages::message::{ExecuteResult, KeyView};
 use once::fingerprint::FieldError;
@@ -92,8 +92,12 @@ pub fn payment(payment: &Payment, refunds: &[Refund], tries: &[Try]) -> Answer {
 /// A payment's refunds as JSON, newest first. They are all there: a payment has few.
 pub fn refunds(payment: &Payment, refunds: &[Refund]) -> Answer {
     let data: Vec<_> = refunds.iter().rev().map(|refund| refund.to_json(payment)).collect();
-    let url = payment.id.refunds_path();
-    let body = json!({ "object": "list", "url": url, "data": data, "has_more": false });
+    list(&payment.id.refunds_path(), &data, false)
+}
+
+/// A page of a list.
+pub fn list(url: &str, data: &[Value], has_more: bool) -> Answer {
+    let body = json!({ "object": "list", "url": url, "has_more": has_more, "data": data });
     Answer::new(200, "application/json", body.to_string(), "shown")
 }
 

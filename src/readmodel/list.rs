@@ -1,4 +1,4 @@
-//! What `GET /payments` can be asked: `limit`, `starting_after`, `status` and `created`, as in Stripe's lists.
+//! What `GET /payments` can be asked: `limit`, `starting_after`, `status` and `created`, as in Stripe's lists; or `order_id` alone.
 //! <https://docs.stripe.com/api/pagination>
 
 use std::ops::Range;
@@ -28,6 +28,8 @@ pub struct ListQuery {
     pub created_from_ms: Option<u64>,
     /// Only those that were made before then, in ms since the epoch.
     pub created_before_ms: Option<u64>,
+    /// The payment of this order, whatever else is said.
+    pub order_id: Option<String>,
 }
 
 impl ListQuery {
@@ -39,6 +41,7 @@ impl ListQuery {
             status: None,
             created_from_ms: None,
             created_before_ms: None,
+            order_id: None,
         };
         let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
         let mut errors = Vec::new();
@@ -51,6 +54,10 @@ impl ListQuery {
             if let Err(message) = read {
                 errors.push(field_error(name, message));
             }
+        }
+        if list.order_id.is_some() && pairs.len() > 1 {
+            let message = "is one order's, which has one payment: leave out the other parameters";
+            errors.push(field_error("order_id", message));
         }
         if errors.is_empty() { Ok(list) } else { Err(errors) }
     }
@@ -77,13 +84,14 @@ impl ListQuery {
                 self.from(time.start);
                 self.before(time.end);
             }
+            "order_id" => self.order_id = Some(value.to_owned()),
             "created[gte]" => self.from(time(value)?.start),
             "created[gt]" => self.from(time(value)?.end),
             "created[lt]" => self.before(time(value)?.start),
             "created[lte]" => self.before(time(value)?.end),
             _ => {
                 return Err(
-                    "is not a parameter of this list: it takes limit, starting_after, status and created"
+                    "is not a parameter of this list: it takes limit, starting_after, status and created, or order_id"
                         .to_owned(),
                 );
             }

@@ -6,8 +6,9 @@ use super::answers::*;
 pub(in crate::edge) use super::customers::{erase_customer, put_customer, show_customer};
 use super::operation::Operation;
 pub(in crate::edge) use super::registry::*;
-use super::schema::{Schema, constant, integer, integer_of, list, object, reference, text};
+use super::schema::{Schema, constant, integer, integer_of, list, object, reference, text, visible_text};
 use super::schemas::payment_status;
+use crate::edge::payment_params::ORDER_MAX;
 use crate::edge::return_key;
 use crate::readmodel::list::{CREATED_MAX_S, LIMIT_DEFAULT, LIMIT_MAX};
 use crate::webhooks::adyen;
@@ -40,6 +41,7 @@ pub(in crate::edge) fn list_payments() -> Operation {
     .query("created[lte]", "Only those that were made then or before.", time())
     .query("created[lt]", "Only those that were made before.", time())
     .query("created", "Only those that were made in this second.", time())
+    .query("order_id", "The payment of this order, at once, by itself: it goes with no other parameter.", visible_text(ORDER_MAX))
     .shows("The payments.", reference("PaymentList"))
     .refuses(&[UNAUTHORIZED, HTTPS_REQUIRED, INVALID_PARAMETERS, RATE_LIMITED, UNREADABLE])
 }
