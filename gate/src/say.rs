@@ -40,7 +40,7 @@ says! {
     );
     Unknown(
         502, "outcome-unknown", "It is not known whether this was done",
-        "No answer of the site says so. It is not passed on again, so that nothing happens twice. Look there before you send it with \
+        "It was passed on to the site, and no answer says whether it was done. It is not passed on again, so that nothing happens twice. Look there before you send it with \
          a new key; the site's staff can find it by the reference."
     );
     NeverSent(

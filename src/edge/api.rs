@@ -392,7 +392,7 @@ pub(super) fn fault(app: &App, parameters: &Parameters) -> Result<Option<Fault>,
         "crash_after_call" if app.config.demo => Ok(Some(Fault::CrashAfterCall)),
         _ => Err(invalid_parameters(vec![FieldError {
             field: "raise_error".to_owned(),
-            message: "is `true` or `crash`, and in the demo only".to_owned(),
+            message: "is `true`, `crash` or `crash_after_call`, and in the demo only".to_owned(),
         }])),
     }
 }

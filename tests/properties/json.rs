@@ -147,9 +147,16 @@ fn what_is_wrong_is_named_by_its_path() {
 
 #[test]
 fn a_body_that_is_no_object_names_no_field() {
-    for body in [" ", "{", "[1]", "\"text\"", "null", "{}x", "{} {}", "{\"a\":1,}", "\u{feff}{}"] {
+    for body in [" ", "{", "[1]", "\"text\"", "null", "{}x", "{} {}", "{\"a\":1,}", "\u{feff}", "{}\u{feff}"]
+    {
         assert_eq!(refused(body).errors, [], "{body}");
     }
+}
+
+#[test]
+fn a_byte_order_mark_before_it_is_passed_over() {
+    let read = |body: &str| parse_parameters("application/json", body.as_bytes()).unwrap();
+    assert_eq!(read("\u{feff}{\"amount\":2500}"), read("{\"amount\":2500}"));
 }
 
 /// The path is cut, and so is the answer.

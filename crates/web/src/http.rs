@@ -158,7 +158,8 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
         return Ok(Parameters::Form(Vec::new()));
     }
     match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/json" => json::parse_object(body)
+        // What .NET and PowerShell begin a text with: RFC 8259 (8.1) lets a reader pass over it.
+        "application/json" => json::parse_object(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body))
             .map(Parameters::Json)
             .map_err(|json::JsonError { path, message }| unreadable(&path, &message)),
         // What curl and others call each body that they are told nothing of. No form of ours has such a name.

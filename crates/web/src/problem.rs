@@ -75,7 +75,7 @@ kinds! {
     );
     NotFound(
         404, "not-found", "There is nothing here",
-        "This page doesn't exist, or you don't have access."
+        "It doesn't exist, or you don't have access."
     );
     MethodNotAllowed(
         405, "method-not-allowed", "This method is not allowed here",
@@ -146,8 +146,9 @@ kinds! {
     );
     KeyReused(
         422, "idempotency-key-reused", "This key was used for another request",
-        "A key stands for one request. `fields`, where it is there, names the parameters that differ from its first use. Send the first \
-         request again to get its result, or use a new key for a new payment. Nothing was run."
+        "A key stands for one request: its address and its parameters, as JSON or as a form. Where none is sent, the order stands for one, or what \
+         is done to the payment. `fields`, where it is there, names the parameters that differ from the first use. Send the first request again to get \
+         its result, or use a new key for a new payment. Nothing was run."
     );
     AmountTooLarge(
         422, "amount-too-large", "The amount is more than there is",
@@ -171,7 +172,7 @@ kinds! {
     );
     OutcomeUnknown(
         503, "outcome-unknown", "The outcome is not known yet",
-        "The payment provider has not answered whether it did what was asked. We keep asking it. Send the same request \
+        "The payment provider has not answered so that it is certain whether it did what was asked. We keep asking it. Send the same request \
          with the same key again after the time in Retry-After; it is never done twice."
     );
     Unavailable(
@@ -290,11 +291,21 @@ pub struct Problem {
 
 /// How many wrong parameters are told of: an answer must not be many times as long as what it answers.
 const ERRORS_MAX: usize = 50;
+/// The longest name of a parameter that the text repeats, in bytes: ours are shorter.
+const NAME_MAX: usize = 64;
 
-/// Parameters that are wrong. The first ones are told of.
+/// Parameters that are wrong. The first ones are told of, and the very first one in the text.
 pub fn invalid_parameters(mut errors: Vec<FieldError>) -> Problem {
     errors.truncate(ERRORS_MAX);
-    Problem { errors, ..Problem::new(Kind::InvalidParameters) }
+    let explanation = Kind::InvalidParameters.explanation();
+    let detail = match errors.first() {
+        // A client may send a name of any length.
+        Some(first) if first.field.len() <= NAME_MAX => {
+            format!("`{}` {}. {explanation}", first.field, first.message)
+        }
+        _ => explanation.to_owned(),
+    };
+    Problem { errors, ..Problem::because(Kind::InvalidParameters, detail) }
 }
 
 impl Problem {
