@@ -117,6 +117,7 @@ fn a_payment() -> Payment {
         in_provider_units: true,
         capture_before_ms: None,
         held_elsewhere_minor: 0,
+        disbelieved: None,
         refunds_elsewhere: Vec::new(),
         card: None,
         is_erased: false,

@@ -11,6 +11,7 @@ use payments::engine::{
     Settlement,
 };
 use payments::payment::card::Card;
+use payments::payment::money::Currency;
 use payments::payment::provider_event::EventKind;
 use payments::payment::result::{CallKind, ProviderResult, RemoteState};
 use payments::payment::status_query::{Beside, StatusQuery, StatusReply};
@@ -94,6 +95,8 @@ fn stripe_says_it_to_a_look_up_and_to_a_question_too_and_nothing_else_is_lost_by
         card: visa(),
         is_disputed: true,
         capture_before_ms: Some(1_800_000_000_000),
+        amount_minor: Some(2000),
+        currency: Currency::parse("usd"),
         ..Beside::default()
     };
     assert_eq!(beside, expected);

@@ -1,7 +1,9 @@
 //! What Stripe's answers do not mean: odd entries of others, refusals that are none, objects of other calls.
 
 use once::call::{FrozenRequest, RefusalScope};
+use once::id::ObjectId;
 use payments::engine::{LookUp, Outcome, ProviderCall};
+use payments::payment::id::RefundId;
 use payments::payment::result::{CallKind, ProviderResult};
 use payments::payment::status_query::{StatusQuery, StatusReply};
 use payments::payment::{DisputeStatus, RefundState};
@@ -232,4 +234,147 @@ fn of_a_dispute_is_withdrawn_what_did_not_come_back() {
     assert_eq!(stands("won", &[-10_800, 10_500]), (false, 10_000), "at a lower rate");
     assert_eq!(stands("won", &[-10_500, 10_800]), (false, 10_000));
     assert_eq!(stands("warning_needs_response", &[]), (false, 10_000));
+}
+
+/// What is asked about one payment is not answered by another one's object, whoever mixes them up.
+#[test]
+fn another_ones_object_answers_no_question() {
+    let provider = Provider::Stripe;
+    let id = || "pi_1".to_owned();
+    let asked = StatusQuery::Payment { provider, account: None, id: id(), doubt: None };
+    let intent = |id: &str| {
+        let intent = json!({ "id": id, "status": "canceled", "amount": 2000, "currency": "usd" });
+        provider.read_status_reply(&asked, &answer(200, intent))
+    };
+    assert_eq!(intent("pi_9"), StatusReply::NoAnswer);
+    assert!(matches!(intent("pi_1"), StatusReply::Payment(..)));
+
+    let refund = RefundId::of(ObjectId::from_bytes([1; 32]), "key");
+    let asked = StatusQuery::Refund { provider, account: None, refund, id: "re_1".into(), doubt: None };
+    let refund = |id: &str| {
+        provider.read_status_reply(
+            &asked,
+            &answer(200, json!({ "id": id, "status": "succeeded", "amount": 2000 })),
+        )
+    };
+    assert_eq!(refund("re_9"), StatusReply::NoAnswer);
+    assert_eq!(refund("re_1"), StatusReply::Refund(RefundState::Succeeded));
+
+    let refunds = |of: &[serde_json::Value], has_more: bool| {
+        let refund = |(at, of): (usize, &serde_json::Value)| json!({ "id": format!("re_{at}"), "status": "succeeded", "amount": 100, "payment_intent": of });
+        let data: Vec<_> = of.iter().enumerate().map(refund).collect();
+        let asked = StatusQuery::Refunds { provider, account: None, id: id(), doubt: None, read: Vec::new() };
+        match provider.read_status_reply(&asked, &answer(200, json!({ "data": data, "has_more": has_more })))
+        {
+            StatusReply::Refunds { refunds, .. } => Some(refunds.len()),
+            _ => None,
+        }
+    };
+    let ours = [json!("pi_1"), json!({ "id": "pi_1", "object": "payment_intent" }), json!(null)];
+    assert_eq!(refunds(&ours, true), Some(3));
+    assert_eq!(refunds(&[ours.as_slice(), &[json!("pi_9")]].concat(), false), Some(3));
+    assert_eq!(refunds(&[ours.as_slice(), &[json!("pi_9")]].concat(), true), None, "where would it go on?");
+
+    let asked = StatusQuery::Disputes { provider, account: None, id: id(), doubt: None };
+    let disputes = |of: &str| {
+        let dispute = json!({ "id": "du_1", "amount": 2000, "status": "lost", "payment_intent": of });
+        provider.read_status_reply(&asked, &answer(200, json!({ "data": [dispute], "has_more": false })))
+    };
+    assert_eq!(disputes("pi_9"), StatusReply::Disputes(Vec::new()));
+    assert!(matches!(disputes("pi_1"), StatusReply::Disputes(found) if found.len() == 1));
+}
+
+/// Metadata can be changed by whoever has a key of the account: what has lost its key, and is what was asked for, is not absent.
+#[test]
+fn what_is_like_ours_and_has_no_key_is_for_a_person() {
+    let body = "amount=2000&currency=usd&payment_method=pm_1&metadata%5Bresource%5D=pay_1";
+    let call = ProviderCall {
+        request: FrozenRequest::new("/v1/payment_intents".into(), body.into()),
+        first_sent_at_ms: Some(1_000_000_000),
+        ..a_call()
+    };
+    let listed = |more: serde_json::Value| {
+        let mut intent = json!({ "id": "pi_1", "status": "succeeded", "amount": 2000, "amount_received": 2000,
+            "currency": "usd", "payment_method": "pm_1", "metadata": {} });
+        for (name, value) in more.as_object().unwrap() {
+            intent[name] = value.clone();
+        }
+        read_page(&call, &answer(200, json!({ "data": [intent], "has_more": false })))
+    };
+    let is_for_a_person = |look_up: LookUp| {
+        matches!(look_up, LookUp::Unconfirmed(made) if made.needs_review && made.provider_id.is_none()
+            && made.reason.contains("pi_1"))
+    };
+    assert!(is_for_a_person(listed(json!({}))), "cleared");
+    assert!(is_for_a_person(listed(
+        json!({ "payment_method": "pm_2", "metadata": { "resource": "pay_1" } })
+    )));
+    for others in [
+        json!({ "payment_method": "pm_2" }),
+        json!({ "payment_method": null }),
+        json!({ "amount": 1999 }),
+        json!({ "currency": "eur" }),
+        json!({ "metadata": { "resource": "pay_2" } }),
+        json!({ "metadata": { "resource": "pay_1", "idempotency_key": "pay_1_auth_2" } }),
+    ] {
+        assert_eq!(listed(others.clone()), LookUp::Absent, "{others}");
+    }
+    assert!(matches!(listed(json!({ "metadata": { "idempotency_key": "pay_1_auth" } })), LookUp::Found(_)));
+
+    let asked = FrozenRequest::new("/v1/refunds".into(), "payment_intent=pi_1&amount=700".into());
+    let refund = ProviderCall {
+        first_sent_at_ms: Some(1_000_000_000),
+        ..support::a_call(Provider::Stripe, CallKind::Refund, asked)
+    };
+    let refunds = |amount: u64, created: u64| {
+        let refund_object =
+            json!({ "id": "re_1", "status": "succeeded", "amount": amount, "created": created });
+        read_page(&refund, &answer(200, json!({ "data": [refund_object], "has_more": false })))
+    };
+    assert!(matches!(refunds(700, 1_000_001), LookUp::Unconfirmed(made) if made.needs_review));
+    assert_eq!(refunds(700, 900_000), LookUp::Absent, "of before");
+    assert_eq!(refunds(701, 1_000_001), LookUp::Absent);
+}
+
+/// An earlier send is at work: whatever the status, nothing is decided by that.
+#[test]
+fn a_key_in_use_decides_nothing() {
+    for status in [400, 402, 409, 422, 429] {
+        for code in ["idempotency_key_in_use", "lock_timeout"] {
+            let refused =
+                json!({ "error": { "type": "invalid_request_error", "code": code, "message": "…" } });
+            let outcome = classify(&answer(status, refused));
+            assert!(!matches!(outcome, Outcome::Definitive(_)), "{status} {code}: {outcome:?}");
+        }
+    }
+}
+
+/// Without an address to come back to nobody can be led to the bank's page: such a payment is given up.
+#[test]
+fn a_bank_page_that_nobody_can_be_led_to_is_left_open() {
+    let waiting = answer(
+        200,
+        json!({ "id": "pi_1", "status": "requires_action", "amount": 2000, "currency": "usd",
+            "next_action": { "type": "redirect_to_url", "redirect_to_url": { "url": "https://bank.example" } } }),
+    );
+    assert!(matches!(classify(&waiting), Outcome::LeftOpen(_)));
+    let body = "amount=2000&currency=usd&return_url=https%3A%2F%2Fpay.example%2Freturn".into();
+    let call = ProviderCall { request: FrozenRequest::new(String::new(), body), ..a_call() };
+    let Outcome::Definitive(reply) = Provider::Stripe.classify(&call, &waiting) else { panic!() };
+    assert!(matches!(reply.result, ProviderResult::RequiresAction { .. }));
+}
+
+/// Who stands in for Stripe may leave out what Stripe always says.
+#[test]
+fn a_refusal_is_read_where_parts_of_it_are_missing() {
+    let declined = |error: serde_json::Value| match classify(&answer(402, json!({ "error": error }))) {
+        Outcome::Definitive(reply) => match reply.result {
+            ProviderResult::Declined { code, .. } => Some(code),
+            _ => None,
+        },
+        _ => None,
+    };
+    assert_eq!(declined(json!({ "code": "card_declined" })), Some("card_declined".into()));
+    let named = json!({ "type": "card_error", "code": "expired_card", "payment_intent": "pi_1" });
+    assert_eq!(declined(named), Some("expired_card".into()));
 }

@@ -68,6 +68,7 @@ impl PaymentRequest {
             in_provider_units: true,
             capture_before_ms: None,
             held_elsewhere_minor: 0,
+            disbelieved: None,
             refunds_elsewhere: Vec::new(),
             card: None,
             is_erased: false,
@@ -392,8 +393,14 @@ fn outcome(settlement: Settlement, amount: AmountMinor) -> Result<(Option<String
                 (payment, failed(true, code, decline_code, message))
             }
             ProviderResult::Rejected { payment, code, .. } => {
-                let message = "The payment provider refused the payment. Nothing was charged.".to_owned();
-                (payment, failed(false, code, None, message))
+                let message = match code.as_str() {
+                    // Of a payment there is nothing else that could be missing.
+                    "resource_missing" => {
+                        "The payment provider does not know the payment_method or the customer. Nothing was charged."
+                    }
+                    _ => "The payment provider refused the payment. Nothing was charged.",
+                };
+                (payment, failed(false, code, None, message.to_owned()))
             }
             other @ (ProviderResult::Captured { .. }
             | ProviderResult::Voided

@@ -98,6 +98,10 @@ pub(crate) fn run(_: &RefundRequest, phase: &mut Phase<'_>) -> Result<End, Bug> 
     refund.state = state;
     refunds::is_named(phase.object_state, phase.key_id, phase.ctx);
     let refund = mine(phase)?.clone();
+    // Others may have given it back, or a bank may have taken it: a refusal says that something is otherwise than it is known here.
+    if matches!(refund.state, RefundState::Failed { .. }) {
+        polling::doubt_all(phase.object_state, "refund", phase.ctx);
+    }
     polling::schedule(phase.object_state, phase.ctx);
     answer(&refund, phase)
 }
@@ -135,6 +139,7 @@ fn answer(refund: &Refund, phase: &mut Phase<'_>) -> Result<End, Bug> {
         if refund.state == RefundState::Succeeded {
             receipt::of_refund(phase.object_state, refund, phase.ctx);
         }
+        let location = format!("{location}/{}", refund.id.0);
         return respond(phase, 201, &location, None, &shown);
     };
     phase.audit("refund.failed", refund.id.to_string(), json!({ "payment": payment.id, "code": code }))?;

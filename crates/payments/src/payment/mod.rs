@@ -298,6 +298,9 @@ pub struct Payment {
     /// What others left reserved that have captured a part, in minor units.
     #[serde(default)]
     pub held_elsewhere_minor: u64,
+    /// What the provider shows under this payment's id and nobody has asked for: it is not believed, and a person was told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disbelieved: Option<String>,
     /// Those of these refunds that the provider tells of one by one.
     #[serde(default)]
     pub refunds_elsewhere: Vec<RefundElsewhere>,

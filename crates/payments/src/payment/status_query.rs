@@ -3,6 +3,7 @@
 use crate::payment::card::Card;
 use crate::payment::dispute::Dispute;
 use crate::payment::id::RefundId;
+use crate::payment::money::Currency;
 use crate::payment::provider::Provider;
 use crate::payment::refund::RefundState;
 use crate::payment::result::RemoteState;
@@ -119,6 +120,10 @@ pub struct Beside {
     pub is_disputed: bool,
     /// With which card it was paid.
     pub card: Option<Card>,
+    /// For how much it was made, in minor units.
+    pub amount_minor: Option<u64>,
+    /// In which currency, if it is one of ours.
+    pub currency: Option<Currency>,
 }
 
 /// What the provider says.

@@ -127,6 +127,15 @@ fn take_payment(
     if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
         return late_money::take(object_state, id, doubt, &found, ctx);
     }
+    if let Some(detail) = otherwise(payment, &found, beside) {
+        let is_told = payment.disbelieved.as_ref() == Some(&detail);
+        payment.disbelieved = Some(detail.clone());
+        if !is_told {
+            alert(object_state, provider, doubt, &detail, ctx);
+        }
+        return Ok(());
+    }
+    payment.disbelieved = None;
     payment.capture_before_ms = beside.capture_before_ms.or(payment.capture_before_ms);
     let taken_minor = match &found {
         RemoteState::Captured { amount_minor } => Some(*amount_minor),
@@ -149,6 +158,25 @@ fn take_payment(
         captured_elsewhere(object_state, (provider, doubt), (taken_minor, beside.held_minor), is_new, ctx);
     }
     Ok(())
+}
+
+/// What is wrong with money that was not taken or reserved as it was asked for. As long as it is not confirmed, whoever has a key of the account can
+/// change what a payment is for.
+fn otherwise(payment: &Payment, found: &RemoteState, beside: Beside) -> Option<String> {
+    let taken_minor = match found {
+        RemoteState::Captured { amount_minor } => Some(*amount_minor),
+        RemoteState::Authorized => None,
+        _ => return None,
+    };
+    let asked = (payment.amount.get(), payment.currency);
+    let shown = (beside.amount_minor.unwrap_or(asked.0), beside.currency.unwrap_or(asked.1));
+    if shown != asked {
+        let (amount, currency) = shown;
+        return Some(format!("the provider shows a payment of {amount} {currency} in its place"));
+    }
+    // Of what was only to be reserved others may take a part. What was to be taken at once is taken as a whole.
+    let is_part = |taken: &u64| payment.capture && !polling::is_captured(payment) && *taken < asked.0;
+    taken_minor.filter(is_part).map(|taken| format!("the provider has taken {taken} of {}", asked.0))
 }
 
 /// Others capture in parts, and more than was reserved. What they have taken counts, up to the amount; what they left reserved,

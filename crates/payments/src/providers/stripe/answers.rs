@@ -22,6 +22,18 @@ pub(super) struct Asked {
     pub(super) amount_to_capture: Option<u64>,
     pub(super) currency: Option<String>,
     pub(super) capture_method: Option<String>,
+    pub(super) payment_method: Option<String>,
+    pub(super) return_url: Option<String>,
+    #[serde(rename = "metadata[resource]")]
+    pub(super) resource: Option<String>,
+}
+
+impl Asked {
+    /// Whether it is of this currency, however that is written.
+    pub(super) fn is_of(&self, currency: Option<&str>) -> bool {
+        let asked = self.currency.as_deref();
+        asked.zip(currency).map_or(asked == currency, |(asked, said)| asked.eq_ignore_ascii_case(said))
+    }
 }
 
 pub(super) fn asked(call: &ProviderCall) -> Asked {
@@ -58,6 +70,7 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
         429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
         // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
         409 => unknown(answer, false, "the provider is still working on it"),
+        400..=499 if is_at_work(answer) => unknown(answer, false, "the provider is still working on it"),
         424 if is_stripes => indeterminate(answer, "something that the provider needs has failed"),
         400..=499 if answer.should_retry == Some(true) && !answer.replayed => {
             unknown(answer, false, "refused for the moment")
@@ -73,6 +86,15 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
 fn awaits_approval(answer: &HttpAnswer) -> bool {
     let read = json_text::from_str::<ErrorEnvelope>(&answer.body);
     read.is_ok_and(|ErrorEnvelope { error }| error.code.as_deref() == Some("approval_required"))
+}
+
+/// Whether an earlier send under the key is at work, whatever the status says.
+/// <https://docs.stripe.com/error-codes#idempotency-key-in-use>
+fn is_at_work(answer: &HttpAnswer) -> bool {
+    let read = json_text::from_str::<ErrorEnvelope>(&answer.body);
+    read.is_ok_and(|ErrorEnvelope { error }| {
+        matches!(error.code.as_deref(), Some("idempotency_key_in_use" | "lock_timeout"))
+    })
 }
 
 /// What the object in an answer means for the call that it answers.
@@ -144,6 +166,8 @@ fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
         "invalid_request_error" if is_new && error.code.as_deref() == Some(DECLINED_TOO_OFTEN) => {
             Outcome::Definitive(reply(answer, declined(error)))
         }
+        // A card's refusal is the one reason for this status.
+        "" if is_new && answer.status == 402 => Outcome::Definitive(reply(answer, declined(error))),
         "card_error" if is_new || intent.is_none() => Outcome::Definitive(reply(answer, declined(error))),
         "card_error" | "invalid_request_error" => {
             let result = ProviderResult::Rejected {
@@ -180,8 +204,11 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
     match call.kind {
         CallKind::Authorize => read_new_intent(call, intent),
         CallKind::Capture => match intent.status.as_str() {
-            "succeeded" if intent.amount_received == asked(call).amount_to_capture => {
-                Meaning::Is(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
+            "succeeded"
+                if intent.amount_received.is_none()
+                    || intent.amount_received == asked(call).amount_to_capture =>
+            {
+                Meaning::Is(ProviderResult::Captured { amount_minor: minor(asked(call).amount_to_capture) })
             }
             "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
             // Some methods take their time, and can fail yet. <https://docs.stripe.com/payments/paymentintents/lifecycle>
@@ -213,7 +240,8 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
         return Meaning::Is(ProviderResult::Moved { payment: intent.id, found });
     }
     let is_as_asked = |amount: Option<u64>| {
-        intent.amount == asked.amount && amount == asked.amount && intent.currency == asked.currency
+        let is_whole = amount.is_none() || amount == asked.amount;
+        is_whole && intent.amount == asked.amount && asked.is_of(intent.currency.as_deref())
     };
     match intent.status.as_str() {
         // Nothing but the whole of what was asked for is what was asked for.
@@ -232,7 +260,8 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
             Meaning::Is(ProviderResult::Authorized { payment: intent.id, capture_before_ms, card })
         }
         "processing" => Meaning::Is(ProviderResult::Processing { payment: intent.id }),
-        "requires_action" if bank_page(&intent).is_some() => {
+        // Where nobody can be led there, it was asked to be declined.
+        "requires_action" if bank_page(&intent).is_some() && asked.return_url.is_some() => {
             let url = bank_page(&intent).unwrap_or_default();
             Meaning::Is(ProviderResult::RequiresAction { payment: intent.id, url })
         }
@@ -251,7 +280,7 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
 
 /// What has become of a reservation that was made as asked, and that others have captured, in whole or in part, or given up.
 fn moved_since(asked: &Asked, intent: &PaymentIntent) -> Option<RemoteState> {
-    if intent.amount != asked.amount || intent.currency != asked.currency {
+    if intent.amount != asked.amount || !asked.is_of(intent.currency.as_deref()) {
         return None;
     }
     let (amount, captured) = (intent.amount?, intent.amount_received.unwrap_or(0));
@@ -288,7 +317,7 @@ fn failure(error: Option<ErrorBody>) -> Failure {
 pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
     Some(match intent.status.as_str() {
         // Without an amount of ours nobody knows how much.
-        "succeeded" => RemoteState::Captured { amount_minor: sayable(intent.amount_received)? },
+        "succeeded" => RemoteState::Captured { amount_minor: sayable(intent.received())? },
         // One of several captures; the rest is for whoever made it.
         "requires_capture" if minor(intent.amount_received) > 0 => {
             RemoteState::Captured { amount_minor: minor(intent.amount_received) }
@@ -364,13 +393,23 @@ pub(super) fn refund_state(refund: &RefundObject) -> Option<RefundState> {
 }
 
 fn declined(error: ErrorBody) -> ProviderResult {
+    let code = error.code.unwrap_or_else(|| "card_declined".to_owned());
+    let message = match code.as_str() {
+        // Stripe speaks of a parameter of ours, that nobody is to be led to the bank's page.
+        AUTHENTICATION_REQUIRED => "The card needs 3-D Secure, and nobody was there to do it. A payment with a `return_url` leads to the bank's page."
+            .to_owned(),
+        _ => error.message.unwrap_or_else(|| "The card was declined.".to_owned()),
+    };
     ProviderResult::Declined {
         payment: error.payment_intent.and_then(|intent| plain_id(&intent.id)),
-        code: error.code.unwrap_or_else(|| "card_declined".to_owned()),
+        code,
         decline_code: error.decline_code,
-        message: error.message.unwrap_or_else(|| "The card was declined.".to_owned()),
+        message,
     }
 }
+
+/// <https://docs.stripe.com/error-codes#authentication-required>
+const AUTHENTICATION_REQUIRED: &str = "authentication_required";
 
 pub(super) fn reply(answer: &HttpAnswer, result: ProviderResult) -> ProviderReply {
     ProviderReply { status: answer.status, result, request_id: answer.request_id.clone() }

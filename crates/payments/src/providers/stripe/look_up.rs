@@ -1,12 +1,12 @@
 //! Finding out at Stripe whether a call was executed, page by page, and closing what it has left open.
 
 use super::answers::{
-    Meaning, Named, classify, found, payment_of, plain_id, read_customer, read_intent, read_refund,
+    Meaning, Named, asked, classify, found, payment_of, plain_id, read_customer, read_intent, read_refund,
     read_success, reply,
 };
 use super::customers::{email_of, read_changed};
 use super::objects::{
-    CustomerObject, ErrorEnvelope, List, PaymentIntent, RefundObject, RefundedIntent, is_key,
+    CustomerObject, ErrorEnvelope, List, Metadata, PaymentIntent, RefundObject, RefundedIntent, is_key,
 };
 use super::requests::{encode, void};
 use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
@@ -14,7 +14,7 @@ use crate::payment::own_keys;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::providers::codec::HttpAnswer;
 use once::account::Identity;
-use once::call::FrozenRequest;
+use once::call::{FrozenRequest, Unconfirmed};
 use serde::de::DeserializeOwned;
 
 /// Entries on a page of the list.
@@ -162,22 +162,16 @@ pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
             Err(_) => inconclusive(answer, false, "an answer that cannot be read"),
         },
         CallKind::Authorize => {
-            let is_ours = |intent: &PaymentIntent| is_key(&intent.metadata, call);
-            read_list(call, answer, |intent| &intent.id, is_ours, |intent| read_intent(call, intent))
+            let whose = |intent: &PaymentIntent| whose_intent(call, intent);
+            read_list(call, answer, |intent| &intent.id, whose, |intent| read_intent(call, intent))
         }
         CallKind::CreateCustomer => {
-            let is_ours = |customer: &CustomerObject| is_key(&customer.metadata, call);
-            read_list(
-                call,
-                answer,
-                |customer| &customer.id,
-                is_ours,
-                |customer| read_customer(call, customer),
-            )
+            let whose = |customer: &CustomerObject| Whose::by_key(&customer.metadata, call);
+            read_list(call, answer, |customer| &customer.id, whose, |customer| read_customer(call, customer))
         }
         CallKind::Refund => {
-            let is_ours = |refund: &RefundObject| is_key(&refund.metadata, call);
-            read_list(call, answer, |refund| &refund.id, is_ours, |refund| read_refund(call, refund))
+            let whose = |refund: &RefundObject| whose_refund(call, refund);
+            read_list(call, answer, |refund| &refund.id, whose, |refund| read_refund(call, refund))
         }
     }
 }
@@ -201,6 +195,9 @@ fn read_closed(call: &ProviderCall, closing: &ProviderReply, answer: &HttpAnswer
         _ => None,
     };
     match intent {
+        Some(intent) if Some(&intent.id) != call.evidence.provider_id.as_ref() => {
+            inconclusive(answer, false, "another payment than the one that was canceled")
+        }
         Some(intent) if intent.status == "canceled" => LookUp::Found(closing.clone()),
         Some(intent) => match read_intent(call, intent) {
             Meaning::Is(result) if result.is_done() => LookUp::Found(reply(answer, result)),
@@ -215,24 +212,76 @@ fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> Look
     LookUp::Inconclusive { from_the_start, reason: format!("{reason} ({})", answer.status) }
 }
 
+/// By whom something in a list was made.
+#[derive(PartialEq, Eq)]
+enum Whose {
+    /// By this call: it has its key.
+    Ours,
+    /// It has no key, and is what this call has asked for otherwise: metadata can be changed by whoever has a key of the account.
+    Perhaps,
+    Others,
+}
+
+impl Whose {
+    fn by_key(metadata: &Metadata, call: &ProviderCall) -> Self {
+        if is_key(metadata, call) { Self::Ours } else { Self::Others }
+    }
+
+    /// The same, where what has no key is ours if it is like ours.
+    fn or_alike(metadata: &Metadata, call: &ProviderCall, is_alike: bool) -> Self {
+        if metadata.idempotency_key.is_none() && is_alike {
+            Self::Perhaps
+        } else {
+            Self::by_key(metadata, call)
+        }
+    }
+}
+
+/// Without a key it is ours if it is named so, or was to be paid with the same payment method.
+fn whose_intent(call: &ProviderCall, intent: &PaymentIntent) -> Whose {
+    let asked = asked(call);
+    let is_alike = intent.amount == asked.amount
+        && asked.is_of(intent.currency.as_deref())
+        && match &intent.metadata.resource {
+            Some(resource) => asked.resource.as_ref() == Some(resource),
+            None => intent.payment_method.is_some() && intent.payment_method == asked.payment_method,
+        };
+    Whose::or_alike(&intent.metadata, call, is_alike)
+}
+
+/// Without a key it is ours if it is of the same amount, and not from before.
+fn whose_refund(call: &ProviderCall, refund: &RefundObject) -> Whose {
+    let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
+    let is_alike = refund.amount == asked(call).amount && refund.created.is_some_and(|at_s| at_s >= from_s);
+    Whose::or_alike(&refund.metadata, call, is_alike)
+}
+
 fn read_list<T: DeserializeOwned>(
     call: &ProviderCall,
     answer: &HttpAnswer,
     id: impl Fn(&T) -> &String,
-    is_ours: impl Fn(&T) -> bool,
+    whose: impl Fn(&T) -> Whose,
     read: impl FnOnce(T) -> Meaning,
 ) -> LookUp {
-    let Ok(page) = json_text::from_str::<List<T>>(&answer.body) else {
+    let Ok(mut page) = json_text::from_str::<List<T>>(&answer.body) else {
         return inconclusive(answer, false, "a list that cannot be read");
     };
     let last = page.data.last().map(|entry| id(entry).clone());
-    match page.data.into_iter().find(is_ours).map(read) {
-        Some(meaning) => seen(answer, meaning),
-        None if !page.has_more => LookUp::Absent,
-        None => match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {
-            Some(after) => LookUp::More { after },
-            None => inconclusive(answer, true, "a list that does not go on"),
-        },
+    let has_more = page.has_more();
+    if let Some(at) = page.data.iter().position(|entry| whose(entry) == Whose::Ours) {
+        return seen(answer, read(page.data.swap_remove(at)));
+    }
+    if let Some(alike) = page.data.iter().find(|entry| whose(entry) == Whose::Perhaps) {
+        return LookUp::Unconfirmed(Unconfirmed {
+            provider_id: None,
+            needs_review: true,
+            reason: format!("{} is what was asked for, and has no key: it may be this one", id(alike)),
+        });
+    }
+    match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {
+        _ if !has_more => LookUp::Absent,
+        Some(after) => LookUp::More { after },
+        None => inconclusive(answer, true, "a list that does not go on"),
     }
 }
 

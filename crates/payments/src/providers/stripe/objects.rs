@@ -1,5 +1,6 @@
 //! Stripe's objects, as far as they are read.
 
+use super::look_up::PAGE_SIZE;
 use crate::engine::ProviderCall;
 use crate::payment::card::Card;
 use serde::{Deserialize, Deserializer};
@@ -27,9 +28,16 @@ pub(super) struct PaymentIntent {
     pub(super) last_payment_error: Option<ErrorBody>,
     #[serde(default)]
     pub(super) next_action: Option<NextAction>,
+    #[serde(default, deserialize_with = "id")]
+    pub(super) payment_method: Option<String>,
 }
 
 impl PaymentIntent {
+    /// What was taken of what succeeded, in minor units. Stripe always says it; who stands in for it may say the amount alone.
+    pub(super) fn received(&self) -> Option<u64> {
+        self.amount_received.or(self.amount)
+    }
+
     /// The charge, where it is not only named.
     pub(super) fn charge(&self) -> ChargeObject {
         let charge = self.latest_charge.as_ref().filter(|charge| charge.is_object());
@@ -88,6 +96,8 @@ pub(super) struct CardDetails {
 #[derive(Deserialize)]
 pub(super) struct DisputeObject {
     pub(super) id: String,
+    #[serde(default, deserialize_with = "id")]
+    pub(super) payment_intent: Option<String>,
     pub(super) amount: u64,
     pub(super) status: String,
     #[serde(default)]
@@ -121,8 +131,11 @@ pub(super) struct RefundObject {
     pub(super) status: Option<String>,
     #[serde(default)]
     pub(super) amount: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "id")]
     pub(super) payment_intent: Option<String>,
+    /// In s since the epoch.
+    #[serde(default)]
+    pub(super) created: Option<u64>,
     #[serde(default, deserialize_with = "or_none")]
     pub(super) metadata: Metadata,
     #[serde(default)]
@@ -147,11 +160,20 @@ pub(super) struct DestinationCard {
 pub(super) struct Metadata {
     #[serde(default)]
     pub(super) idempotency_key: Option<String>,
+    #[serde(default)]
+    pub(super) resource: Option<String>,
 }
 
 /// Stripe says `null` where there are none: of somebody else's object in a list, for example.
 fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Of another object its id, whether it is only named or shown as a whole.
+/// <https://docs.stripe.com/expand>
+fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let named = Value::deserialize(deserializer)?;
+    Ok(named.as_str().or_else(|| named.get("id")?.as_str()).map(str::to_owned))
 }
 
 /// Whether what has this metadata was written by another call.
@@ -188,8 +210,17 @@ pub(super) struct ErrorBody {
     pub(super) decline_code: Option<String>,
     #[serde(default)]
     pub(super) message: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_shown")]
     pub(super) payment_intent: Option<Box<PaymentIntent>>,
+}
+
+/// The payment, where it is not only named.
+fn if_shown<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<PaymentIntent>>, D::Error> {
+    let shown = Value::deserialize(deserializer)?;
+    Ok(Some(shown)
+        .filter(Value::is_object)
+        .and_then(|shown| json_text::from_str(&shown.to_string()).ok())
+        .map(Box::new))
 }
 
 #[derive(Default, Deserialize)]
@@ -200,5 +231,13 @@ pub(super) struct RefundedIntent {
 #[derive(Deserialize)]
 pub(super) struct List<T> {
     pub(super) data: Vec<T>,
-    pub(super) has_more: bool,
+    #[serde(default)]
+    has_more: Option<bool>,
+}
+
+impl<T> List<T> {
+    /// Whether there is more of it on another page. Stripe always says so; where nothing does, of a full page.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more.unwrap_or(self.data.len() >= PAGE_SIZE as usize)
+    }
 }

@@ -4,6 +4,7 @@ use super::answers::{found, minor, refund_state};
 use super::look_up::{PAGE_SIZE, read_proof};
 use super::objects::{BalanceMovement, DisputeObject, List, PaymentIntent, RefundObject};
 use super::requests::encode;
+use crate::payment::money::Currency;
 use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
 use crate::payment::{Dispute, DisputeStatus, RefundState};
 use crate::providers::codec::HttpAnswer;
@@ -43,21 +44,35 @@ pub fn read_status_reply(question: &StatusQuery, answer: &HttpAnswer) -> StatusR
     }
     let status_reply = match question {
         StatusQuery::Home { .. } => None,
-        StatusQuery::Payment { .. } => json_text::from_str::<PaymentIntent>(&answer.body)
+        // What is of another object is no answer.
+        StatusQuery::Payment { id, .. } => json_text::from_str::<PaymentIntent>(&answer.body)
             .ok()
+            .filter(|intent| intent.id == *id)
             .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)))),
-        StatusQuery::Disputes { .. } => {
-            json_text::from_str::<List<DisputeObject>>(&answer.body).ok().and_then(disputes)
-        }
-        StatusQuery::Refund { .. } => json_text::from_str::<RefundObject>(&answer.body)
+        StatusQuery::Disputes { id, .. } => json_text::from_str(&answer.body)
             .ok()
+            .and_then(|list| {
+                of_payment(list, id, |dispute: &DisputeObject| dispute.payment_intent.as_deref())
+            })
+            .and_then(disputes),
+        StatusQuery::Refund { id, .. } => json_text::from_str::<RefundObject>(&answer.body)
+            .ok()
+            .filter(|refund| refund.id == *id)
             .and_then(|refund| refund_state(&refund))
             .map(StatusReply::Refund),
-        StatusQuery::Refunds { .. } => {
-            json_text::from_str::<List<RefundObject>>(&answer.body).ok().and_then(remote_refunds)
-        }
+        StatusQuery::Refunds { id, .. } => json_text::from_str(&answer.body)
+            .ok()
+            .and_then(|list| of_payment(list, id, |refund: &RefundObject| refund.payment_intent.as_deref()))
+            .and_then(remote_refunds),
     };
     status_reply.unwrap_or(StatusReply::NoAnswer)
+}
+
+/// Of a list what is of this payment, or does not say of which. Of one that goes on nothing, if it has others: its next page begins after one of them.
+fn of_payment<T>(mut list: List<T>, id: &str, of: impl Fn(&T) -> Option<&str>) -> Option<List<T>> {
+    let all = list.data.len();
+    list.data.retain(|entry| of(entry).is_none_or(|of| of == id));
+    (list.data.len() == all || !list.has_more()).then_some(list)
 }
 
 fn beside(intent: &PaymentIntent) -> Beside {
@@ -67,6 +82,8 @@ fn beside(intent: &PaymentIntent) -> Beside {
         held_minor: if is_in_parts { minor(intent.amount_capturable) } else { 0 },
         is_disputed: intent.charge().disputed,
         card: intent.card(),
+        amount_minor: intent.amount,
+        currency: intent.currency.as_deref().and_then(Currency::parse),
     }
 }
 
@@ -131,8 +148,9 @@ fn withdrawn_minor(amount_minor: u64, movements: &[BalanceMovement]) -> Option<u
 
 /// Refunds of a payment, by whomever. `None` if one of them cannot be understood: then nothing follows from the others.
 fn remote_refunds(list: List<RefundObject>) -> Option<StatusReply> {
+    let has_more = list.has_more();
     let refunds: Option<Vec<RemoteRefund>> = list.data.into_iter().map(remote_refund).collect();
-    Some(StatusReply::Refunds { refunds: refunds?, has_more: list.has_more })
+    Some(StatusReply::Refunds { refunds: refunds?, has_more })
 }
 
 fn remote_refund(refund: RefundObject) -> Option<RemoteRefund> {
