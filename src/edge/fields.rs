@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::payment_params::TOKEN_MAX;
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::providers::Provider;
 use web::entries::field_error as error;
 
 /// What has no other meaning where it is left out than where it is empty.
 const MAY_BE_EMPTY: [&str; 3] = ["description", "return_url", "receipt_email"];
+
+/// The longest id or token, in characters.
+pub const TOKEN_MAX: usize = 255;
 
 /// Why a request begins nothing.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The parameters of payments, captures and refunds: read once, and every field that is wrong is named.
 
-use super::fields::{Fields, NotAllowed, plain, token, visible};
+use super::fields::{Fields, NotAllowed, TOKEN_MAX, plain, token, visible};
 use super::shop_url::address;
 use crate::config::Config;
 use messages::account::{Account, NotCharged};
@@ -20,8 +20,6 @@ pub const METADATA_NAME_MAX: usize = 40;
 pub const METADATA_VALUE_MAX: usize = 500;
 /// Names of ours: no entry may have one.
 pub const METADATA_RESERVED: [&str; 3] = ["resource", "idempotency_key", "capture_key"];
-/// The longest id or token, in characters.
-pub const TOKEN_MAX: usize = 255;
 /// The longest order id, in characters.
 pub const ORDER_MAX: usize = 64;
 /// The longest description, in characters.

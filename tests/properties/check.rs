@@ -23,9 +23,9 @@ use proptest::prelude::*;
 use crate::payment::pay;
 use crate::support::{command, me};
 
-const NOW_MS: u64 = 1_800_000_000_000;
+pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
 
-fn at(now_ms: u64, jitter_permille: u16) -> Context {
+pub(crate) fn at(now_ms: u64, jitter_permille: u16) -> Context {
     context(now_ms, jitter_permille, Times::default(), Limits::default())
 }
 
@@ -169,7 +169,7 @@ fn decided(state: PaymentState) -> ObjectState {
 }
 
 /// The same, with the key under which it was asked for: it has an audit.
-fn keyed(state: PaymentState) -> ObjectState {
+pub(crate) fn keyed(state: PaymentState) -> ObjectState {
     let mut object_state = decided(state);
     let mut asked_for = ObjectState::empty(object_state.object);
     begin_key(&mut asked_for, &command("k", pay(true)), &me(), &at(NOW_MS, 0)).unwrap();
@@ -382,7 +382,7 @@ fn disputed(question: &StatusQuery, disputes: &[Dispute]) -> StatusReply {
 }
 
 /// Gives the actions of the audit records since the last time.
-fn audited(object_state: &mut ObjectState) -> Vec<&'static str> {
+pub(crate) fn audited(object_state: &mut ObjectState) -> Vec<&'static str> {
     object_state.appended.facts.audit.drain(..).map(|record| record.action).collect()
 }
 
@@ -504,36 +504,4 @@ fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() 
     assert_eq!(answer(400, 1600), (900, vec![]), "an older answer");
     assert_eq!(answer(900, 0), (900, vec![]), "the rest has lapsed");
     assert_eq!(answer(2700, 0), (2500, vec!["capture.elsewhere", "webhook.alert"]), "more than was reserved");
-}
-
-/// Until it is confirmed whoever has a key of the account can change what a payment is for.
-#[test]
-fn what_nobody_has_asked_for_is_not_believed_and_a_person_is_told_once() {
-    let waiting = || keyed(PaymentState::RequiresAction { url: "https://bank.example/".into() });
-    let usd = Currency::parse("usd");
-    let ask = |object_state: &mut ObjectState, amount_minor: u64, beside: Beside| {
-        let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-        let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
-        let status_reply = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
-        take(object_state, &question, status_reply, &at(NOW_MS, 0)).unwrap();
-        (object_state.resource.payment.as_ref().unwrap().status().to_owned(), audited(object_state))
-    };
-    let shown =
-        |amount_minor, currency| Beside { amount_minor: Some(amount_minor), currency, ..Beside::default() };
-    for (taken_minor, beside) in [
-        (9900, shown(9900, usd)),
-        (100, shown(100, usd)),
-        (2500, shown(2500, Currency::parse("jpy"))),
-        (100, shown(2500, usd)),
-        (0, shown(2500, usd)),
-    ] {
-        let mut object_state = waiting();
-        let told = ask(&mut object_state, taken_minor, beside);
-        assert_eq!(told, ("requires_action".to_owned(), vec!["webhook.alert"]), "{taken_minor} {beside:?}");
-        assert_eq!(ask(&mut object_state, taken_minor, beside).1, Vec::<&str>::new(), "once");
-        let (status, audited) = ask(&mut object_state, 2500, shown(2500, usd));
-        assert_eq!(status, "succeeded", "control: what was asked for");
-        assert!(audited.contains(&"payment.captured"), "{audited:?}");
-        assert_eq!(object_state.resource.payment.unwrap().disbelieved, None);
-    }
 }

@@ -23,6 +23,7 @@ mod config;
 mod corpus;
 mod currencies;
 mod customer;
+mod disbelieved;
 mod edge_payment;
 mod erasure;
 mod fingerprint;

@@ -6,7 +6,7 @@ use super::answers::*;
 use super::operation::Operation;
 use super::schema::{Schema, constant, integer_of, object, reference, text, visible_text};
 use crate::edge::customer_params::{DESCRIPTION_MAX, NAME_MAX};
-use crate::edge::payment_params::TOKEN_MAX;
+use crate::edge::fields::TOKEN_MAX;
 
 const AT: &str = "ada@shop.example";
 

@@ -8,9 +8,9 @@ use super::schema::{
 };
 use crate::edge::checkout::cart::{LINES_MAX, NAME_MAX_CHARS, QUANTITY_MAX};
 use crate::edge::checkout::request::AUTO;
+use crate::edge::fields::TOKEN_MAX;
 use crate::edge::payment_params::{
     DESCRIPTION_MAX, METADATA_MAX, METADATA_NAME_MAX, METADATA_RESERVED, METADATA_VALUE_MAX, ORDER_MAX,
-    TOKEN_MAX,
 };
 use crate::edge::shop_url::URL_MAX;
 use payments::payment::card::Brand;

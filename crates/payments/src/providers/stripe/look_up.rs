@@ -6,7 +6,8 @@ use super::answers::{
 };
 use super::customers::{email_of, read_changed};
 use super::objects::{
-    CustomerObject, ErrorEnvelope, List, Metadata, PaymentIntent, RefundObject, RefundedIntent, is_key,
+    CustomerObject, ErrorEnvelope, List, Metadata, PAGE_SIZE, PaymentIntent, RefundObject, RefundedIntent,
+    is_key,
 };
 use super::requests::{encode, void};
 use crate::engine::{LookUp, Outcome, ProviderCall, ProviderReply};
@@ -16,9 +17,6 @@ use crate::providers::codec::HttpAnswer;
 use once::account::Identity;
 use once::call::{FrozenRequest, Unconfirmed};
 use serde::de::DeserializeOwned;
-
-/// Entries on a page of the list.
-pub(super) const PAGE_SIZE: u32 = 100;
 
 /// Clocks differ: a look-up begins this many seconds before the first send. It has no end: what Stripe failed at it may complete hours later,
 /// in objects that are created only then. <https://docs.stripe.com/error-low-level>

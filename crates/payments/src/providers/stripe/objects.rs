@@ -1,6 +1,5 @@
 //! Stripe's objects, as far as they are read.
 
-use super::look_up::PAGE_SIZE;
 use crate::engine::ProviderCall;
 use crate::payment::card::Card;
 use serde::{Deserialize, Deserializer};
@@ -227,6 +226,9 @@ fn if_shown<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Pay
 pub(super) struct RefundedIntent {
     pub(super) payment_intent: String,
 }
+
+/// Entries on a page of a list.
+pub(super) const PAGE_SIZE: u32 = 100;
 
 #[derive(Deserialize)]
 pub(super) struct List<T> {

@@ -1,8 +1,8 @@
 //! Asking Stripe how a payment, its refunds and its disputes stand.
 
 use super::answers::{found, minor, refund_state};
-use super::look_up::{PAGE_SIZE, read_proof};
-use super::objects::{BalanceMovement, DisputeObject, List, PaymentIntent, RefundObject};
+use super::look_up::read_proof;
+use super::objects::{BalanceMovement, DisputeObject, List, PAGE_SIZE, PaymentIntent, RefundObject};
 use super::requests::encode;
 use crate::payment::money::Currency;
 use crate::payment::status_query::{Beside, RemoteRefund, StatusQuery, StatusReply};
