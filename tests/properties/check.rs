@@ -485,23 +485,3 @@ fn a_dispute_of_an_earlier_try_is_that_trys() {
     assert_eq!(object_state.resource.tries[0].dispute, Some(a_dispute(DisputeStatus::Lost)));
     assert_eq!(object_state.resource.payment.as_ref().unwrap().dispute, None);
 }
-
-#[test]
-fn what_others_capture_in_parts_is_kept_as_it_is_and_the_rest_is_for_a_person() {
-    let mut object_state = keyed(PaymentState::Authorized);
-    object_state.resource.payment.as_mut().unwrap().capture = false;
-    let mut answer = |amount_minor: u64, held_minor: u64| {
-        let (provider, id) = (Provider::Stripe, "pi_1".to_owned());
-        let question = StatusQuery::Payment { provider, account: None, id, doubt: None };
-        let beside = Beside { held_minor, ..Beside::default() };
-        let status_reply = StatusReply::Payment(RemoteState::Captured { amount_minor }, beside);
-        take(&mut object_state, &question, status_reply, &at(NOW_MS, 0)).unwrap();
-        (object_state.resource.payment.as_ref().unwrap().captured_minor(), audited(&mut object_state))
-    };
-    assert_eq!(answer(400, 2100), (400, vec!["payment.captured", "webhook.alert"]));
-    assert_eq!(answer(400, 2100), (400, vec![]));
-    assert_eq!(answer(900, 1600), (900, vec!["capture.elsewhere", "webhook.alert"]));
-    assert_eq!(answer(400, 1600), (900, vec![]), "an older answer");
-    assert_eq!(answer(900, 0), (900, vec![]), "the rest has lapsed");
-    assert_eq!(answer(2700, 0), (2500, vec!["capture.elsewhere", "webhook.alert"]), "more than was reserved");
-}
