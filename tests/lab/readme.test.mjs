@@ -63,13 +63,13 @@ test('the client of docs/protocol.md pays once, whatever happens on the way', as
   const order = { amount: 2500 };
   await site.simulator.fault('connection_reset_after');
   const paid = await pay(order);
-  assert.deepEqual([paid.code, paid.status], [201, 'succeeded']);
+  assert.deepEqual([paid.httpStatus, paid.status], [201, 'succeeded']);
   assert.deepEqual(await pay(order), paid);
   assert.equal((await site.simulator.moved(paid.id)).charges, 1);
   const [, sent] = await site.simulator.payments(paid.id);
   assert.ok(sent, 'it was sent again, and charged once');
   const mistake = await pay({ ...order, amount: 9900 });
-  assert.deepEqual([mistake.code, mistake.type], [422, '/problems/idempotency-key-reused']);
+  assert.deepEqual([mistake.httpStatus, mistake.type], [422, '/problems/idempotency-key-reused']);
 });
 
 test('it has five blocks of commands', () => assert.equal(blocks.length, 5));

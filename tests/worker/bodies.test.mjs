@@ -236,6 +236,20 @@ describe('a form', () => {
     assert.deepEqual([answer.status, answer.json().description], [201, 'café &']);
   });
 
+  test('with a card’s number for a token is refused, and nothing of it is kept', async () => {
+    const number = '4242424242424242';
+    for (const body of [{ payment_method: number }, { payment_method: '4242-4242-4242-4242' }]) {
+      const order_id = freshKey();
+      const pay = () =>
+        user.post('/payments', { amount: 2500, currency: 'usd', order_id, ...body }, freshKey());
+      const problem = await withoutEffect(site, async () =>
+        assertProblem(await pay(), 422, 'invalid-parameters'),
+      );
+      assert.match(problem.detail, /never a card number/);
+      assert.ok(!JSON.stringify(problem).includes(number));
+    }
+  });
+
   test('of a browser with a field twice pays nothing; its page leads to the order', async () => {
     const ada = browser(site);
     const { path, form } = await ada.openOrder();

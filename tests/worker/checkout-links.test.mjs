@@ -7,7 +7,7 @@ import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { order, startCheckout } from './support/shopper.mjs';
 
-const { site, merchant, makeLink } = await startCheckout();
+const { site, merchant, makeLink, open, pay } = await startCheckout();
 const look = (link) => browser(site).visit(new URL(link.json().url).pathname);
 
 describe('a link that is asked for under a key', () => {
@@ -70,6 +70,25 @@ describe('the end of all links that is asked for under a key', () => {
     assert.equal((await ends(asked, 'k'.repeat(300))).status, 400);
     assert.equal((await look(link)).status, 200, 'nothing was ended');
   });
+});
+
+test('an order that is paid gets no other link, and its own one again', async () => {
+  const asked = order();
+  const link = await makeLink(asked);
+  await pay(await open(new URL(link.json().url).pathname));
+  const dearer = { ...asked, lines: [{ name: 'Gold', unit_amount: 99_000, quantity: 1 }] };
+  for (const more of [dearer, { ...dearer, revision: 7 }]) {
+    const refused = await merchant.post('/checkout/sessions', more);
+    const problem = refused.json();
+    assert.deepEqual(
+      [refused.status, problem.type, problem.state],
+      [409, '/problems/payment-state', 'succeeded'],
+    );
+    const payment = (await merchant.ask(problem.resource)).json();
+    assert.deepEqual([payment.order_id, payment.revision], [asked.order_id, 1]);
+  }
+  const again = await merchant.post('/checkout/sessions', asked);
+  assert.deepEqual([again.status, again.json().revision], [201, 1], again.text);
 });
 
 test('a revision with nothing in it is refused, and ends no link', async () => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
-import { DECLINED_USER } from './support/account.mjs';
+import { DECLINED_USER, freshKey } from './support/account.mjs';
 import { startSite } from './support/harness.mjs';
 import { jobsOf } from './support/jobs.mjs';
 import { AUTHORISATION, PAYMENT, client, moved, paid } from './support/payments.mjs';
@@ -53,6 +53,21 @@ describe('GET /payments', async () => {
     assert.ok(!ids(await list(`?created[gt]=${from}`)).includes(made[2]));
     assert.deepEqual(ids(await list('?created[lt]=2020-01-01T00:00:00Z')), []);
     assert.deepEqual(ids(await list('?created[gte]=2020-01-01T00:00:00Z')), made);
+  });
+
+  test('shows the payment of one order at once, to whom it belongs', async () => {
+    const order_id = freshKey();
+    const of = (id) => list(`?order_id=${encodeURIComponent(id)}`);
+    assert.deepEqual((await of(order_id)).data, []);
+    const payment = await paid(owner, { ...PAYMENT, order_id });
+    const found = await of(order_id);
+    assert.deepEqual([found.has_more, found.data], [false, [(await owner.payment(payment.id)).json()]]);
+    const stranger = client(shop, DECLINED_USER);
+    assert.deepEqual((await stranger.ask(`/payments?order_id=${order_id}`)).json().data, []);
+    for (const query of [`?order_id=${order_id}&limit=1`, '?order_id=', '?order_id=%C3%A9']) {
+      const refused = await owner.ask(`/payments${query}`);
+      assert.deepEqual([refused.status, refused.json().errors[0].field], [422, 'order_id'], query);
+    }
   });
 
   test("shows a stranger nothing, and takes no stranger's payment as a place", async () => {
