@@ -158,7 +158,7 @@ describe('refunds', () => {
     const { refund: shown } = assertProblem(refused, 402, 'operation-refused');
     assert.deepEqual([shown.status, shown.amount, shown.payment], ['failed', 600, id]);
     assert.deepEqual((await ask()).bytes, refused.bytes, 'it is stored');
-    assert.equal((await user.payment(id)).json().amount_refunded, 0);
+    assert.equal((await user.payment(id)).json().amount_refunded, 2000, 'what was given back is asked for');
     await moved(user, id, 'refunds', { amount: 500 });
     assert.equal((await site.simulator.moved(id)).refunded, 2500);
   });

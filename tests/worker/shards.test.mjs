@@ -371,7 +371,8 @@ describe('shards of a day, after those of a month', async () => {
     let answer = await user.ask('/payments?status=disputed');
     assert.equal(answer.status, 422, answer.text);
     while (answer.status === 422) {
-      const [, at] = answer.text.match(/go on with created\[lt\]=([\d:.TZ-]+)/) ?? [];
+      const [{ message }] = answer.json().errors;
+      const [, at] = message.match(/go on with created\[lt\]=([\d:.TZ-]+)/) ?? [];
       assert.ok(at, answer.text);
       answer = await user.ask(`/payments?status=disputed&created[lt]=${at}`);
     }

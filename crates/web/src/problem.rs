@@ -301,7 +301,7 @@ pub fn invalid_parameters(mut errors: Vec<FieldError>) -> Problem {
     let detail = match errors.first() {
         // A client may send a name of any length.
         Some(first) if first.field.len() <= NAME_MAX => {
-            format!("`{}` {}. {explanation}", first.field, first.message)
+            format!("`{}`: {}. {explanation}", first.field, first.message)
         }
         _ => explanation.to_owned(),
     };
