@@ -7,5 +7,6 @@ for (const example of document.querySelectorAll('[data-copy]')) {
   const code = example.firstElementChild;
   code.textContent = code.textContent
     .replaceAll(`curl -i ${EXAMPLE}`, `curl -i ${location.origin}`)
+    .replaceAll(`curl -s ${EXAMPLE}`, `curl -s ${location.origin}`)
     .replaceAll(DEMO, location.origin);
 }

@@ -1,10 +1,10 @@
-// README.md, docs/try-it.md, the quickstart of docs/protocol.md and the example of the home page: each command is run by bash as it stands
+// README.md, docs/try-it.md, the quickstart of docs/protocol.md, the example of the home page and those of the API's page: each command is run by bash as it stands
 // there, in its order, against the demo.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { after, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { root, startSite } from '../worker/support/harness.mjs';
@@ -121,4 +121,96 @@ test('the example of the home page, pasted twice, is one payment and four equal 
   const [, example] = /<code>(KEY=[^]*?)<\/code>/.exec(page);
   const commands = example.replaceAll('&quot;', '"').replaceAll('&#34;', '"');
   await paysOnce(`${commands}\n${commands}`, 4);
+});
+
+describe('the examples of the API’s page', () => {
+  const unescaped = (html) =>
+    html
+      .replaceAll('&#34;', '"')
+      .replaceAll('&#39;', "'")
+      .replaceAll('&#60;', '<')
+      .replaceAll('&#62;', '>')
+      .replaceAll('&#38;', '&');
+  const variables = {};
+  let page;
+  before(async () => (page = await (await site.fetch('/docs', { headers: { accept: 'text/html' } })).text()));
+
+  const article = (id) => page.slice(page.indexOf(`<article id="${id}"`)).split('</article>')[0];
+  const commands = (id) => unescaped(/<pre[^>]*><code>([^]*?)<\/code>/.exec(article(id))[1]);
+
+  /** The answer to an example as it stands there; what a shell keeps from one command to the next is kept. */
+  async function paste(id) {
+    const code = commands(id).replaceAll('https://pay.example.com/', site.url.href);
+    const script = `${code}\necho\necho "$KEY"\necho "$PAYMENT"`;
+    const env = { ...process.env, ...variables };
+    const { stdout } = await promisify(execFile)('bash', ['-c', script], { env, timeout: HANGS_AFTER_MS });
+    const [KEY, PAYMENT] = stdout.trimEnd().split('\n').slice(-2);
+    Object.assign(variables, { KEY, PAYMENT });
+    const [head, body] = stdout.split('\r\n\r\n');
+    return { status: Number(head.split(' ')[1]), body: body?.startsWith('{') && json(body.split('\n')[0]) };
+  }
+
+  /** What of an answer is another one each time. */
+  const VARIES = [
+    'id',
+    'payment',
+    'provider_payment',
+    'provider_refund',
+    'created_at',
+    // The account's own.
+    'customer',
+    'receipt_email',
+    'tries',
+    'url',
+    'expires_at',
+  ];
+  const same = (answer) =>
+    Object.fromEntries(Object.entries(answer).filter(([name]) => !VARIES.includes(name)));
+
+  /** Pastes an example, and holds the answer against the one that the page shows for this status. */
+  async function answers(id, status) {
+    const answer = await paste(id);
+    assert.equal(answer.status, status, `${id}: ${JSON.stringify(answer.body)}`);
+    const [, shown] = article(id).split(`<dt>${status}</dt>`);
+    const [, example] = /<code>([^]*?)<\/code>/.exec(shown.slice(shown.indexOf('class="example"')));
+    assert.deepEqual(same(answer.body), same(json(unescaped(example))), id);
+    return answer.body;
+  }
+
+  test('reserve, capture and refund a payment, one after the other', async () => {
+    await paste('variables');
+    assert.match(variables.PAYMENT, /^pay_[\w-]{43}$/);
+    assert.equal((await paste('showPayment')).body.status, 'requires_capture');
+    assert.equal((await paste('listPayments')).body.data[0].id, variables.PAYMENT);
+    assert.equal((await answers('capturePayment', 200)).id, variables.PAYMENT);
+    variables.REFUND = (await answers('refundPayment', 201)).id;
+    assert.equal((await answers('showRefund', 200)).id, variables.REFUND);
+    assert.equal((await paste('listRefunds')).body.data[0].id, variables.REFUND);
+    assert.equal((await paste('refundPaymentAlias')).status, 201);
+    assert.equal((await paste('showKey')).body.status, 'complete');
+    assert.equal((await paste('forgetKey')).status, 204);
+  });
+
+  test('void another one', async () => {
+    await paste('variables');
+    assert.equal((await answers('voidPayment', 200)).id, variables.PAYMENT);
+  });
+
+  test('pay, and show what was paid', async () => {
+    variables.PAYMENT = (await answers('createPayment', 201)).id;
+    await answers('showPayment', 200);
+  });
+
+  test('make a customer and show it', async () => {
+    page = page.replaceAll('ada@shop.example', 'grace@shop.example');
+    await answers('putCustomer', 201);
+    await answers('showCustomer', 200);
+  });
+
+  test('make a link and end it; their keys are not found', async () => {
+    await answers('createCheckoutSession', 201);
+    assert.equal((await paste('showKey')).status, 404);
+    await answers('expireCheckoutSessions', 200);
+    assert.equal((await paste('showKey')).status, 404);
+  });
 });

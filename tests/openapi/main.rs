@@ -9,6 +9,8 @@
     reason = "a test: a panic is its verdict, and nobody links to it"
 )]
 
+mod examples;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 

@@ -39,9 +39,20 @@ describe('GET /openapi.json', () => {
         if (name !== 'examples') walk(member, `${place}/${name.replaceAll('/', '~1')}`);
     };
     walk(document.components.schemas, '/components/schemas');
+    // Beside a schema stands an example of a parameter, a header, a request or an answer.
+    const walkBeside = (value, place) => {
+      if (typeof value !== 'object' || value === null) return;
+      if (value.schema && value.example !== undefined)
+        isValid(`${place}/schema`, value.example, `${place}, example ${++count}`);
+      for (const [name, member] of Object.entries(value))
+        if (name !== 'example')
+          walkBeside(member, `${place}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`);
+    };
+    walkBeside(document.paths, '/paths');
+    walkBeside(document.components, '/components');
     for (const [name, { value }] of Object.entries(document.components.examples))
       isValid(`/components/schemas/${name}Problem`, value, `the example ${name}`);
-    assert.ok(count > 10, `${count} examples`);
+    assert.ok(count > 60, `${count} examples`);
   });
 });
 

@@ -3,12 +3,16 @@
 use serde_json::json;
 
 use super::answers::*;
+use super::examples::{AT, ID};
 use super::operation::Operation;
 use super::schema::{Schema, constant, integer_of, object, reference, text, visible_text};
 use crate::edge::customer_params::{DESCRIPTION_MAX, NAME_MAX};
 use crate::edge::fields::TOKEN_MAX;
 
-const AT: &str = "ada@shop.example";
+/// Of the customer in the examples.
+pub(super) const EMAIL: &str = "ada@shop.example";
+const NAME: &str = "Ada Lovelace";
+const METHOD: &str = "pm_card_visa";
 
 pub(in crate::edge) fn put_customer() -> Operation {
     Operation::new(
@@ -61,6 +65,7 @@ pub(in crate::edge) fn erase_customer() -> Operation {
          stands. `id` is the `metadata[resource]` of the customer at Stripe, where all stays as it is. Asking again changes nothing.",
     )
     .shows("It is gone.", object().has("id", text()).has("personal_data", constant("erased")))
+    .example(200, json!({ "id": format!("cust_{ID}"), "personal_data": "erased" }))
     .refuses(&[UNAUTHORIZED, NOT_FOUND, UNREADABLE, IN_PROGRESS, RATE_LIMITED])
 }
 
@@ -77,20 +82,24 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                     "Stripe's token of what is attached as the customer is made. Later it may be left out, and no other one is taken: \
                      attach that at Stripe.",
                 ))
-                .example(json!({ "name": "Ada Lovelace", "payment_method": "pm_card_visa" })),
+                .example(json!({ "name": NAME, "payment_method": METHOD })),
         ),
         (
             "Customer",
             object()
-                .has("id", text().about("Stripe's id of it: what payments name as `customer`.").example("cus_TbK2"))
+                .has("id", text().about("Stripe's id of it: what payments name as `customer`."))
                 .has("object", constant("customer"))
-                .has("email", text().about("The address, with its domain in small letters.").example(AT))
+                .has("email", text().about("The address, with its domain in small letters."))
                 .has("name", text().or_null())
                 .has("description", text().or_null())
-                .has("payment_method", text().or_null().about("What was attached as it was made.").example("pm_card_visa"))
+                .has("payment_method", text().or_null().about("What was attached as it was made."))
                 .has("revision", integer_of(1, u32::MAX).about("Counts the changes. It is in `ETag`, too."))
                 .has("created_at", reference("Time"))
-                .may_have("cached", reference("Cached")),
+                .may_have("cached", reference("Cached"))
+                .example(json!({
+                    "id": "cus_TbK2", "object": "customer", "email": EMAIL, "name": NAME, "description": null,
+                    "payment_method": METHOD, "revision": 1, "created_at": AT,
+                })),
         ),
     ]
 }

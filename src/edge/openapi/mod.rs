@@ -4,11 +4,13 @@
 
 mod answers;
 mod customers;
+mod examples;
 mod markdown;
 mod operation;
 pub(super) mod operations;
 mod page;
 mod parameters;
+mod paste;
 mod problems;
 mod registry;
 mod schema;

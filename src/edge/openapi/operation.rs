@@ -9,6 +9,8 @@ use super::answers::{
 };
 use super::schema::{Schema, text};
 
+/// Where a body or an answer says what it is as JSON.
+const JSON: &str = "/content/application~1json";
 /// Where a body says what it is as a form.
 const FORM: &str = "/content/application~1x-www-form-urlencoded";
 
@@ -68,6 +70,12 @@ impl Operation {
         self.body(required, content)
     }
 
+    /// With an example of what is sent, where that of the schema would be another operation's.
+    pub(super) fn sends(mut self, example: Value) -> Self {
+        add_example(self.body.as_mut(), example);
+        self
+    }
+
     /// What of its body is an object, and written as `name[member]` in a form.
     pub(super) fn grouped_in_form(mut self, names: &[&str]) -> Self {
         let deep = |name: &&str| ((*name).to_owned(), json!({ "style": "deepObject", "explode": true }));
@@ -106,6 +114,12 @@ impl Operation {
     pub(super) fn stores(self, status: u16, about: &str, more: &[Header], schema: Schema) -> Self {
         let headers: Vec<Header> = STORED.iter().chain(more).copied().collect();
         self.answers(status, about, &headers, [("application/json", schema)])
+    }
+
+    /// With an example of an answer, where that of the schema would not be what the example of the request asks for.
+    pub(super) fn example(mut self, status: u16, example: Value) -> Self {
+        add_example(self.answers.get_mut(&status), example);
+        self
     }
 
     /// It answers with a page.
@@ -167,6 +181,13 @@ impl Operation {
             }
         }
         operation
+    }
+}
+
+/// Beside the schema of what is JSON.
+fn add_example(part: Option<&mut Value>, example: Value) {
+    if let Some(Value::Object(json)) = part.and_then(|part| part.pointer_mut(JSON)) {
+        json.insert("example".to_owned(), example);
     }
 }
 

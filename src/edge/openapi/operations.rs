@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::answers::*;
 pub(in crate::edge) use super::customers::{erase_customer, put_customer, show_customer};
+use super::examples::{captured_example, capturing_example, payment_id, voided_example, voiding_example};
 use super::operation::Operation;
 pub(in crate::edge) use super::registry::*;
 use super::schema::{Schema, constant, integer, integer_of, list, object, reference, text, visible_text};
@@ -92,7 +93,9 @@ pub(in crate::edge) fn capture_payment() -> Operation {
     );
     move_of(operation, "CaptureRequest", AMOUNT_UNPROCESSABLE)
         .stores(200, "The payment, captured.", &[], reference("Payment"))
+        .example(200, captured_example())
         .stores(202, LATER, &[], reference("Payment"))
+        .example(202, capturing_example())
 }
 
 pub(in crate::edge) fn void_payment() -> Operation {
@@ -105,7 +108,9 @@ pub(in crate::edge) fn void_payment() -> Operation {
     );
     move_of(operation, "VoidRequest", UNPROCESSABLE)
         .stores(200, "The payment, canceled.", &[], reference("Payment"))
+        .example(200, voided_example())
         .stores(202, LATER, &[], reference("Payment"))
+        .example(202, voiding_example())
 }
 
 pub(in crate::edge) fn refund_payment() -> Operation {
@@ -170,7 +175,8 @@ pub(in crate::edge) fn return_from_bank() -> Operation {
 pub(in crate::edge) fn show_key() -> Operation {
     Operation::new(
         "Idempotency keys", "showKey", "Show a key",
-        "Where the key stands, and what happened under it. The account whose key it is sees it, by its token.",
+        "Where the key stands, and what happened under it. The account whose key it is sees it, by its token. A key that was sent to \
+         `/checkout/sessions` or its `/expire` is not found here (404): it belongs to the order.",
     )
     .shows("The key.", reference("Key")).refuses(&LOOK).refuses(&[BAD_KEY])
 }
@@ -373,6 +379,7 @@ pub(in crate::edge) fn erase_personal_data() -> Operation {
          times stay. Asking again changes nothing.",
     )
     .shows("It is gone.", object().has("id", text()).has("personal_data", constant("erased")))
+    .example(200, json!({ "id": payment_id(), "personal_data": "erased" }))
     .refuses(&LOOK).refuses(&[IN_PROGRESS])
 }
 
@@ -389,6 +396,7 @@ pub(in crate::edge) fn project_anew() -> Operation {
     )
     .query("after", "With `all`: `next` of the page before.", text())
     .shows("It is on its way.", object().has("projected", integer()).has("failed", failed).has("next", next))
+    .example(200, json!({ "projected": 1, "failed": [], "next": null }))
     .refuses(&LOOK)
     .refuses(&[RATE_LIMITED])
 }
@@ -416,6 +424,7 @@ pub(in crate::edge) fn import_answer() -> Operation {
     );
     import(operation, "At most 1 MiB: a head, a line for each of our lines, a trailer with their count.")
         .shows("What became of its lines.", object().has("lines", lines))
+        .example(200, json!({ "lines": { "booked": 12, "duplicate": 0, "unknown": 0, "differs": 0 } }))
 }
 
 pub(in crate::edge) fn import_report() -> Operation {
@@ -451,6 +460,11 @@ pub(in crate::edge) fn import_report() -> Operation {
                 )
                 .has("unreadable", integer().about("Lines that move money and could not be read.")),
         )
+        .example(200, json!({
+            "report": "252fcd6faba028c8475826ccd03a8e09bce2a05394bc048f5bcf633d2efe00c3", "state": "done", "error": null,
+            "bytes": 18_204, "bytes_read": 18_204, "lines": { "Settled": 96, "Refunded": 4, "MerchantPayout": 1 },
+            "unknown": {}, "own": {}, "of_others": 0, "unreadable": 0,
+        }))
 }
 
 pub(in crate::edge) fn openapi() -> Operation {

@@ -4,12 +4,12 @@
 use askama::Template;
 use serde_json::{Map, Value, json};
 
-use super::markdown;
+use super::{markdown, paste};
 use web::assets;
 use web::pages::Site;
 
-/// Where the examples send their requests. The page's script puts the page's own origin there.
-const ORIGIN: &str = "https://pay.example.com";
+/// The token of the demo's account.
+const DEMO_TOKEN: &str = "user@example.com";
 /// So deep go the members of members.
 const DEPTH_MAX: usize = 3;
 
@@ -19,16 +19,23 @@ pub fn page(document: &Value, demo: bool) -> Result<String, askama::Error> {
         demo,
         sends_receipts: false,
         has_docs: true,
-        origin: ORIGIN.to_owned(),
+        origin: paste::ORIGIN.to_owned(),
         style: assets::STYLE.address,
         script: assets::SCRIPT.address,
         t: &web::locale::EN,
     };
-    let of = Document { document, token: if demo { "user@example.com" } else { "$TOKEN" } };
+    let of = Document { document, token: if demo { DEMO_TOKEN } else { "$TOKEN" } };
     Page {
         site,
         version: text(get(document, "info"), "version").to_owned(),
         about: markdown::blocks(text(get(document, "info"), "description")),
+        first_payment: paste::first_payment(of.token),
+        variables: paste::VARIABLES
+            .into_iter()
+            // The demo's token stands in the examples themselves.
+            .filter(|variable| !demo || variable.name != "TOKEN")
+            .map(|variable| (variable.name, markdown::line(variable.about)))
+            .collect(),
         groups: of.groups(),
         schemas: of.schemas(),
         problems: of.problems(),
@@ -42,6 +49,10 @@ struct Page {
     site: Site,
     version: String,
     about: String,
+    /// Commands that pay, and keep the payment's id for the examples.
+    first_payment: String,
+    /// The variables of the examples, and what each has.
+    variables: Vec<(&'static str, String)>,
     groups: Vec<Group>,
     schemas: Vec<Named>,
     problems: Vec<ProblemType>,
@@ -83,6 +94,13 @@ struct Operation {
 struct Body {
     media: String,
     shape: Shape,
+}
+
+impl Body {
+    /// Its media type and its example.
+    fn to_paste(&self) -> (&str, Option<&str>) {
+        (&self.media, self.shape.example.as_deref())
+    }
 }
 
 struct Answer {
@@ -162,7 +180,7 @@ impl<'a> Document<'a> {
             items(get(operation, "parameters")).map(|parameter| self.resolve(parameter)).collect();
         let body = members(at(operation, "/requestBody/content"))
             .next()
-            .map(|(media, content)| Body { media: media.clone(), shape: self.shape(get(content, "schema")) });
+            .map(|(media, content)| Body { media: media.clone(), shape: self.content(content) });
         let (credentials, header) = match items(get(operation, "security")).flat_map(members).next() {
             Some((scheme, _)) if scheme == "account" => {
                 ("the token of an account", format!("\"Authorization: Bearer {}\"", self.token))
@@ -174,8 +192,8 @@ impl<'a> Document<'a> {
             ),
             None => ("", String::new()),
         };
-        let curl =
-            (!credentials.is_empty()).then(|| self.curl((path, method), &header, &parameters, body.as_ref()));
+        let curl = (!credentials.is_empty())
+            .then(|| paste::curl((path, method), &header, &parameters, body.as_ref().map(Body::to_paste)));
         Operation {
             id: text(operation, "operationId").to_owned(),
             method: method.to_uppercase(),
@@ -221,7 +239,7 @@ impl<'a> Document<'a> {
         // A problem has the same form everywhere, and a page is for people.
         let shape = members(content)
             .find(|(media, _)| *media == "application/json")
-            .map(|(_, content)| self.shape(get(content, "schema")));
+            .map(|(_, content)| self.content(content));
         Answer {
             status: status.to_owned(),
             about: markdown::line(text(answer, "description")),
@@ -230,48 +248,6 @@ impl<'a> Document<'a> {
             shape,
             problems,
         }
-    }
-
-    /// A request that can be pasted. The key is made once, so that what is sent twice is the same request.
-    fn curl(
-        &self,
-        (path, method): (&str, &str),
-        credentials: &str,
-        parameters: &[&Value],
-        body: Option<&Body>,
-    ) -> String {
-        let mut address = path.to_owned();
-        for parameter in parameters.iter().filter(|parameter| get(parameter, "in") == "path") {
-            let name = text(parameter, "name");
-            let example =
-                self.example(get(parameter, "schema")).or_else(|| parameter.get("example").cloned());
-            // A variable of the shell's says what is missing.
-            let variable = || format!("${}", name.to_ascii_uppercase());
-            let example = example.as_ref().and_then(Value::as_str).map_or_else(variable, str::to_owned);
-            address = address.replace(&format!("{{{name}}}"), &example);
-        }
-        let is_keyed = parameters.iter().any(|parameter| text(parameter, "name") == "Idempotency-Key");
-        let mut lines = vec![format!("curl -i {ORIGIN}{address}")];
-        if matches!(method, "put" | "delete") {
-            lines.push(format!("-X {}", method.to_uppercase()));
-        }
-        lines.push(format!("-H {credentials}"));
-        if is_keyed {
-            lines.push("-H \"Idempotency-Key: $KEY\"".to_owned());
-        }
-        if let Some(Body { media, shape }) = body {
-            lines.push(format!("-H \"Content-Type: {media}\""));
-            lines.push(match shape.example.as_deref() {
-                _ if media == "text/csv" => "--data-binary @file.csv".to_owned(),
-                Some(example) => format!("-d '{example}'"),
-                None => "-d '{}'".to_owned(),
-            });
-        } else if method == "post" {
-            lines.push("-X POST".to_owned());
-        }
-        let request = lines.join(" \\\n  ");
-        // Node is there wherever this is tried; uuidgen may not be.
-        if is_keyed { format!("KEY=$(node -p \"crypto.randomUUID()\")\n\n{request}") } else { request }
     }
 
     fn schemas(&self) -> Vec<Named> {
@@ -304,6 +280,15 @@ impl<'a> Document<'a> {
         let mut problems: Vec<ProblemType> = examples.map(problem).collect();
         problems.sort_by_key(|problem| problem.status);
         problems
+    }
+
+    /// What a body or an answer looks like. Its own example is shown rather than that of its schema.
+    fn content(&self, content: &Value) -> Shape {
+        let shape = self.shape(get(content, "schema"));
+        match content.get("example") {
+            Some(example) => Shape { example: Some(pretty(example)), ..shape },
+            None => shape,
+        }
     }
 
     /// What a value of this schema looks like: of one with a name only that, and an example.
@@ -406,7 +391,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What a value of this schema may be.
+    /// What a value of this schema may be: its example, or one of the examples of its members. Nothing if a member is required and has
+    /// none, because such a value there never is.
     fn example(&self, schema: &Value) -> Option<Value> {
         let schema = self.resolve(schema);
         if let Some(example) = items(get(schema, "examples")).next() {
@@ -419,7 +405,9 @@ impl<'a> Document<'a> {
         let values: Map<String, Value> = members(properties)
             .filter_map(|(name, member)| Some((name.clone(), self.example(member)?)))
             .collect();
-        (!values.is_empty()).then(|| json!(values))
+        let mut required = items(get(schema, "required")).filter_map(Value::as_str);
+        let is_whole = required.all(|name| values.contains_key(name));
+        (is_whole && !values.is_empty()).then(|| json!(values))
     }
 
     fn resolve<'b>(&self, value: &'b Value) -> &'b Value

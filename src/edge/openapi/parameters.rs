@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::customers::EMAIL;
+use super::examples::ORDER;
 use super::schema::{one_of_words, reference, text};
 use crate::edge::checkout::order_token::LINK_MAX_LEN;
 use crate::edge::route::{
@@ -60,14 +62,15 @@ impl Described for EncodedEmail {
         Some(json!({
             "description": "The customer's address for email, percent-encoded. Its domain may be in any case; what is before the @ is taken \
                 to the letter.",
-            "example": "ada@shop.example", "schema": schema,
+            "example": EMAIL, "schema": schema,
         }))
     }
 }
 
 impl Described for EncodedOrder {
     fn described() -> Option<Value> {
-        Some(json!({ "description": "Your order, percent-encoded.", "schema": text().with("minLength", 1) }))
+        let schema = text().with("minLength", 1);
+        Some(json!({ "description": "Your order, percent-encoded.", "example": ORDER, "schema": schema }))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::examples::{declined_example, payment_id, refund_example};
 use super::schema::{Schema, constant, integer_of, list, reference, text};
-use super::schemas::{declined_example, payment_id, refund_example, resource};
+use super::schemas::resource;
 use once::fingerprint::FieldError;
 use payments::payment::order_link::REVISION_MAX;
 use web::problem::{Kind, Problem};

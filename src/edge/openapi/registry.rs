@@ -1,8 +1,9 @@
 //! The registry of API accounts, as the document tells of it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::answers::*;
+use super::examples::AT;
 use super::operation::Operation;
 use super::schema::{
     Schema, boolean, constant, integer_of, list, object, one_of_words, reference, text, uri,
@@ -32,6 +33,12 @@ pub(in crate::edge) fn list_accounts() -> Operation {
             .has("url", text())
             .has("has_more", boolean())
             .has("data", list(reference("Account"))),
+    )
+    .example(
+        200,
+        json!({
+            "object": "list", "url": "/admin/api/accounts", "has_more": false, "data": [account_example()],
+        }),
     )
     .refuses(&REFUSED)
     .refuses(&[INVALID_PARAMETERS])
@@ -74,7 +81,9 @@ pub(in crate::edge) fn put_account() -> Operation {
                 .closed(),
         )],
     )
+    .sends(json!({ "settings": settings_example() }))
     .shows("The account.", reference("Account"))
+    .example(200, account_example())
     .refuses(&REFUSED)
     .refuses(&CHANGE)
 }
@@ -103,6 +112,7 @@ pub(in crate::edge) fn put_account_token() -> Operation {
                 .closed(),
         )],
     )
+    .sends(json!({ "name": TOKEN_NAME }))
     .shows("The token, without the token.", reference("AccountToken"))
     .refuses(&REFUSED)
     .refuses(&CHANGE)
@@ -140,6 +150,7 @@ pub(in crate::edge) fn put_account_credential() -> Operation {
                 .closed(),
         )],
     )
+    .sends(json!({ "value": "sk_live_…" }))
     .shows("The key, without the key.", reference("AccountCredential"))
     .refuses(&REFUSED)
     .refuses(&CHANGE)
@@ -158,6 +169,38 @@ pub(in crate::edge) fn remove_account_credential() -> Operation {
     .answers(204, "There is none.", &[], [])
     .refuses(&REFUSED)
     .refuses(&[NOT_FOUND])
+}
+
+const TOKEN_NAME: &str = "Web server";
+
+fn settings_example() -> Value {
+    json!({ "payment_method": "pm_card_visa", "currencies": { "usd": { "amount_max": 500_000 }, "eur": {} } })
+}
+
+/// An account as a list has it.
+fn account_example() -> Value {
+    json!({
+        "object": "account", "id": "shop-a", "state": "active", "settings": settings_example(), "created_at": AT,
+        "changed_at": AT,
+    })
+}
+
+/// An account as it is shown by itself.
+fn whole_account_example() -> Value {
+    let mut account = account_example();
+    if let Value::Object(members) = &mut account {
+        members.insert("credentials".to_owned(), json!([]));
+        members.insert("tokens".to_owned(), json!([token_example()]));
+        members.insert("has_more_tokens".to_owned(), false.into());
+    }
+    account
+}
+
+fn token_example() -> Value {
+    json!({
+        "token_sha256": "e7f716405ce1836a326e4ec3fc4c6058906150b41fbb0c961cdce4a6837190bd", "name": TOKEN_NAME,
+        "created_at": AT, "ends_at": null,
+    })
 }
 
 fn state() -> Schema {
@@ -179,7 +222,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("changed_at", reference("Time"))
                 .may_have("tokens", list(reference("AccountToken")).about("Of one account: a hundred, those that are good first, the newest first."))
                 .may_have("has_more_tokens", boolean().about("Of one account: there are more of them."))
-                .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at its providers, of one account.")),
+                .may_have("credentials", list(reference("AccountCredential")).about("The keys of its own at its providers, of one account."))
+                .example(whole_account_example()),
         ),
         ("AccountSettings", settings(|shown| shown)),
         ("AccountSettingsRequest", settings(Schema::closed)),
@@ -187,11 +231,15 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
             "AccountCredential",
             object()
                 .has("kind", one_of_words(CredentialKind::ALL.map(CredentialKind::as_str)))
-                .has("hint", text().about("How it begins, if that says what it is, and its last four characters; of a webhook's user and password the user.").example("sk_live_…4242"))
+                .has("hint", text().about("How it begins, if that says what it is, and its last four characters; of a webhook's user and password the user."))
                 .has("mode", one_of_words(["live", "test"]).or_null().about("Null for what is of a webhook, which does not say it."))
                 .has("stripe_account", text().or_null().about("The account at Stripe whose secret key it is, if Stripe says it."))
                 .has("merchant_account", text().or_null().about("The merchant account at Adyen for which the API key is good."))
-                .has("changed_at", reference("Time")),
+                .has("changed_at", reference("Time"))
+                .example(json!({
+                    "kind": CredentialKind::StripeSecretKey.as_str(), "hint": "sk_live_…4242", "mode": "live",
+                    "stripe_account": "acct_1ShopA", "merchant_account": null, "changed_at": AT,
+                })),
         ),
         (
             "AccountToken",
@@ -199,7 +247,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("token_sha256", text().with("pattern", "^[0-9a-f]{64}$"))
                 .has("name", text())
                 .has("created_at", reference("Time"))
-                .has("ends_at", reference("Time").or_null().about("From when on it is refused.")),
+                .has("ends_at", reference("Time").or_null().about("From when on it is refused."))
+                .example(token_example()),
         ),
     ]
 }
@@ -242,7 +291,7 @@ fn settings(close: fn(Schema) -> Schema) -> Schema {
                         .about("The currencies in which it may charge, each with the most that one payment may be. Without it: all.")
                         .with("minProperties", 1)
                         .with("additionalProperties", close(object().may_have("amount_max", reference("Amount"))))
-                        .example(json!({ "usd": { "amount_max": 500_000 }, "eur": {} })),
                 )
+                .example(settings_example())
     )
 }

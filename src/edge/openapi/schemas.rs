@@ -2,6 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::examples::{
+    AT, ID, ORDER, capture_example, declined_failure, line_example, payment_example, payment_id,
+    refund_example, try_example,
+};
 use super::schema::{
     Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
     uri_reference, visible_text,
@@ -24,16 +28,8 @@ use payments::providers::Provider;
 use web::entries::EMAIL_MAX;
 use web::image_url::IMAGE_URL_MAX;
 
-const AT: &str = "2026-11-21T09:30:00.000Z";
-/// The id of a payment in the examples, after its prefix.
-const ID: &str = "Qm9va2luZ3MtbmV2ZXItY2hhcmdlLXR3aWNlLW9rLTE";
 const PROVIDERS_ID: &str = "The provider's id of it, once there is one.";
 const RESULT: &str = "Where the result stands or will stand.";
-
-/// A payment's id, for examples.
-pub(super) fn payment_id() -> String {
-    format!("pay_{ID}")
-}
 
 /// Where a result stands.
 pub(super) fn resource() -> Schema {
@@ -98,14 +94,15 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("PaymentRequest", payment_request()),
         ("CaptureRequest", object().may_have("amount", reference("Amount")
             .about("A part of what is reserved; without it all. The rest is released."))
-            .example(json!({ "amount": 1500 }))),
+            .example(capture_example())),
         ("VoidRequest", object().about("Nothing is to be said.").example(json!({}))),
         ("RefundRequest", object()
             .may_have("amount", reference("Amount").about("A part of what was captured; without it all that is left."))
             .may_have("reason", reason().with("default", RefundReason::RequestedByCustomer.as_str()))
             .example(json!({ "amount": 500, "reason": RefundReason::RequestedByCustomer.as_str() }))),
         ("NextAction", object().about("What the person who pays must do.").has("type", constant("redirect_to_url"))
-            .has("redirect_to_url", object().has("url", uri().about("The bank's page.")))),
+            .has("redirect_to_url", object()
+                .has("url", uri().about("The bank's page.").example("https://bank.example/3d-secure")))),
         ("Try", object().about("A try to pay.")
             .has("attempt", integer().with("minimum", 1).about("Its number."))
             .has("provider", reference("Provider"))
@@ -121,12 +118,14 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
                 .has("status", one_of_words([Stage::Begun, Stage::GivenBack, Stage::Refused].map(Stage::as_str))
                     .about("`refused`: a person must give it back."))
                 ).about("Money that was found on it after it was over. It is given back at once."))
-            .has("dispute", reference("Dispute"))),
+            .has("dispute", reference("Dispute"))
+            .example(try_example("succeeded"))),
         ("FailureCode", failure_code()),
         ("PaymentFailure", object().about("Why nothing was taken.")
             .has("code", reference("FailureCode"))
             .has("decline_code", text().or_null().about("The issuer's own reason.").example("insufficient_funds"))
-            .has("message", text().about("For the person who pays."))),
+            .has("message", text().about("For the person who pays."))
+            .example(declined_failure())),
         ("Dispute", either_null(object()
             .has("id", text().about("The provider's id of it: of several, of the newest that is open, else that was lost."))
             .has("status", one_of_words(
@@ -143,9 +142,13 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("object", constant("list")).has("url", constant("/payments"))
             .has("has_more", boolean()
                 .about("Whether there are more: the next page is `starting_after` the last of this one."))
-            .has("data", list(reference("Payment")))),
+            .has("data", list(reference("Payment")))
+            .example(json!({
+                "object": "list", "url": "/payments", "has_more": false, "data": [payment_example()],
+            }))),
         ("RefundFailure", object().about("Why nothing was given back.")
-            .has("code", reference("FailureCode")).has("message", text().about("For you."))),
+            .has("code", reference("FailureCode")).has("message", text().about("For you."))
+            .example(json!({ "code": "charge_disputed", "message": "The charge is disputed." }))),
         ("Refund", refund().example(refund_example())),
         ("RefundList", object().has("object", constant("list"))
             .has("url", uri_reference().about("The address of this list."))
@@ -158,8 +161,9 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("Key", key()),
         ("TimelineEntry", object().has("at", reference("Time"))
             .has("attempt", integer().with("minimum", 0).about("The run that did it."))
-            .has("event", text().about("What happened.").example("call_sent"))
-            .has("detail", text().about("More about it."))),
+            .has("event", text().about("What happened."))
+            .has("detail", text().about("More about it."))
+            .example(json!({ "at": AT, "attempt": 1, "event": "key_created", "detail": "payment" }))),
         ("CheckoutLine", object()
             .has("name", text().about("What is bought: one line of text, without spaces around it.")
                 .with("minLength", 1).at_most(NAME_MAX_CHARS))
@@ -168,7 +172,8 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("quantity", integer_of(1, QUANTITY_MAX).about("How many."))
             .may_have("image_url", uri().at_most(IMAGE_URL_MAX)
                 .about("A square picture, by https, for the order's page and its receipt. It is in no email."))
-            .closed()),
+            .closed()
+            .example(line_example())),
         ("CheckoutSessionRequest", checkout_session_request()),
         ("CheckoutSession", object().has("object", constant("checkout_session"))
             .has("url", uri().about("The order's page, for the person who pays."))
@@ -178,7 +183,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("locale", locale().about("The language of the order's page."))
             .has("expires_at", reference("Time")).example(json!({
                 "object": "checkout_session", "url": "https://pay.example.com/checkout/c2lnbmVkLW9yZGVy",
-                "order_id": "order-1042", "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto",
+                "order_id": ORDER, "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto",
                 "expires_at": "2026-11-22T09:30:00.000Z",
             }))),
         ("ExpireRequest", object().about("Nothing is to be said.").example(json!({}))),
@@ -186,7 +191,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("status", constant("expired"))
             .has("revision", revision(0).about("The newest link that was ended; 0 if none is known."))
             .example(json!({
-                "object": "checkout_session", "order_id": "order-1042", "status": "expired", "revision": 3,
+                "object": "checkout_session", "order_id": ORDER, "status": "expired", "revision": 1,
             }))),
         ("CheckoutForm", object()
             .may_have("idempotency_key", text().about("The page's hidden key: to pay, and to give a try up."))
@@ -240,7 +245,7 @@ fn payment_request() -> Schema {
         .may_have("order_id", visible_text(ORDER_MAX).about(
             "Your order. One order is paid once, whatever the keys: while it is being paid, and once it is, another key is \
              refused with 409 `payment-state`.",
-        ).example("order-1042"))
+        ).example(ORDER))
         .may_have("capture", boolean().with("default", true).about(
             "Take the money at once; else only reserve it, to be captured or voided later.",
         ))
@@ -376,47 +381,6 @@ fn refund() -> Schema {
         .may_have("cached", reference("Cached"))
 }
 
-/// A payment, as an answer has it.
-fn payment_example() -> Value {
-    json!({
-        "id": payment_id(), "object": "payment", "status": "succeeded", "amount": 2500, "amount_capturable": 0,
-        "capture_before": null, "amount_captured": 2500, "amount_refunded": 0, "currency": "usd", "capture": true,
-        "order_id": "order-1042", "revision": null, "description": "Two tickets", "customer": null,
-        "receipt_email": null, "metadata": {}, "provider": "stripe", "provider_payment": "pi_3QK1",
-        "payment_method_details": { "brand": "visa", "last4": "4242" }, "next_action": null, "failure": null, "pending_operation": null, "failed_operation": null,
-        "dispute": null, "attempt": 1, "tries": [{
-            "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "succeeded",
-            "outcome": "definitive", "late_money": null, "dispute": null,
-        }], "created_at": AT,
-    })
-}
-
-/// The same, of one that was declined.
-pub(super) fn declined_example() -> Value {
-    let mut payment = payment_example();
-    let declined = json!({
-        "status": "declined", "amount_captured": 0, "failure": {
-            "code": "card_declined", "decline_code": "insufficient_funds", "message": "Your card has insufficient funds.",
-        }, "tries": [{
-            "attempt": 1, "provider": "stripe", "provider_payment": "pi_3QK1", "status": "declined",
-            "outcome": "definitive", "late_money": null, "dispute": null,
-        }],
-    });
-    if let (Value::Object(payment), Value::Object(declined)) = (&mut payment, declined) {
-        payment.extend(declined);
-    }
-    payment
-}
-
-/// A refund, as an answer has it.
-pub(super) fn refund_example() -> Value {
-    json!({
-        "id": "re_c2V0dGxlZC1vbmNl", "object": "refund", "payment": payment_id(), "status": "succeeded", "amount": 500,
-        "currency": "usd", "reason": RefundReason::RequestedByCustomer.as_str(), "provider_refund": "re_3QK1",
-        "failure": null, "created_at": AT,
-    })
-}
-
 fn key() -> Schema {
     object()
         .has("object", constant("idempotency_key"))
@@ -470,7 +434,7 @@ fn checkout_session_request() -> Schema {
         ))
         .closed()
         .example(json!({
-            "order_id": "order-1042", "currency": "usd",
-            "lines": [{ "name": "Ticket", "unit_amount": 1250, "quantity": 2 }],
+            "order_id": ORDER, "currency": "usd",
+            "lines": [line_example()],
         }))
 }
