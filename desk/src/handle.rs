@@ -24,7 +24,9 @@ pub(crate) async fn handle(
         Ok(app) => {
             let answered = answer(&app, &mut request, &incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| {
-                if let Some(page) = sign_in::ended(&app, &request, &problem) {
+                let form = sign_in::ended(&app, &request, &problem)
+                    .or_else(|| sign_in::later(&app, &request, &problem));
+                if let Some(page) = form {
                     return page;
                 }
                 let site = app.site(&request);

@@ -81,10 +81,10 @@ pub struct Login {
     pub site: Site,
     /// The address of the desk's style sheet.
     pub style: &'static str,
-    /// Where to go after the login.
-    pub to: String,
-    /// The secret was wrong.
-    pub wrong: bool,
+    /// Where the form is sent, with where to go after the login.
+    pub action: String,
+    /// Why the one before did not let anybody in.
+    pub error: Option<String>,
 }
 
 /// The answer to a form that came after its session.

@@ -77,11 +77,11 @@ test('one status has one word and one explanation, in the list, its filter and t
 
 describe('the login', () => {
   const visitor = () => browser(site);
-  const login = (visitor, token, more = {}, headers = {}) =>
-    visitor.visit('/admin/login', {
+  const login = (visitor, token, query = {}, headers = {}) =>
+    visitor.visit(`/admin/login?${new URLSearchParams(query)}`, {
       method: 'POST',
       headers: { ...FORM, origin: site.url.origin, ...headers },
-      body: new URLSearchParams({ token, ...more }).toString(),
+      body: new URLSearchParams({ token }).toString(),
     });
 
   test('gives a cookie that no script reads, no other site sends, and that ends with the day', async () => {
