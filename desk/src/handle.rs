@@ -10,6 +10,7 @@ use runtime::serve;
 use web::http::{Answer, Request};
 use web::origin::from_here;
 use web::problem::{Kind, Problem};
+use web::reply;
 
 /// Answers a request. An error is an answer too.
 pub(crate) async fn handle(
@@ -23,7 +24,9 @@ pub(crate) async fn handle(
         Ok(app) => {
             let answered = answer(&app, &mut request, &incoming, route.as_ref()).await;
             let answer = answered.unwrap_or_else(|problem| {
-                if let Some(page) = sign_in::ended(&app, &request, &problem) {
+                let form = sign_in::ended(&app, &request, &problem)
+                    .or_else(|| sign_in::later(&app, &request, &problem));
+                if let Some(page) = form {
                     return page;
                 }
                 let site = app.site(&request);
@@ -49,6 +52,15 @@ fn above(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(above, _)| above)
 }
 
+/// Leads on from an address of a page with a slash at its end.
+fn without_slash(request: &Request) -> Option<Answer> {
+    let path = request.path.strip_suffix('/').filter(|path| path.starts_with("/admin"))?;
+    let is_read = matches!(request.method.as_str(), "GET" | "HEAD");
+    let is_page = is_read && routes::find(path)?.endpoint(&request.method).is_ok();
+    let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
+    is_page.then(|| reply::moved(&format!("{path}{query}")))
+}
+
 /// Judges a request by all that its headers tell, and only then reads its body: a stranger cannot make us read one.
 async fn answer(
     app: &App,
@@ -63,7 +75,9 @@ async fn answer(
         // A trap takes down every request of this WebAssembly instance, as any panic would; and none of another Worker.
         std::process::abort();
     }
-    let route = route.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    let Some(route) = route else {
+        return without_slash(request).ok_or_else(|| Problem::new(Kind::NotFound));
+    };
     if request.method == "OPTIONS" {
         return Ok(Answer::empty(204, "options").with("allow", route.allow()));
     }

@@ -12,7 +12,6 @@ use worker::Env;
 use super::action_rows::{number, over};
 use super::app::App;
 use crate::config::Config;
-use once::fingerprint::Field;
 use once::id::{Owner, digest};
 use runtime::db::{Db, Statement};
 use runtime::limiter::has_room;
@@ -171,10 +170,7 @@ pub(super) async fn log_in(app: &App, request: &Request) -> Result<Option<Answer
         refused(app, request).await;
         return Ok(None);
     };
-    let to = match entries.text("to") {
-        Field::Text(to) if is_desk_path(&to) => to,
-        _ => "/admin".to_owned(),
-    };
+    let to = asked_for(request);
     let id = random::uuid().map_err(unavailable)?;
     let session = FormToken::of_desk(id, request.now_ms.saturating_add(SESSION_MS));
     begin(app, request, &session).await.map_err(unreadable)?;
@@ -239,6 +235,13 @@ pub(super) async fn refused(app: &App, request: &Request) {
 /// What stands for the address of who tries, as the log of operators has it.
 fn subject(app: &App, request: &Request) -> String {
     address(&app.config, request).chars().take(SHOWN_MAX).collect()
+}
+
+/// Where somebody goes on to after the login: it stands in the address of the form, which is known before its body is read.
+pub(super) fn asked_for(request: &Request) -> String {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(&request.query).unwrap_or_default();
+    let to = pairs.into_iter().find(|(name, _)| name == "to").map(|(_, to)| to);
+    to.filter(|to| is_desk_path(to)).unwrap_or_else(|| "/admin".to_owned())
 }
 
 /// Only the desk's own pages are gone on to.

@@ -3,13 +3,16 @@
 use super::context::{Desk, MADE_BEFORE};
 use super::view_models::{Login, SessionEnded};
 use crate::app::App;
+use crate::format::number_of;
 use crate::login;
 use crate::operator::admit;
 use crate::pages::DESK_STYLE;
-use once::fingerprint::Field;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
 use web::reply;
+
+/// Where the form is sent.
+const LOGIN_PATH: &str = "/admin/login";
 
 /// Admits an operator, or shows the login page.
 pub(crate) async fn enter<'a>(
@@ -25,20 +28,40 @@ pub(crate) async fn enter<'a>(
             Ok(Ok(desk))
         }
         Err(refused) if request.method != "POST" && may_log_in(app, request, &refused) => {
-            Ok(Err(login_page(app, request, false)))
+            Ok(Err(login_page(app, request, 401, None)))
         }
         Err(refused) => Err(refused),
     }
 }
 
 /// `GET /admin/login` by somebody who is logged in.
-pub(crate) async fn logged_in(_desk: &Desk<'_>) -> Result<Answer, Problem> {
-    Ok(Answer::see_other("/admin", "logged_in"))
+pub(crate) async fn logged_in(desk: &Desk<'_>) -> Result<Answer, Problem> {
+    Ok(Answer::see_other(&login::asked_for(desk.request), "logged_in"))
 }
 
 /// `POST /admin/login`
 pub(crate) async fn log_in(app: &App, request: &Request) -> Result<Answer, Problem> {
-    Ok(login::log_in(app, request).await?.unwrap_or_else(|| login_page(app, request, true)))
+    let wrong = || login_page(app, request, 401, Some("This is not the secret.".to_owned()));
+    Ok(login::log_in(app, request).await?.unwrap_or_else(wrong))
+}
+
+/// What the login form gets whose address has to wait: the form again. The secret was not checked, and is not in the page.
+pub(crate) fn later(app: &App, request: &Request, refused: &Problem) -> Option<Answer> {
+    let is_form = request.method == "POST" && request.path == LOGIN_PATH && request.wants_html();
+    let wait_s = refused.retry_after_s.filter(|_| is_form && refused.kind == Kind::RateLimited)?;
+    let error = format!(
+        "There were too many attempts to log in from your address, so this one was not checked. Wait {}, then enter the secret again.",
+        wait(wait_s)
+    );
+    Some(login_page(app, request, 429, Some(error)).with("retry-after", wait_s.to_string()))
+}
+
+/// A time to wait, in words: never less than it is.
+fn wait(seconds: u64) -> String {
+    match seconds {
+        0..=90 => number_of(seconds, "second", "seconds"),
+        _ => number_of(seconds.div_ceil(60), "minute", "minutes"),
+    }
 }
 
 /// What a form gets whose session has ended: the browser still has what was entered, and can send it once more.
@@ -56,17 +79,29 @@ fn may_log_in(app: &App, request: &Request, refused: &Problem) -> bool {
         && request.wants_html()
 }
 
-fn login_page(app: &App, request: &Request, wrong: bool) -> Answer {
-    let asked = match request.query.as_str() {
-        "" => request.path.clone(),
-        query => format!("{}?{query}", request.path),
+fn login_page(app: &App, request: &Request, status: u16, error: Option<String>) -> Answer {
+    let outcome = match (status, &error) {
+        (429, _) => Kind::RateLimited.slug(),
+        (_, Some(_)) => "wrong_secret",
+        (_, None) => "log_in",
     };
-    let kept = request.parameters().ok().filter(|_| wrong).map(|entries| entries.text("to"));
-    let to = match kept {
-        Some(Field::Text(to)) => to,
-        _ if request.path == "/admin/login" => "/admin".to_owned(),
-        _ => asked,
+    let to = match request.path.as_str() {
+        LOGIN_PATH => login::asked_for(request),
+        _ => request.path_and_query(),
     };
-    let page = Login { site: app.site(request), style: DESK_STYLE.address, to, wrong };
-    reply::html(401, &page, if wrong { "wrong_secret" } else { "log_in" })
+    let query = serde_urlencoded::to_string([("to", to)]).unwrap_or_default();
+    let action = format!("{LOGIN_PATH}?{query}");
+    let page = Login { site: app.site(request), style: DESK_STYLE.address, action, error };
+    reply::html(status, &page, outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_wait_is_in_words_and_not_too_short() {
+        let words = [1, 8, 64, 128, 900].map(wait);
+        assert_eq!(words, ["1 second", "8 seconds", "64 seconds", "3 minutes", "15 minutes"]);
+    }
 }

@@ -81,10 +81,10 @@ pub struct Login {
     pub site: Site,
     /// The address of the desk's style sheet.
     pub style: &'static str,
-    /// Where to go after the login.
-    pub to: String,
-    /// The secret was wrong.
-    pub wrong: bool,
+    /// Where the form is sent, with where to go after the login.
+    pub action: String,
+    /// Why the one before did not let anybody in.
+    pub error: Option<String>,
 }
 
 /// The answer to a form that came after its session.
@@ -165,7 +165,7 @@ pub struct Cell {
     pub text: String,
     /// Where it leads; may be empty.
     pub href: String,
-    /// `id`, `number`, or empty.
+    /// `id`, `number`, `wide`, or empty.
     pub class: &'static str,
     /// Makes it a chip: `good`, `warn`, `bad`, `plain`; else empty.
     pub chip: &'static str,
@@ -277,6 +277,12 @@ impl List {
     /// A column's name, for narrow screens on which each value stands under its own.
     pub fn column(&self, index: &usize) -> &'static str {
         self.columns.get(*index).copied().unwrap_or_default()
+    }
+
+    /// Whether it stays up to date by itself. What takes a file changes only when somebody sends one, and a wrong filter finds nothing.
+    pub fn is_live(&self) -> bool {
+        let is_refused = self.chrome.notice.as_ref().is_some_and(|notice| notice.tone == "error");
+        self.upload.is_none() && !is_refused
     }
 
     /// Whether there is a column of buttons.

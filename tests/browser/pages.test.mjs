@@ -295,6 +295,76 @@ test('a document is read, and its headings found, without any script', async (t)
   assert.ok(y >= 0 && y < 200, `${y} px from the top`);
 });
 
+for (const locale of ['en', 'de', 'fr', 'es', 'ja'])
+  test(`a receipt is laid out alike in all of its rows, on a phone and on a desk: ${locale}`, async (t) => {
+    const { page } = await site.visit(t, { locale });
+    await page.goto(await orderPage({ order_id: `order-${crypto.randomUUID()}` }));
+    await payButton(page).click();
+    await page.locator('.receipt .tick').waitFor();
+    await page.locator('.details summary').click();
+    // Money that came back, which stands below the total of the order.
+    await page.locator('.receipt > .rows').evaluate((rows) => {
+      const sum = rows.insertBefore(document.createElement('div'), rows.firstChild);
+      for (const [tag, text] of Object.entries({ dt: 'Refunded', dd: '−$4.50' }))
+        sum.appendChild(document.createElement(tag)).textContent = text;
+    });
+    for (const width of [320, 390, 1280]) {
+      await page.setViewportSize({ width, height: 800 });
+      const rows = await page.locator('.rows > div').evaluateAll((rows) =>
+        rows.map((row) => {
+          const textOf = (node) => {
+            const range = document.createRange();
+            range.selectNodeContents(node);
+            return range.getBoundingClientRect();
+          };
+          const [name, value, own] = [...[...row.children].map(textOf), row.getBoundingClientRect()];
+          return {
+            name: Math.round(name.left - own.left),
+            value: Math.round(value.left - own.left),
+            end: Math.round(own.right - value.right),
+            isBelow: value.top >= name.bottom - 1,
+          };
+        }),
+      );
+      const [sum, ...facts] = rows;
+      assert.deepEqual([sum.name, sum.end, sum.isBelow], [0, 0, false], `${width}: the sum at the right`);
+      assert.equal(facts.length, 6);
+      for (const { name, value, isBelow } of facts)
+        assert.deepEqual([name, value, isBelow], [0, 0, true], `${width}: ${JSON.stringify(facts)}`);
+    }
+  });
+
+test('what stands below each other at the checkout does not touch', async (t) => {
+  const { page } = await site.visit(t);
+  await page.goto(await orderPage());
+  const between = async (above, below) => {
+    const [upper, lower] = [await page.locator(above).boundingBox(), await page.locator(below).boundingBox()];
+    return lower.y - upper.y - upper.height;
+  };
+  for (const width of [320, 390, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const pair of [
+      ['.shop .logo', 'h1'],
+      ['#email', '#pay'],
+      ['.summary fieldset', '.summary .field'],
+    ]) {
+      const px = await between(...pair);
+      assert.ok(px >= 14 && px <= 32, `${width}: ${px} px between ${pair.join(' and ')}`);
+    }
+  }
+});
+
+/** Where the page of a new order is. */
+async function orderPage(more) {
+  const lines = [{ name: 'Enamel mug', unit_amount: 1450, quantity: 2 }];
+  const answer = await fetch(new URL('/checkout/sessions', site.origin), {
+    method: 'POST',
+    headers: { authorization: 'Bearer user@example.com', 'content-type': 'application/json' },
+    body: JSON.stringify({ order_id: crypto.randomUUID(), currency: 'usd', lines, ...more }),
+  });
+  return (await answer.json()).url;
+}
+
 for (const locale of ['de', 'fr'])
   test(`an order of a large sum fits on a narrow phone at every step: ${locale}`, async (t) => {
     const { page } = await site.visit(t, { viewport: { width: 320, height: 740 } });
@@ -336,6 +406,7 @@ for (const locale of ['de', 'fr'])
     };
     await rows.evaluate((rows, label) => {
       const part = rows.firstElementChild.cloneNode(true);
+      part.className = '';
       const [name, value] = part.children;
       name.textContent = label;
       value.textContent = '1.000.000,00\u00a0IDR';

@@ -382,7 +382,8 @@ describe('the login of the desk', () => {
   after(() => site.close());
 
   const from = (address) => ({ 'cf-connecting-ip': address });
-  const login = (visitor, token, address) => visitor.send('/admin/login', { token }, from(address));
+  const login = (visitor, token, address) =>
+    visitor.send('/admin/login?to=%2Fadmin%2Fkeys', { token }, from(address));
   const overview = async (cookie) =>
     (await site.fetch('/admin', { headers: { accept: 'text/html', cookie } })).status;
 
@@ -427,6 +428,12 @@ describe('the login of the desk', () => {
     const refused = await login(eve, ADMIN_TOKEN, '192.0.2.7');
     assert.equal(refused.status, 429, 'the right one has to wait, too');
     assertHeld(refused.header('retry-after'));
+    assert.match(
+      refused.text,
+      /There were too many attempts to log in from your address[^<]*Wait \d+ minutes, then enter the secret again\./,
+    );
+    assert.match(refused.text, /<form [^>]*action="\/admin\/login\?to=%2Fadmin%2Fkeys"/, 'with its form');
+    assert.ok(!refused.text.includes(ADMIN_TOKEN));
     const headers = { ...from('192.0.2.7'), origin: site.url.origin, ...ENDLESS };
     const request = begin(site.url, 'POST', '/admin/login', headers);
     assert.equal(await request.status(LONG_MS), 429);
