@@ -24,8 +24,8 @@ const { site, merchant, newOrder, open, pay, assertPaidOnce } = await startCheck
 
 describe('3-D Secure', () => {
   /** An order whose bank wants to see the person. */
-  async function atTheBank() {
-    const visit = await open(await newOrder());
+  async function atTheBank(asked) {
+    const visit = await open(await newOrder(asked));
     const page = await pay(visit, BANK);
     assert.equal(heading(page), AT_THE_BANK, page.text);
     const bank = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(page.text)?.[1];
@@ -61,6 +61,18 @@ describe('3-D Secure', () => {
     await assertPaidOnce(await back(visit, address), { card: BANK });
     address.searchParams.set('redirect_status', 'failed');
     await assertPaidOnce(await back(visit, address), { card: BANK });
+  });
+
+  test('paid while a newer link with other lines was made: what was not paid is not on the receipt', async () => {
+    for (const unit_amount of [99_000, TOTAL]) {
+      const order_id = freshKey();
+      const visit = await atTheBank({ order_id });
+      const gold = await newOrder({ order_id, lines: [{ name: 'Gold', unit_amount, quantity: 1 }] });
+      const payment = await assertPaidOnce(await back(visit, await decide(visit, 'accept')), { card: BANK });
+      const receipt = await visit.visitor.visit(gold);
+      assert.equal(await assertPaidOnce(receipt), payment);
+      assert.ok(!receipt.text.includes('Gold'), `${unit_amount}`);
+    }
   });
 
   test('back from a look at the own page a moment ago: the truth is asked for all the same', async () => {
