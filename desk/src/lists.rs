@@ -19,6 +19,7 @@ use payments::payment::id::{PaymentId, reference};
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::Answer;
+use web::pages::Notice;
 use web::problem::Problem;
 use web::reply;
 
@@ -33,6 +34,9 @@ pub(super) fn of_payments(desk: &Desk<'_>) -> PaymentSearch {
 
 pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let search = of_payments(desk);
+    if let Some(wrong) = search.wrong_filter() {
+        return payments_unlisted(desk, search, wrong).await;
+    }
     if PaymentId::parse(&search.text).is_some() {
         return Ok(Answer::see_other(&format!("/admin/payments/{}", search.text), "found"));
     }
@@ -78,6 +82,32 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         Row { cells, buttons: Vec::new() }
     });
     let page = List {
+        rows: rows.chain(left.into_iter().map(history::row)).collect(),
+        download: desk.address_with(CSV_PATH, "page", ""),
+        newer,
+        older,
+        ..no_payments(desk, search).await?
+    };
+    Ok(reply::html(200, &page, "desk"))
+}
+
+/// The page of a search whose filter is wrong: with what was entered, and without a list.
+async fn payments_unlisted(desk: &Desk<'_>, search: PaymentSearch, wrong: String) -> Result<Answer, Problem> {
+    // The field for a day takes nothing else.
+    let day = if search.has_no_wrong_day() { search.day.clone() } else { String::new() };
+    let mut page = no_payments(desk, PaymentSearch { day, ..search }).await?;
+    page.empty_text = "Nothing is listed: the filter is wrong.";
+    page.chrome.notice = Some(Notice {
+        title: "The filter is wrong".to_owned(),
+        text: format!("{wrong} Choose another one, or none."),
+        tone: "error",
+    });
+    Ok(reply::html(422, &page, "desk"))
+}
+
+/// The list of payments, empty.
+async fn no_payments(desk: &Desk<'_>, search: PaymentSearch) -> Result<List, Problem> {
+    Ok(List {
         title: "Payments",
         intro: "The newest first.",
         search: Some(search.text),
@@ -96,18 +126,17 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
             ),
         ],
         columns: &["Payment", "Status", "Amount", "Account", "Provider", "Begun (UTC)"],
-        rows: rows.chain(left.into_iter().map(history::row)).collect(),
+        rows: Vec::new(),
         empty_text: "No payments match. A new one appears within moments; an amount is searched for among those of a day.",
         buttons: Vec::new(),
-        download: desk.address_with(CSV_PATH, "page", ""),
+        download: String::new(),
         upload: None,
-        newer,
-        older,
+        newer: String::new(),
+        older: String::new(),
         site: desk.site(),
         legend: Entity::Payment.legend(),
         chrome: desk.chrome("/admin/payments").await?,
-    };
-    Ok(reply::html(200, &page, "desk"))
+    })
 }
 
 /// What somebody who looks for keys may mean. A key as a client sends it is stored nowhere: but its hash can be made, for each account, and the

@@ -18,6 +18,9 @@ use crate::tasks::counts::{CAPTURE_BEFORE_MS, ends_soon};
 
 /// The filter for reservations that end soon.
 pub(super) const ENDING: &str = "ending";
+/// What is said of a filter that is none. Without what was entered: it stands in the log of operators, too.
+const WRONG_DAY: &str = "The day is not a date like 2026-11-24.";
+const WRONG_STATUS: &str = "There is no such status.";
 /// A day, in ms.
 const DAY_MS: u64 = 86_400_000;
 /// The newest first.
@@ -252,6 +255,21 @@ impl PaymentSearch {
         Wanted { owner: None, from_ms, until_ms }
     }
 
+    /// What is wrong with the filter, in sentences; `None` if nothing is. A search by a wrong one would find all.
+    pub(super) fn wrong_filter(&self) -> Option<String> {
+        let is_status = self.status.is_empty() || self.status == ENDING || self.statuses().is_some();
+        let wrong: Vec<&str> = [(self.has_no_wrong_day(), WRONG_DAY), (is_status, WRONG_STATUS)]
+            .into_iter()
+            .filter_map(|(is_good, wrong)| (!is_good).then_some(wrong))
+            .collect();
+        (!wrong.is_empty()).then(|| wrong.join(" "))
+    }
+
+    /// Whether the day can be read, or none is named.
+    pub(super) fn has_no_wrong_day(&self) -> bool {
+        self.day.is_empty() || self.day_ms().is_some()
+    }
+
     /// The statuses of which the filter asks; `None` for all.
     fn statuses(&self) -> Option<Vec<&'static str>> {
         status::filtered(&self.status)
@@ -357,6 +375,21 @@ fn is_in_thousands(number: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wrong_filter_is_named() {
+        let wrong = |day: &str, status: &str| {
+            let (day, status) = (day.to_owned(), status.to_owned());
+            PaymentSearch { day, status, ..PaymentSearch::default() }.wrong_filter()
+        };
+        assert_eq!(wrong("2026-99-99", ""), Some(WRONG_DAY.to_owned()));
+        assert_eq!(wrong("2026-11-24", "foo"), Some(WRONG_STATUS.to_owned()));
+        assert_eq!(wrong("2026-99-99", "foo"), Some(format!("{WRONG_DAY} {WRONG_STATUS}")));
+        for status in ["", "paid", "declined", ENDING] {
+            assert_eq!(wrong("2026-11-24", status), None, "{status}");
+            assert_eq!(wrong("", status), None, "{status}");
+        }
+    }
 
     #[test]
     fn an_amount_is_read_as_people_write_it() {

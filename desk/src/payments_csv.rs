@@ -41,6 +41,10 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
 
 /// The file, and how many payments it has.
 async fn made(desk: &Desk<'_>) -> Result<(Answer, String), Problem> {
+    let search = lists::of_payments(desk);
+    if let Some(wrong) = search.wrong_filter() {
+        return Err(Problem::because(Kind::BadRequest, format!("{wrong} No file was made.")));
+    }
     let before = match desk.query("before").as_str() {
         "" => None,
         text => Some(Place::parse(text).ok_or_else(|| {
@@ -49,10 +53,9 @@ async fn made(desk: &Desk<'_>) -> Result<(Answer, String), Problem> {
         })?),
     };
     let part = Part { after: before.as_ref(), offset: 0, limit: FILE_MAX + 1 };
-    let mut rows =
-        payment_search::payments(&desk.app.model, &lists::of_payments(desk), part, desk.request.now_ms)
-            .await
-            .map_err(unreadable)?;
+    let mut rows = payment_search::payments(&desk.app.model, &search, part, desk.request.now_ms)
+        .await
+        .map_err(unreadable)?;
     if let Some(missing) = desk.app.model.missing() {
         let is_silent = desk.app.model.is_silent();
         let next = if is_silent { ": ask again in a moment" } else { "" };

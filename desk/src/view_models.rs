@@ -279,6 +279,12 @@ impl List {
         self.columns.get(*index).copied().unwrap_or_default()
     }
 
+    /// Whether it stays up to date by itself. What takes a file changes only when somebody sends one, and a wrong filter finds nothing.
+    pub fn is_live(&self) -> bool {
+        let is_refused = self.chrome.notice.as_ref().is_some_and(|notice| notice.tone == "error");
+        self.upload.is_none() && !is_refused
+    }
+
     /// Whether there is a column of buttons.
     pub fn has_buttons(&self) -> bool {
         self.rows.iter().any(|row| !row.buttons.is_empty())
