@@ -1,5 +1,7 @@
 //! Formats numbers, times and money for people.
 
+use std::borrow::Cow;
+
 use payments::payment::locale::Locale;
 use payments::payment::money::{AmountMinor, Currency, USUAL_MAX_MINOR};
 use payments::payment::money::{for_people, sign};
@@ -72,10 +74,12 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         return Err(format!("must be in the payment's currency, {code}"));
     }
     let decimals = known.map_or(2, Currency::decimals) as usize;
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    // Thousands may be set apart, as they are shown; a comma is never a decimal point.
+    let text = with_point(text, decimals);
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    // Thousands may be set apart, as they are shown.
     let mut groups = whole.split(',');
     let is_apart = !groups.next().unwrap_or_default().is_empty() && groups.all(|group| group.len() == 3);
+    let is_apart = is_apart && !is_ambiguous(&text, decimals);
     let whole = whole.replace(',', "");
     let is_good = is_apart && whole.bytes().chain(part.bytes()).all(|b| b.is_ascii_digit());
     if !is_good || part.len() > decimals {
@@ -92,6 +96,21 @@ pub fn parse_money(text: &str, currency: &str) -> Result<Option<AmountMinor>, St
         .filter(|amount| amount.get() <= maximum)
         .map(Some)
         .ok_or_else(|| format!("must be from {} to {}", money(1, currency), money(maximum, currency)))
+}
+
+/// With a point where the only separator is a comma before exactly the currency's decimals: `12,50`. Before three digits it may set thousands apart.
+fn with_point(text: &str, decimals: usize) -> Cow<'_, str> {
+    match text.split_once(',') {
+        Some((whole, part)) if matches!(decimals, 1 | 2) && part.len() == decimals && !text.contains('.') => {
+            format!("{whole}.{part}").into()
+        }
+        _ => text.into(),
+    }
+}
+
+/// Whether the only separator is a comma before three digits, in a currency with decimals: some read `1,250` as 1250, others as 1.25.
+fn is_ambiguous(text: &str, decimals: usize) -> bool {
+    decimals > 0 && !text.contains('.') && text.split_once(',').is_some_and(|(_, part)| part.len() == 3)
 }
 
 /// A whole number with its thousands apart.
@@ -216,11 +235,51 @@ mod tests {
             assert_eq!(minor(&money(shown, currency), currency), Ok(Some(shown)), "{currency}");
         }
         assert_eq!(minor("", "usd"), Ok(None));
-        for wrong in ["12.505", "-1", "1,50", ".5", "0", "1e3", "12.", "x"] {
+        for wrong in ["12.505", "-1", ".5", "0", "1e3", "12.", "x"] {
             let read = minor(wrong, "usd");
             assert!(read.is_err() || wrong == "12.", "{wrong}: {read:?}");
         }
         assert!(minor("1.5", "jpy").is_err());
+    }
+
+    #[test]
+    fn a_comma_is_a_decimal_point_only_where_it_can_be_nothing_else() {
+        let minor = |text: &str, currency: &str| {
+            parse_money(text, currency).map(|amount| amount.map(AmountMinor::get))
+        };
+        for (text, currency, read) in [
+            ("12,50", "usd", 1250),
+            ("0,05", "usd", 5),
+            ("€12,50", "eur", 1250),
+            ("12,50 EUR", "eur", 1250),
+            ("1250,00", "usd", 125_000),
+            ("1,250.00", "usd", 125_000),
+            ("1,234,567", "jpy", 1_234_567),
+            ("1,250", "jpy", 1250),
+            ("1,250.000", "kwd", 1_250_000),
+        ] {
+            assert_eq!(minor(text, currency), Ok(Some(read)), "{text} {currency}");
+        }
+        for (text, currency) in [
+            ("1,250", "usd"),
+            ("$1,250", "usd"),
+            ("1,250", "kwd"),
+            ("12,500", "kwd"),
+            ("12,5", "usd"),
+            ("12,5000", "usd"),
+            ("1.250,00", "eur"),
+            ("1,2,50", "usd"),
+            (",50", "usd"),
+            ("12,", "usd"),
+            ("12,", "jpy"),
+            ("12,50", "jpy"),
+            ("12,50", "kwd"),
+            ("-1,50", "usd"),
+            ("1 250,00", "eur"),
+        ] {
+            let read = minor(text, currency);
+            assert!(read.is_err_and(|wrong| wrong.starts_with("must be written like")), "{text} {currency}");
+        }
     }
 
     #[test]

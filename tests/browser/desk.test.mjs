@@ -197,10 +197,10 @@ const pages = {
   },
   'a refund of too much': async (page) => {
     await page.goto(`/admin/payments/${made.refundable}`);
-    await page.getByLabel('Amount').fill('1,000');
+    await page.getByLabel('Amount').fill('1,000.00');
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByRole('alert').getByText('The amount can be at most').waitFor();
-    assert.equal(await page.getByLabel('Amount').inputValue(), '1,000');
+    assert.equal(await page.getByLabel('Amount').inputValue(), '1,000.00');
   },
   'a payment in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
   'a call to settle by hand': async (page) => openCall(page),

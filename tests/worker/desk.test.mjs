@@ -212,7 +212,7 @@ describe('a button', () => {
     const id = await paid();
     const refund = `/admin/payments/${id}/refund`;
     const entries = await entriesOf(refund);
-    for (const amount of ['', '-5', '1,50', '0', '1.005', 'all'])
+    for (const amount of ['', '-5', '1,500', '0', '1.005', 'all'])
       assert.equal((await press(refund, { ...entries, amount })).status, 422, amount);
     assert.deepEqual(await site.rows('SELECT * FROM operator_actions WHERE subject = ?', id), []);
     assert.equal((await press(refund, { ...entries, amount: '1.50' })).status, 303);
@@ -234,6 +234,8 @@ describe('the question before money moves', () => {
     assert.equal(fact(all, 'Reason'), 'duplicate');
     const part = await look(`${refund}?amount=5&reason=fraudulent`);
     assert.equal(heading(part), `Refund $5.00 of $25.00 to order ${order}?`);
+    const comma = await look(`${refund}?amount=12%2C50`);
+    assert.equal(heading(comma), `Refund $12.50 of $25.00 to order ${order}?`);
     assert.match(part.text, /name="amount" value="\$5\.00"[^]*name="reason" value="fraudulent"/);
     assert.deepEqual((await user.ask(`/payments/${id}/refunds`)).json().data, []);
     assert.deepEqual(await logOf(id), []);
@@ -253,6 +255,7 @@ describe('the question before money moves', () => {
     for (const [amount, wrong] of [
       ['25.01', 'The amount can be at most $25.00.'],
       ['x"<i>', 'The amount must be written like 12.50.'],
+      ['1,250', 'The amount must be written like 12.50.'],
       ['€5', 'The amount must be in the payment&#39;s currency, USD.'],
       ['0', 'The amount '],
     ]) {
