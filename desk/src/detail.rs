@@ -4,7 +4,9 @@ use futures_util::try_join;
 
 use super::button::{Button, SHARD};
 use super::context::Desk;
-use super::detail_tables::{calls, fact, key_state, keys, links, optional, refunds, row, tries};
+use super::detail_tables::{
+    calls, fact, key_state, keys, links, metadata, optional, refunds, row, tries, words,
+};
 use super::format;
 use super::history;
 use super::payment_summary;
@@ -98,7 +100,11 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     if let Some(code) = &payment.failure_code {
         facts.push(fact("Failure", Cell::text(code.replace('_', " "))));
     }
-    facts.push(fact("Account", Cell::text(format::owner(&inspection.snapshot.owner))));
+    facts.push(fact(
+        "Account",
+        Cell { class: "wide", ..Cell::text(format::owner(&inspection.snapshot.owner)) },
+    ));
+    facts.extend(words(&inspection));
     let left = history::of_payment(desk, object, id, &inspection.snapshot).await;
     if let Some(left) = left.map_err(unreadable)? {
         facts.push(fact("History", left));
@@ -136,8 +142,11 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
         }
     }
     let internals = vec![tries(&inspection), keys(desk, object, &inspection), calls(desk, &inspection, None)];
-    let (id, state, tables) =
-        (id.to_owned(), Entity::Payment.chip(&payment.status), vec![refunds(&inspection)]);
+    let (id, state, tables) = (
+        id.to_owned(),
+        Entity::Payment.chip(&payment.status),
+        vec![metadata(&inspection), refunds(&inspection)],
+    );
     let (summary, calls_lane) = (Vec::new(), CALLS);
     let page = Parts { kind: "Payment", id, state, summary, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await

@@ -17,6 +17,21 @@ pub(super) const fn fact(name: &'static str, cell: Cell) -> Fact {
     Fact { name, cell }
 }
 
+/// What the account has written about the payment, as long as it is kept. An email is masked, as everywhere at the desk.
+pub(super) fn words(inspection: &Inspection) -> impl Iterator<Item = Fact> {
+    let wide = |name, text: String| fact(name, Cell { class: "wide", ..Cell::text(text) });
+    let email = inspection.receipt_email.as_deref().map(format::masked);
+    let email = email.map(|email| wide("Receipt goes to", email));
+    inspection.description.clone().map(|text| wide("Description", text)).into_iter().chain(email)
+}
+
+/// The account's own data about the payment.
+pub(super) fn metadata(inspection: &Inspection) -> Table {
+    let rows = inspection.metadata.iter();
+    let rows = rows.map(|(name, value)| row(vec![Cell::text(name.clone()), Cell::text(value.clone())]));
+    Table { title: "Metadata", columns: &["Name", "Value"], rows: rows.collect() }
+}
+
 pub(super) const fn row(cells: Vec<Cell>) -> Row {
     Row { cells, buttons: Vec::new() }
 }

@@ -396,24 +396,9 @@ mod tests {
                 keys: vec![key],
                 audit: vec![],
             },
-            capturable_minor: 0,
-            refundable_minor: 0,
-            voidable: false,
-            figures: String::new(),
-            capture_before_ms: None,
-            card: None,
-            under_way: None,
-            next_check_at_ms: None,
             timeline: entries.collect(),
             replays: [(1, 0)].into(),
-            tries: vec![],
-            given_up_call: None,
-            untold_calls: vec![],
-            links: None,
-            link_revision: None,
-            calls: vec![],
-            jobs: vec![],
-            events: vec![],
+            ..Inspection::default()
         }
     }
 

@@ -165,7 +165,7 @@ pub struct Cell {
     pub text: String,
     /// Where it leads; may be empty.
     pub href: String,
-    /// `id`, `number`, or empty.
+    /// `id`, `number`, `wide`, or empty.
     pub class: &'static str,
     /// Makes it a chip: `good`, `warn`, `bad`, `plain`; else empty.
     pub chip: &'static str,

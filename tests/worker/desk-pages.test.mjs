@@ -57,3 +57,27 @@ test('a wrong filter of the payments is named, and lists none', async () => {
   assert.equal(good.status, 200, 'the control');
   assert.ok(good.text.includes(id) && !good.text.includes('The filter is wrong'));
 });
+
+test('the page of a payment shows what its account has written, until that is erased', async () => {
+  const id = await paid({
+    description: 'Two mugs <b>&',
+    receipt_email: 'somebody@private.example',
+    metadata: { cart: '<i>7</i>', note: 'gift' },
+  });
+  const path = `/admin/payments/${id}`;
+  const shown = [
+    '<dt>Description</dt><dd>Two mugs &#60;b&#62;&#38;</dd>',
+    '<dt>Receipt goes to</dt><dd>s…@private.example</dd>',
+    '<h2>Metadata</h2>',
+    '&#60;i&#62;7&#60;/i&#62;',
+    'gift',
+  ];
+  const page = await look(path);
+  for (const text of shown) assert.ok(page.text.includes(text), `${text} in ${page.text}`);
+  assert.ok(!page.text.includes('somebody@private.example'));
+  assert.equal((await press(`${path}/erase`, {})).status, 200);
+  const erased = await look(path);
+  assert.equal(erased.status, 200);
+  for (const text of [...shown, 'Two mugs', 'private.example'])
+    assert.ok(!erased.text.includes(text), `${text} is gone`);
+});

@@ -19,8 +19,17 @@ use payments::transitions::{by_hand, polling};
 /// An object, for the desk.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Inspection {
-    /// Its resource and its keys, as the read model has them; the payment without what only its owner sees.
+    /// Its resource and its keys, as the read model has them; the payment without its JSON.
     pub snapshot: Snapshot,
+    /// What the payment is for, in its account's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// To whom its receipts go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_email: Option<String>,
+    /// The account's own data about the payment, sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<(String, String)>,
     /// What may be taken of the payment's amount, in minor units; 0 if nothing, or if something is under way.
     pub capturable_minor: u64,
     /// What may be given back, in minor units.
@@ -151,6 +160,9 @@ impl Inspection {
         let capturable = free.filter(|payment| payment.status() == "requires_capture");
         Self {
             snapshot,
+            description: payment.and_then(|payment| payment.description.clone()),
+            receipt_email: payment.and_then(|payment| payment.receipt_email.clone()),
+            metadata: payment.map(|payment| payment.metadata.clone()).unwrap_or_default(),
             capture_before_ms: capturable.and_then(|payment| payment.capture_before_ms),
             capturable_minor: capturable.map_or(0, |payment| payment.amount.get()),
             refundable_minor: refundable_minor.saturating_sub(refunded_minor),
