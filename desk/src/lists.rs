@@ -93,7 +93,9 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
 
 /// The page of a search whose filter is wrong: with what was entered, and without a list.
 async fn payments_unlisted(desk: &Desk<'_>, search: PaymentSearch, wrong: String) -> Result<Answer, Problem> {
-    let mut page = no_payments(desk, search).await?;
+    // The field for a day takes nothing else.
+    let day = if search.has_no_wrong_day() { search.day.clone() } else { String::new() };
+    let mut page = no_payments(desk, PaymentSearch { day, ..search }).await?;
     page.empty_text = "Nothing is listed: the filter is wrong.";
     page.chrome.notice = Some(Notice {
         title: "The filter is wrong".to_owned(),

@@ -257,13 +257,17 @@ impl PaymentSearch {
 
     /// What is wrong with the filter, in sentences; `None` if nothing is. A search by a wrong one would find all.
     pub(super) fn wrong_filter(&self) -> Option<String> {
-        let is_day = self.day.is_empty() || self.day_ms().is_some();
         let is_status = self.status.is_empty() || self.status == ENDING || self.statuses().is_some();
-        let wrong: Vec<&str> = [(is_day, WRONG_DAY), (is_status, WRONG_STATUS)]
+        let wrong: Vec<&str> = [(self.has_no_wrong_day(), WRONG_DAY), (is_status, WRONG_STATUS)]
             .into_iter()
             .filter_map(|(is_good, wrong)| (!is_good).then_some(wrong))
             .collect();
         (!wrong.is_empty()).then(|| wrong.join(" "))
+    }
+
+    /// Whether the day can be read, or none is named.
+    pub(super) fn has_no_wrong_day(&self) -> bool {
+        self.day.is_empty() || self.day_ms().is_some()
     }
 
     /// The statuses of which the filter asks; `None` for all.

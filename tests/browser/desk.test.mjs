@@ -191,12 +191,16 @@ const pages = {
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByRole('heading', { name: 'Refund $25.00 of $25.00 to order order-1001?' }).waitFor();
   },
+  'payments by a wrong filter': async (page) => {
+    await page.goto('/admin/payments?day=2026-99-99&status=foo');
+    await page.getByText('The filter is wrong', { exact: true }).waitFor();
+  },
   'a refund of too much': async (page) => {
     await page.goto(`/admin/payments/${made.refundable}`);
-    await page.getByLabel('Amount').fill('1,000');
+    await page.getByLabel('Amount').fill('1,000.00');
     await page.getByRole('button', { name: 'Refund' }).click();
     await page.getByRole('alert').getByText('The amount can be at most').waitFor();
-    assert.equal(await page.getByLabel('Amount').inputValue(), '1,000');
+    assert.equal(await page.getByLabel('Amount').inputValue(), '1,000.00');
   },
   'a payment in doubt': async (page) => page.goto(`/admin/payments/${made.unknown}`),
   'a call to settle by hand': async (page) => openCall(page),
