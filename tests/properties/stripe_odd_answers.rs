@@ -247,6 +247,8 @@ fn another_ones_object_answers_no_question() {
         provider.read_status_reply(&asked, &answer(200, intent))
     };
     assert_eq!(intent("pi_9"), StatusReply::NoAnswer);
+    let tokens = json!({ "id": "pi_1", "status": "succeeded", "amount": 2000, "amount_received": 2000, "currency": "xyz" });
+    assert_eq!(provider.read_status_reply(&asked, &answer(200, tokens)), StatusReply::NoAnswer);
     assert!(matches!(intent("pi_1"), StatusReply::Payment(..)));
 
     let refund = RefundId::of(ObjectId::from_bytes([1; 32]), "key");

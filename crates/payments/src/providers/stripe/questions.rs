@@ -47,7 +47,7 @@ pub fn read_status_reply(question: &StatusQuery, answer: &HttpAnswer) -> StatusR
         // What is of another object is no answer.
         StatusQuery::Payment { id, .. } => json_text::from_str::<PaymentIntent>(&answer.body)
             .ok()
-            .filter(|intent| intent.id == *id)
+            .filter(|intent| intent.id == *id && is_of_our_currencies(intent))
             .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)))),
         StatusQuery::Disputes { id, .. } => json_text::from_str(&answer.body)
             .ok()
@@ -73,6 +73,11 @@ fn of_payment<T>(mut list: List<T>, id: &str, of: impl Fn(&T) -> Option<&str>) -
     let all = list.data.len();
     list.data.retain(|entry| of(entry).is_none_or(|of| of == id));
     (list.data.len() == all || !list.has_more()).then_some(list)
+}
+
+/// Nothing is asked for in another one.
+fn is_of_our_currencies(intent: &PaymentIntent) -> bool {
+    intent.currency.as_deref().is_none_or(|currency| Currency::parse(currency).is_some())
 }
 
 fn beside(intent: &PaymentIntent) -> Beside {
