@@ -159,8 +159,9 @@ function hasEnded(act) {
   }
   const end = endOf(act);
   if (view && end?.status !== view.response_code) wrong.push(`was answered ${JSON.stringify(end)}`);
-  // A refund's answer leads to the refunds.
-  const ways = [view?.resource, act.form || act.name === 'refunds' ? path : null];
+  // A refund's answer leads to it; one that was refused to the refunds.
+  const refund = act.name === 'refunds' && end?.status === 201 ? `${path}/${JSON.parse(end.text).id}` : path;
+  const ways = [view?.resource, act.form || act.name === 'refunds' ? refund : null];
   if (view && end?.location && !ways.includes(end.location.split('?')[0]))
     wrong.push(`was sent to ${end.location}`);
   if (end && expects && (end.status !== expects.status || !textOf(end).includes(expects.text)))
