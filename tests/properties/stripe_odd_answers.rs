@@ -379,4 +379,7 @@ fn a_refusal_is_read_where_parts_of_it_are_missing() {
     assert_eq!(declined(json!({ "code": "card_declined" })), Some("card_declined".into()));
     let named = json!({ "type": "card_error", "code": "expired_card", "payment_intent": "pi_1" });
     assert_eq!(declined(named), Some("expired_card".into()));
+    // Of a payment that is shown, and cannot be read, nobody knows whether money moved.
+    let garbled = json!({ "type": "card_error", "code": "expired_card", "payment_intent": { "id": "pi_1" } });
+    assert_eq!(declined(garbled), None);
 }

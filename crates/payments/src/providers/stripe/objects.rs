@@ -2,6 +2,7 @@
 
 use crate::engine::ProviderCall;
 use crate::payment::card::Card;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -39,8 +40,7 @@ impl PaymentIntent {
 
     /// The charge, where it is not only named.
     pub(super) fn charge(&self) -> ChargeObject {
-        let charge = self.latest_charge.as_ref().filter(|charge| charge.is_object());
-        charge.and_then(|charge| json_text::from_str(&charge.to_string()).ok()).unwrap_or_default()
+        self.latest_charge.as_ref().and_then(whole).and_then(Result::ok).unwrap_or_default()
     }
 
     pub(super) fn capture_before_ms(&self) -> Option<u64> {
@@ -215,11 +215,12 @@ pub(super) struct ErrorBody {
 
 /// The payment, where it is not only named.
 fn if_shown<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<PaymentIntent>>, D::Error> {
-    let shown = Value::deserialize(deserializer)?;
-    Ok(Some(shown)
-        .filter(Value::is_object)
-        .and_then(|shown| json_text::from_str(&shown.to_string()).ok())
-        .map(Box::new))
+    whole(&Value::deserialize(deserializer)?).transpose().map_err(D::Error::custom)
+}
+
+/// Another object, where it is not only named.
+fn whole<T: DeserializeOwned>(object: &Value) -> Option<serde_json::Result<T>> {
+    object.is_object().then(|| json_text::from_str(&object.to_string()))
 }
 
 #[derive(Default, Deserialize)]
