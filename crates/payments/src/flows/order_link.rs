@@ -52,7 +52,6 @@ fn paid(object_state: &ObjectState) -> Option<String> {
 
 /// The newest link: of this content, or already there. What is paid is what its link said, and stays so.
 fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> MadeLink {
-    let paid = paid(object_state);
     let links = object_state.resource.links.as_ref();
     let is_the_newest = |links: &OrderLinks| {
         links.content == content && state(Some(links), links.revision) == LinkState::Live
@@ -62,7 +61,7 @@ fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> 
     {
         return MadeLink::Revision(known.revision);
     }
-    if let Some(status) = paid {
+    if let Some(status) = paid(object_state) {
         return MadeLink::Paid(status);
     }
     let Some(links) = &mut object_state.resource.links else {

@@ -46,7 +46,10 @@ pub(super) fn asked(call: &ProviderCall) -> Asked {
 /// else. A 5xx of Stripe's own is *indeterminate*: once it is stored under the key it is all that the key will ever say, and
 /// the work may be completed hours later.
 pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
-    let is_stripes = answer.replayed || json_text::from_str::<ErrorEnvelope>(&answer.body).is_ok();
+    let envelope = (answer.status >= 400).then(|| json_text::from_str::<ErrorEnvelope>(&answer.body));
+    let error = envelope.and_then(Result::ok).map(|envelope| envelope.error);
+    let code = error.as_ref().and_then(|error| error.code.as_deref());
+    let is_stripes = answer.replayed || error.is_some();
     match answer.status {
         200..=299 => match read_success(call, &answer.body) {
             Ok(Meaning::Is(result)) => Outcome::Definitive(reply(answer, result)),
@@ -56,7 +59,8 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
             Err(_) => unknown(answer, answer.replayed, "a success that cannot be read"),
         },
         // Not executed, and not stored under the key. In the words of somebody in between it says nothing of other copies.
-        400..=403 if awaits_approval(answer) => Outcome::Unconfirmed(Unconfirmed {
+        // <https://docs.stripe.com/account/approvals>
+        400..=403 if code == Some("approval_required") => Outcome::Unconfirmed(Unconfirmed {
             provider_id: None,
             needs_review: true,
             reason: "it waits for an approval at the provider, and is carried out once it has that"
@@ -70,31 +74,23 @@ pub fn classify(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
         429 => not_executed(answer, RefusalScope::Copy, "rate limited"),
         // An earlier send under this key is at work, or was executed with other parameters: either way money may move.
         409 => unknown(answer, false, "the provider is still working on it"),
-        400..=499 if is_at_work(answer) => unknown(answer, false, "the provider is still working on it"),
+        400..=499 if code.is_some_and(is_at_work) => {
+            unknown(answer, false, "the provider is still working on it")
+        }
         424 if is_stripes => indeterminate(answer, "something that the provider needs has failed"),
         400..=499 if answer.should_retry == Some(true) && !answer.replayed => {
             unknown(answer, false, "refused for the moment")
         }
-        400..=499 => classify_refusal(call, answer),
+        400..=499 => classify_refusal(call, answer, error),
         500..=599 if is_stripes => indeterminate(answer, "the provider failed"),
         _ => unknown(answer, false, "not an answer of the provider"),
     }
 }
 
-/// Whether the provider has put the request aside until a person approves of it there, and then carries it out by itself.
-/// <https://docs.stripe.com/account/approvals>
-fn awaits_approval(answer: &HttpAnswer) -> bool {
-    let read = json_text::from_str::<ErrorEnvelope>(&answer.body);
-    read.is_ok_and(|ErrorEnvelope { error }| error.code.as_deref() == Some("approval_required"))
-}
-
 /// Whether an earlier send under the key is at work, whatever the status says.
 /// <https://docs.stripe.com/error-codes#idempotency-key-in-use>
-fn is_at_work(answer: &HttpAnswer) -> bool {
-    let read = json_text::from_str::<ErrorEnvelope>(&answer.body);
-    read.is_ok_and(|ErrorEnvelope { error }| {
-        matches!(error.code.as_deref(), Some("idempotency_key_in_use" | "lock_timeout"))
-    })
+fn is_at_work(code: &str) -> bool {
+    matches!(code, "idempotency_key_in_use" | "lock_timeout")
 }
 
 /// What the object in an answer means for the call that it answers.
@@ -148,8 +144,8 @@ pub(super) fn read_success(call: &ProviderCall, body: &str) -> Result<Meaning, s
     })
 }
 
-fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer) -> Outcome {
-    let Ok(ErrorEnvelope { error }) = json_text::from_str::<ErrorEnvelope>(&answer.body) else {
+fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer, error: Option<ErrorBody>) -> Outcome {
+    let Some(error) = error else {
         return unknown(answer, answer.replayed, "a refusal that cannot be read");
     };
     let (is_new, intent) = (call.kind == CallKind::Authorize, error.payment_intent.as_deref());
@@ -204,10 +200,7 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
     match call.kind {
         CallKind::Authorize => read_new_intent(call, intent),
         CallKind::Capture => match intent.status.as_str() {
-            "succeeded"
-                if intent.amount_received.is_none()
-                    || intent.amount_received == asked(call).amount_to_capture =>
-            {
+            "succeeded" if is_whole(intent.amount_received, asked(call).amount_to_capture) => {
                 Meaning::Is(ProviderResult::Captured { amount_minor: minor(asked(call).amount_to_capture) })
             }
             "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
@@ -240,8 +233,9 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
         return Meaning::Is(ProviderResult::Moved { payment: intent.id, found });
     }
     let is_as_asked = |amount: Option<u64>| {
-        let is_whole = amount.is_none() || amount == asked.amount;
-        is_whole && intent.amount == asked.amount && asked.is_of(intent.currency.as_deref())
+        is_whole(amount, asked.amount)
+            && intent.amount == asked.amount
+            && asked.is_of(intent.currency.as_deref())
     };
     match intent.status.as_str() {
         // Nothing but the whole of what was asked for is what was asked for.
@@ -276,6 +270,11 @@ fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
         }
         _ => disbelieved(&intent.id, "a payment in a state that is not known"),
     }
+}
+
+/// Whether what was taken or reserved is what was asked for. Stripe always says how much; who stands in for it may not.
+fn is_whole(said: Option<u64>, asked: Option<u64>) -> bool {
+    said.is_none() || said == asked
 }
 
 /// What has become of a reservation that was made as asked, and that others have captured, in whole or in part, or given up.

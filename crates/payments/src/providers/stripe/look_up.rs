@@ -1,8 +1,8 @@
 //! Finding out at Stripe whether a call was executed, page by page, and closing what it has left open.
 
 use super::answers::{
-    Meaning, Named, asked, classify, found, payment_of, plain_id, read_customer, read_intent, read_refund,
-    read_success, reply,
+    Asked, Meaning, Named, asked, classify, found, payment_of, plain_id, read_customer, read_intent,
+    read_refund, read_success, reply,
 };
 use super::customers::{email_of, read_changed};
 use super::objects::{
@@ -34,8 +34,7 @@ pub fn look_up(call: &ProviderCall) -> FrozenRequest {
     let after = call.look_up.as_ref().map(|read| ("starting_after", read.after.as_str()));
     let path = match call.kind {
         CallKind::Authorize | CallKind::CreateCustomer => {
-            let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
-            let from = from_s.to_string();
+            let from = from_s(call).to_string();
             let mut fields = vec![("created[gte]", from.as_str()), ("limit", &limit)];
             let email = email_of(&call.request);
             let is_customer = call.kind == CallKind::CreateCustomer;
@@ -56,6 +55,11 @@ pub fn look_up(call: &ProviderCall) -> FrozenRequest {
         }
     };
     FrozenRequest::new(path, String::new()).for_account(call.request.account.as_deref())
+}
+
+/// Since when what the call has made can be there, in s since the epoch.
+fn from_s(call: &ProviderCall) -> u64 {
+    (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S)
 }
 
 /// The address of what the call has made, where its id is known.
@@ -160,16 +164,23 @@ pub fn read_page(call: &ProviderCall, answer: &HttpAnswer) -> LookUp {
             Err(_) => inconclusive(answer, false, "an answer that cannot be read"),
         },
         CallKind::Authorize => {
-            let whose = |intent: &PaymentIntent| whose_intent(call, intent);
-            read_list(call, answer, |intent| &intent.id, whose, |intent| read_intent(call, intent))
+            let asked = asked(call);
+            let is_alike = |intent: &PaymentIntent| is_alike(&asked, intent);
+            let read = |intent| read_intent(call, intent);
+            read_list(call, answer, |intent| (&intent.id, &intent.metadata), is_alike, read)
         }
         CallKind::CreateCustomer => {
-            let whose = |customer: &CustomerObject| Whose::by_key(&customer.metadata, call);
-            read_list(call, answer, |customer| &customer.id, whose, |customer| read_customer(call, customer))
+            let read = |customer: CustomerObject| read_customer(call, customer);
+            read_list(call, answer, |customer| (&customer.id, &customer.metadata), |_| false, read)
         }
         CallKind::Refund => {
-            let whose = |refund: &RefundObject| whose_refund(call, refund);
-            read_list(call, answer, |refund| &refund.id, whose, |refund| read_refund(call, refund))
+            let (amount, from_s) = (asked(call).amount, from_s(call));
+            // Not one from before.
+            let is_alike = |refund: &RefundObject| {
+                refund.amount == amount && refund.created.is_some_and(|at_s| at_s >= from_s)
+            };
+            let read = |refund| read_refund(call, refund);
+            read_list(call, answer, |refund| (&refund.id, &refund.metadata), is_alike, read)
         }
     }
 }
@@ -210,70 +221,40 @@ fn inconclusive(answer: &HttpAnswer, from_the_start: bool, reason: &str) -> Look
     LookUp::Inconclusive { from_the_start, reason: format!("{reason} ({})", answer.status) }
 }
 
-/// By whom something in a list was made.
-#[derive(PartialEq, Eq)]
-enum Whose {
-    /// By this call: it has its key.
-    Ours,
-    /// It has no key, and is what this call has asked for otherwise: metadata can be changed by whoever has a key of the account.
-    Perhaps,
-    Others,
-}
-
-impl Whose {
-    fn by_key(metadata: &Metadata, call: &ProviderCall) -> Self {
-        if is_key(metadata, call) { Self::Ours } else { Self::Others }
-    }
-
-    /// The same, where what has no key is ours if it is like ours.
-    fn or_alike(metadata: &Metadata, call: &ProviderCall, is_alike: bool) -> Self {
-        if metadata.idempotency_key.is_none() && is_alike {
-            Self::Perhaps
-        } else {
-            Self::by_key(metadata, call)
-        }
-    }
-}
-
-/// Without a key it is ours if it is named so, or was to be paid with the same payment method.
-fn whose_intent(call: &ProviderCall, intent: &PaymentIntent) -> Whose {
-    let asked = asked(call);
-    let is_alike = intent.amount == asked.amount
+/// Whether a payment is what was asked for, by all but its key: it is named so, or was to be paid with the same payment method.
+fn is_alike(asked: &Asked, intent: &PaymentIntent) -> bool {
+    intent.amount == asked.amount
         && asked.is_of(intent.currency.as_deref())
         && match &intent.metadata.resource {
             Some(resource) => asked.resource.as_ref() == Some(resource),
             None => intent.payment_method.is_some() && intent.payment_method == asked.payment_method,
-        };
-    Whose::or_alike(&intent.metadata, call, is_alike)
+        }
 }
 
-/// Without a key it is ours if it is of the same amount, and not from before.
-fn whose_refund(call: &ProviderCall, refund: &RefundObject) -> Whose {
-    let from_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
-    let is_alike = refund.amount == asked(call).amount && refund.created.is_some_and(|at_s| at_s >= from_s);
-    Whose::or_alike(&refund.metadata, call, is_alike)
-}
-
+/// Finds what this call has made, by its key. What has lost its key may be that, if it is like it: metadata can be changed by whoever has a key of the
+/// account.
 fn read_list<T: DeserializeOwned>(
     call: &ProviderCall,
     answer: &HttpAnswer,
-    id: impl Fn(&T) -> &String,
-    whose: impl Fn(&T) -> Whose,
+    parts: impl Fn(&T) -> (&String, &Metadata),
+    is_alike: impl Fn(&T) -> bool,
     read: impl FnOnce(T) -> Meaning,
 ) -> LookUp {
     let Ok(mut page) = json_text::from_str::<List<T>>(&answer.body) else {
         return inconclusive(answer, false, "a list that cannot be read");
     };
-    let last = page.data.last().map(|entry| id(entry).clone());
+    let last = page.data.last().map(|entry| parts(entry).0.clone());
     let has_more = page.has_more();
-    if let Some(at) = page.data.iter().position(|entry| whose(entry) == Whose::Ours) {
+    if let Some(at) = page.data.iter().position(|entry| is_key(parts(entry).1, call)) {
         return seen(answer, read(page.data.swap_remove(at)));
     }
-    if let Some(alike) = page.data.iter().find(|entry| whose(entry) == Whose::Perhaps) {
+    let has_no_key = |entry: &T| parts(entry).1.idempotency_key.is_none();
+    if let Some(alike) = page.data.iter().find(|entry| has_no_key(entry) && is_alike(entry)) {
+        let id = parts(alike).0;
         return LookUp::Unconfirmed(Unconfirmed {
             provider_id: None,
             needs_review: true,
-            reason: format!("{} is what was asked for, and has no key: it may be this one", id(alike)),
+            reason: format!("{id} is what was asked for, and has no key: it may be this one"),
         });
     }
     match last.filter(|last| call.look_up.as_ref().is_none_or(|read| read.after != *last)) {

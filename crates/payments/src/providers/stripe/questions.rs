@@ -47,8 +47,8 @@ pub fn read_status_reply(question: &StatusQuery, answer: &HttpAnswer) -> StatusR
         // What is of another object is no answer.
         StatusQuery::Payment { id, .. } => json_text::from_str::<PaymentIntent>(&answer.body)
             .ok()
-            .filter(|intent| intent.id == *id && is_of_our_currencies(intent))
-            .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)))),
+            .filter(|intent| intent.id == *id)
+            .and_then(|intent| Some(StatusReply::Payment(found(&intent)?, beside(&intent)?))),
         StatusQuery::Disputes { id, .. } => json_text::from_str(&answer.body)
             .ok()
             .and_then(|list| {
@@ -75,21 +75,21 @@ fn of_payment<T>(mut list: List<T>, id: &str, of: impl Fn(&T) -> Option<&str>) -
     (list.data.len() == all || !list.has_more()).then_some(list)
 }
 
-/// Nothing is asked for in another one.
-fn is_of_our_currencies(intent: &PaymentIntent) -> bool {
-    intent.currency.as_deref().is_none_or(|currency| Currency::parse(currency).is_some())
-}
-
-fn beside(intent: &PaymentIntent) -> Beside {
+/// `None` if it is in a currency that is none of ours: nothing is asked for in such a one.
+fn beside(intent: &PaymentIntent) -> Option<Beside> {
+    let currency = match &intent.currency {
+        Some(currency) => Some(Currency::parse(currency)?),
+        None => None,
+    };
     let is_in_parts = intent.status == "requires_capture" && minor(intent.amount_received) > 0;
-    Beside {
+    Some(Beside {
         capture_before_ms: intent.capture_before_ms(),
         held_minor: if is_in_parts { minor(intent.amount_capturable) } else { 0 },
         is_disputed: intent.charge().disputed,
         card: intent.card(),
         amount_minor: intent.amount,
-        currency: intent.currency.as_deref().and_then(Currency::parse),
-    }
+        currency,
+    })
 }
 
 /// Disputes of a payment. `None` if one of them cannot be understood: then nothing follows from the others.
