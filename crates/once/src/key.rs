@@ -93,29 +93,19 @@ impl IdempotencyKey {
         let mut rest = joined;
         loop {
             let item_len = structured::string_item(rest).map_or(0, |(_, after)| rest.len() - after.len());
-            let separator = rest.get(item_len..).and_then(|after| match after.trim_start_matches(BLANK) {
-                // Nothing else follows an Item.
-                next if item_len > 0 && next.starts_with(',') => Some((after.len() - next.len(), ",")),
-                _ => after.find(", ").map(|at| (at, ", ")),
-            });
-            let split = separator.and_then(|(at, comma)| {
-                Some((rest.get(..item_len + at)?, rest.get(item_len + at + comma.len()..)?))
-            });
-            let (line, after) = split.map_or((rest, None), |(line, after)| (line, Some(after)));
-            let line = line.trim_matches(BLANK);
-            let mut parts = line.split(',').map(|part| part.trim_matches(BLANK));
-            match parts.next() {
-                Some(first)
-                    if item_len == 0 && !first.is_empty() && parts.clone().all(|part| part == first) =>
-                {
-                    lines.extend(parts.map(|_| first).chain([first]));
-                }
-                _ => lines.push(line),
-            }
-            match after {
-                Some(after) => rest = after.trim_start_matches(BLANK),
-                None => return lines,
-            }
+            let after = rest.get(item_len..).unwrap_or_default();
+            let next = after.trim_start_matches(BLANK);
+            // Nothing else follows an Item. A bare key may have a comma.
+            let comma = match next.starts_with(',') {
+                true if item_len > 0 => Some(after.len() - next.len()),
+                _ => after.find(", "),
+            };
+            let Some((line, more)) = comma.and_then(|at| rest.split_at_checked(item_len + at)) else {
+                push_line(&mut lines, rest);
+                return lines;
+            };
+            push_line(&mut lines, line);
+            rest = more.strip_prefix(',').unwrap_or(more).trim_start_matches(BLANK);
         }
     }
 
@@ -162,6 +152,19 @@ impl IdempotencyKey {
             owner.to_text().as_bytes(),
             self.0.as_bytes(),
         ])))
+    }
+}
+
+/// Adds a line of a header. A bare one that is the same text between its commas is as many lines.
+fn push_line<'a>(lines: &mut Vec<&'a str>, line: &'a str) {
+    let line = line.trim_matches(BLANK);
+    let parts = || line.split(',').map(|part| part.trim_matches(BLANK));
+    let first = parts().next().unwrap_or_default();
+    let is_repeated = !first.is_empty() && !line.starts_with('"') && parts().all(|part| part == first);
+    if is_repeated {
+        lines.extend(parts());
+    } else {
+        lines.push(line);
     }
 }
 
