@@ -28,7 +28,7 @@ pub struct ListQuery {
     pub created_from_ms: Option<u64>,
     /// Only those that were made before then, in ms since the epoch.
     pub created_before_ms: Option<u64>,
-    /// The payment of this order, whatever else is said.
+    /// The payment of this order. Nothing else is said beside it.
     pub order_id: Option<String>,
 }
 

@@ -14,7 +14,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { UnderWay } from './under-way.mjs';
 
-export { modulesFrom } from './modules.mjs';
 export { UnderWay } from './under-way.mjs';
 export { Runtime, temporaryDirectory } from './workerd.mjs';
 
