@@ -66,6 +66,8 @@ pub struct CheckoutForm {
     pub key: String,
     /// The page's own address, the form's target.
     pub path: String,
+    /// The shop's page for who does not pay.
+    pub cancel_url: Option<String>,
     /// The merchant's id of the order.
     pub order_id: String,
     /// What is bought.
@@ -116,6 +118,8 @@ pub struct CheckoutBank {
     pub key: Option<String>,
     /// The page's own address.
     pub path: String,
+    /// The shop's page for who does not pay.
+    pub cancel_url: Option<String>,
     /// The merchant's id of the order.
     pub order_id: String,
     /// `$54.50`

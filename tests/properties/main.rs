@@ -17,6 +17,7 @@ mod card;
 mod check;
 mod checkout;
 mod checkout_lines;
+mod checkout_links;
 mod checkout_pictures;
 mod close;
 mod config;

@@ -49,6 +49,11 @@ describe('3-D Secure', () => {
   });
   const back = async ({ visitor }, address) => visitor.follow(await visitor.visit(address));
 
+  test('the page of an order that waits there leads back to the shop, too', async () => {
+    const { page } = await atTheBank({ cancel_url: 'https://shop.example/cart' });
+    assert.match(page.text, /<a class="button quiet" href="https:\/\/shop\.example\/cart">Back to the shop</);
+  });
+
   test('there and back: it is paid once', async () => {
     const visit = await atTheBank();
     assert.equal(

@@ -1,13 +1,15 @@
-// The links to an order that are asked for under a key.
+// The links to an order that are asked for under a key, and the way back of who does not pay.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
-import { order, startCheckout } from './support/shopper.mjs';
+import { SIGNING_KEY } from './support/harness.mjs';
+import { expired } from './support/order-link.mjs';
+import { DECLINED, order, startCheckout } from './support/shopper.mjs';
 
-const { site, merchant, makeLink, open, pay } = await startCheckout();
+const { site, merchant, makeLink, newOrder, open, pay, assertPaidOnce } = await startCheckout();
 const look = (link) => browser(site).visit(new URL(link.json().url).pathname);
 
 describe('a link that is asked for under a key', () => {
@@ -109,4 +111,40 @@ test('a revision with nothing in it is refused, and ends no link', async () => {
     assert.deepEqual([refused.status, fields], [422, ['revision']], refused.text);
   }
   assert.equal((await look(link)).status, 200);
+});
+
+describe('who does not pay', () => {
+  const CART = 'https://shop.example/cart?a=1&b=2';
+  const leadsBack = (page) => page.text.includes(`href="${CART.replace('&', '&#38;')}"`);
+
+  test('is led back to the shop by every page but the receipt, and may pay later', async () => {
+    const visit = await open(await newOrder({ cancel_url: CART, return_url: 'https://shop.example/thanks' }));
+    assert.ok(leadsBack(visit.page));
+    const declined = await pay(visit, DECLINED);
+    assert.ok(leadsBack(declined), 'after a card that was declined');
+    const again = await open(visit.path, visit.visitor);
+    const receipt = await pay(again);
+    await assertPaidOnce(receipt);
+    assert.ok(!leadsBack(receipt));
+  });
+
+  test('is led there by the page of a link that is over, too', async () => {
+    const path = await newOrder({ cancel_url: CART, return_url: 'https://shop.example/thanks' });
+    const page = await browser(site).visit(expired(path, SIGNING_KEY));
+    assert.equal(page.status, 410);
+    assert.ok(leadsBack(page));
+    assert.ok(!page.text.includes('https://shop.example/thanks'));
+  });
+
+  test('finds no such link where the shop has named no page', async () => {
+    const { page } = await open(await newOrder({ return_url: 'https://shop.example/thanks' }));
+    assert.doesNotMatch(page.text, /shop\.example|class="back"/);
+  });
+
+  test('is led to another page by a newer link of the same content, which replaces none', async () => {
+    const asked = order({ cancel_url: CART });
+    const [one, two] = [await makeLink(asked), await makeLink({ ...asked, cancel_url: `${CART}&c=3` })];
+    assert.deepEqual([one.json().revision, two.json().revision], [1, 1]);
+    assert.equal((await open(new URL(one.json().url).pathname)).page.status, 200);
+  });
 });

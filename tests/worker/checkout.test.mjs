@@ -80,6 +80,7 @@ describe('POST /checkout/sessions', () => {
     'nothing to pay': [order({ lines: [{ name: 'Air', unit_amount: 0, quantity: 9 }] }), ['lines']],
     'less than can be charged': [order({ lines: [{ name: 'A', unit_amount: 49, quantity: 1 }] }), ['lines']],
     'a way back that is no address': [order({ return_url: 'javascript:alert(1)' }), ['return_url']],
+    'a way back without paying that is none': [order({ cancel_url: '/cart' }), ['cancel_url']],
     'a revision that is none': [order({ revision: 0 }), ['revision']],
     'a language that its page does not speak': [order({ locale: 'de-AT' }), ['locale']],
     'what it does not know': [order({ amount: 1 }), ['amount']],

@@ -49,7 +49,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let body = request.parameters()?;
     let key = key_source::key(request, Some(&body))?.map(|key| key.hash(&Owner::Account(account.clone())));
     no_query(request)?;
-    let OrderRequest { id, cart, return_url, revision, locale } =
+    let OrderRequest { id, cart, return_url, cancel_url, revision, locale } =
         OrderRequest::parse(&body.without(&TRANSPORT_FIELDS), app.config.demo).map_err(invalid_parameters)?;
     terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {
         let (field, message) = match not_charged {
@@ -61,9 +61,11 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let owner = Owner::Account(account.clone());
     let place = ObjectRef::Named(order_object_name(&owner, &id));
     let expires_at_ms = expires_at_ms(app, request);
-    let mut order = Order { id, account, cart, return_url, expires_at_ms, revision: REVISION_MAX, locale };
+
+    let mut order =
+        Order { id, account, cart, return_url, cancel_url, expires_at_ms, revision: REVISION_MAX, locale };
     let too_long = || {
-        let message = "make the link too long: shorten the names, or return_url";
+        let message = "make the link too long: shorten the names, return_url or cancel_url";
         invalid_parameters(vec![super::cart::wrong("lines", message)])
     };
     // A link that cannot be made must not replace one that is there.
@@ -153,6 +155,7 @@ pub(in crate::edge) async fn demo_order(app: &App, request: &Request) -> Result<
         account: app.config.checkout_account.clone(),
         cart,
         return_url: None,
+        cancel_url: None,
         expires_at_ms: expires_at_ms(app, request),
         // Whoever looks at the demo's cart stores nothing.
         revision: 0,

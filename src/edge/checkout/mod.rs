@@ -29,6 +29,8 @@ pub struct Order {
     pub cart: Cart,
     /// The shop's page that the receipt leads back to.
     pub return_url: Option<String>,
+    /// The shop's page for who does not pay. Every page of the order that is not paid leads there.
+    pub cancel_url: Option<String>,
     /// Until when it may be paid, in ms since the epoch.
     pub expires_at_ms: u64,
     /// Which of the order's links it is: the newest one wins. 0 where the order's object was not told of it.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! base64url( JSON ) . base64url( signature of the text before the dot, 36 bytes )
-//! [version, order id, account, currency, [[name, unit_minor, quantity, picture if any], …], return_url or null, expires_at_ms, revision, locale if any]
+//! [version, order id, account, currency, [[name, unit_minor, quantity, picture if any], …], return_url or null, expires_at_ms, revision,
+//!  locale or null, cancel_url]
 //! ```
 //!
 //! A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
@@ -37,8 +38,9 @@ struct Wire(
     Option<String>,
     u64,
     #[serde(default)] u32,
-    // Left off where there is none: a release before this one reads no more than eight.
-    #[serde(default, skip_serializing_if = "Option::is_none")] Option<Locale>,
+    // Left off where there is nothing more: a release before this one reads no more than eight, or nine.
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<Option<Locale>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,
 );
 
 #[derive(Serialize, Deserialize)]
@@ -67,7 +69,8 @@ impl Order {
             self.return_url.clone(),
             self.expires_at_ms,
             self.revision,
-            self.locale,
+            (self.locale.is_some() || self.cancel_url.is_some()).then_some(self.locale),
+            self.cancel_url.clone(),
         );
         let payload = Base64UrlUnpadded::encode_string(&serde_json::to_vec(&wire).ok()?);
         let signature = signing_keys.sign(Purpose::OrderLink, &[payload.as_bytes()]);
@@ -98,6 +101,7 @@ impl Order {
             expires_at_ms,
             revision,
             locale,
+            cancel_url,
         ) = wire
         else {
             return Err(TokenError::Malformed);
@@ -111,10 +115,11 @@ impl Order {
         let lines = lines.into_iter().map(line);
         let cart = Cart::new(currency, lines.collect()).map_err(|_| TokenError::Malformed)?;
         let expires_at_ms = expires_at_ms.min(genuine.ends_at_ms);
-        Ok(Self { id, account, cart, return_url, expires_at_ms, revision, locale })
+        let locale = locale.flatten();
+        Ok(Self { id, account, cart, return_url, cancel_url, expires_at_ms, revision, locale })
     }
 
-    /// What stands for all that a link sells: another price makes another link. A language and a picture sell nothing.
+    /// What stands for all that a link sells: another price makes another link. A language, a picture and the way back of who does not pay sell nothing.
     pub fn content(&self) -> String {
         let lines = self.cart.lines().iter().map(|line| (&line.name, line.unit_minor, line.quantity));
         let sold = (self.cart.currency(), lines.collect::<Vec<_>>(), &self.return_url);

@@ -34,6 +34,8 @@ pub struct OrderRequest {
     pub cart: Cart,
     /// See [`Order::return_url`].
     pub return_url: Option<String>,
+    /// See [`Order::cancel_url`].
+    pub cancel_url: Option<String>,
     /// See [`Order::revision`]; without it the links of the order are numbered by its object.
     pub revision: Option<u32>,
     /// See [`Order::locale`].
@@ -47,8 +49,9 @@ impl OrderRequest {
         // In JSON the lines stand in a list: a member called like a form's field of a line would silently do nothing.
         let is_form = matches!(parameters, Parameters::Form(_));
         let mut errors = unknown(parameters, |name| {
-            matches!(name, "order_id" | "currency" | "return_url" | "revision" | "locale" | "lines")
-                || is_form && line_field(name).is_some()
+            let of_order =
+                ["order_id", "currency", "return_url", "cancel_url", "revision", "locale", "lines"];
+            of_order.contains(&name) || is_form && line_field(name).is_some()
         });
         let mut keep = |field: &str, result: Result<Option<String>, String>| match result {
             Ok(value) => value,
@@ -59,7 +62,8 @@ impl OrderRequest {
         };
         let id = keep("order_id", order_id(parameters));
         let currency = keep("currency", currency(parameters));
-        let return_url = keep("return_url", return_url(parameters, demo));
+        let mut page = |field| keep(field, shop_page(parameters, field, demo));
+        let (return_url, cancel_url) = (page("return_url"), page("cancel_url"));
         let revision = match revision(parameters) {
             Ok(revision) => revision,
             Err(message) => {
@@ -80,7 +84,7 @@ impl OrderRequest {
         };
         match (id, cart) {
             (Some(id), Ok(Some(cart))) if errors.is_empty() => {
-                Ok(Self { id, cart, return_url, revision, locale })
+                Ok(Self { id, cart, return_url, cancel_url, revision, locale })
             }
             (_, cart) => {
                 errors.extend(cart.err().into_iter().flatten());
@@ -109,8 +113,8 @@ fn currency(parameters: &Parameters) -> Result<Option<String>, String> {
 }
 
 /// A page of the shop. It becomes a link on our page: nothing but an address of the web, and no way to run a script.
-fn return_url(parameters: &Parameters, demo: bool) -> Result<Option<String>, String> {
-    match parameters.text("return_url") {
+fn shop_page(parameters: &Parameters, field: &str, demo: bool) -> Result<Option<String>, String> {
+    match parameters.text(field) {
         Field::Missing => Ok(None),
         Field::Text(text) => address(&text, demo).map(Some),
         Field::NotText => address("", demo).map(Some),

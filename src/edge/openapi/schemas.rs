@@ -432,6 +432,10 @@ fn checkout_session_request() -> Schema {
             "Where the person goes from the receipt, with `payment`, `order_id`, `amount`, `currency` and `revision` in its \
              query: compare them with `GET /payments/{id}`.",
         ))
+        .may_have("cancel_url", uri().at_most(URL_MAX).about(
+            "Where the person goes back to without paying: a link on the page of an order that is not paid. Nothing is added to it, \
+             and it ends nothing.",
+        ))
         .closed()
         .example(json!({
             "order_id": ORDER, "currency": "usd",
