@@ -2,6 +2,9 @@
 //! account by mistake, and put right again. Each account has books and idempotency keys of its own: the same bytes charge again
 //! in the other one.
 
+use std::array;
+use std::sync::LazyLock;
+
 use once::account::Credential;
 use payments::engine::{CallState, Credentials, ProviderCall};
 use payments::providers::HttpAnswer;
@@ -18,6 +21,9 @@ use crate::rng::Rng;
 /// Longer than anything takes once the right key is there.
 const SETTLED_MS: u64 = 6 * 24 * HOUR;
 
+/// How often the secret is changed in one history.
+const CHANGES_MAX: u64 = 3;
+
 /// A secret key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Secret {
@@ -32,16 +38,21 @@ impl Secret {
     const OTHER: Self = Self { is_first: false, rolled: 0 };
 
     pub(crate) fn credentials(self) -> Credentials {
-        let secret = format!("sk_{}_{}", self.is_first, self.rolled);
-        let adyen = Some(Credential::of("", &["adyen"], true));
-        Credentials {
-            stripe: Credential::of(&secret, &["stripe"], true),
-            own_stripe: None,
-            adyen,
-            own_adyen: None,
-        }
+        CREDENTIALS[usize::from(self.is_first)][self.rolled as usize]
     }
 }
+
+/// Of each secret that a history may have: made once, since all of them ask after each step.
+static CREDENTIALS: LazyLock<[[Credentials; 1 + CHANGES_MAX as usize]; 2]> = LazyLock::new(|| {
+    [false, true].map(|is_first| {
+        array::from_fn(|rolled| Credentials {
+            stripe: Credential::of(&format!("sk_{is_first}_{rolled}"), &["stripe"], true),
+            own_stripe: None,
+            adyen: Some(Credential::of("", &["adyen"], true)),
+            own_adyen: None,
+        })
+    })
+});
 
 /// What is configured, and what else is known of it.
 pub(crate) struct Accounts {
@@ -79,7 +90,7 @@ impl World {
         self.accounts.restricted = rng.permille(150);
         let mut at_ms = 0;
         let mut rolled = 0;
-        for _ in 0..rng.between(1, 3) {
+        for _ in 0..rng.between(1, CHANGES_MAX) {
             let most_ms = rng.pick(&[10 * SECOND, MINUTE, HOUR, 30 * HOUR]);
             at_ms += rng.between(10, most_ms);
             if rng.permille(700) {
