@@ -205,6 +205,15 @@ fn risk(report: &CallReport) -> String {
         risk.push_str(provider(report));
         risk.push_str(" has said that it executed this. Say “not executed” only if all of it was canceled or given back there. ");
     }
+    // What is certainly this call's is refused; and of what an operator knows all the same, they are to be sure.
+    if let Some(shown) = report.shown.as_ref().filter(|shown| shown.is_found && !report.is_executed) {
+        risk.push_str(&shown.text);
+        risk.push_str(". Say “not executed” only if that is another payment, or all of it was canceled or given back there. ");
+    }
+    if let Some(shown) = report.shown.as_ref().filter(|shown| shown.is_silent) {
+        risk.push_str(&shown.text);
+        risk.push_str(". Look for it there yourself first. ");
+    }
     risk + follows
 }
 

@@ -184,8 +184,7 @@ fn readable(
         let fields = [
             ("event", "account_unusable".into()),
             ("account", row.id.as_str().into()),
-            // Its own words would quote a value.
-            ("error", format!("{:?} error at {}:{}", error.classify(), error.line(), error.column()).into()),
+            ("error", json_text::unquoted(&error).into()),
         ];
         log("error", &fields);
         Unusable

@@ -220,7 +220,12 @@ fn done(call: &ProviderCall) -> ByHandAnswer {
 fn provider_snapshot(call: &ProviderCall, look_up: &LookUp) -> ProviderSnapshot {
     if !call.provider.answers_questions() {
         let text = "Adyen cannot be asked: look for the reference in the Customer Area".to_owned();
-        return ProviderSnapshot { text, id: call.evidence.provider_id.clone(), is_found: false };
+        return ProviderSnapshot {
+            text,
+            id: call.evidence.provider_id.clone(),
+            is_found: false,
+            is_silent: false,
+        };
     }
     let (text, id, is_found) = match look_up {
         LookUp::Found(reply) | LookUp::Tentative(reply) | LookUp::LeftOpen(reply) => {
@@ -241,7 +246,9 @@ fn provider_snapshot(call: &ProviderCall, look_up: &LookUp) -> ProviderSnapshot 
         }
         LookUp::Identity(_) => ("Stripe cannot say".to_owned(), None, false),
     };
-    ProviderSnapshot { text, id, is_found }
+    let is_silent =
+        matches!(look_up, LookUp::Inconclusive { .. } | LookUp::NoClient { .. } | LookUp::Identity(_));
+    ProviderSnapshot { text, id, is_found, is_silent }
 }
 
 /// What came of the call, the newest last.

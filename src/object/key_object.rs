@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use worker::{DurableObject, Env, Error, Request, Response, Result, State, durable_object};
 
@@ -20,7 +21,7 @@ use once_object::store::{Hooks, Store};
 use payments::engine::{ObjectState, Payments};
 use web::trace::Kind;
 
-/// The Durable Object of one idempotency key.
+/// The Durable Object of one payment, order or customer, with all keys of it; or of one key whose operation runs in another object.
 #[durable_object(alarm)]
 pub struct KeyObject(Rc<Parts>);
 
@@ -71,7 +72,7 @@ impl DurableObject for KeyObject {
 impl Parts {
     async fn answer(&self, question: &str) -> Result<String> {
         let drive = self.drive.as_ref().map_err(|bug| Error::RustError(bug.0.clone()))?;
-        let envelope: Envelope<ObjectRequest> = json_text::from_str(question)?;
+        let envelope: Envelope<ObjectRequest> = read(question)?;
         if envelope.version > VERSION {
             return Err(Error::RustError("another version of the message is spoken here".to_owned()));
         }
@@ -152,7 +153,7 @@ impl Parts {
 
     fn recall(&self, question: &str, request: RequestId) -> Result<Option<String>> {
         let Ok(drive) = &self.drive else { return Ok(None) };
-        let asked: Recall = json_text::from_str(question)?;
+        let asked: Recall = read(question)?;
         if asked.version > VERSION {
             return Ok(None);
         }
@@ -200,6 +201,10 @@ impl Drive {
 fn committed(before: &ObjectState, after: &ObjectState) {
     metrics::committed(before, after);
     isolate::committed(before, after);
+}
+
+fn read<T: DeserializeOwned>(question: &str) -> Result<T> {
+    json_text::from_str(question).map_err(|error| Error::RustError(json_text::unquoted(&error)))
 }
 
 fn encode<T: serde::Serialize>(message: &T) -> std::result::Result<String, Bug> {

@@ -88,7 +88,8 @@ pub async fn page(env: &Env, owner: &Owner, query: &ListQuery) -> Result<Page> {
     }
     let has_more = rows.len() > limit || looked_to_ms.is_some();
     rows.truncate(limit);
-    let shown = rows.iter().map(|row| json_text::from_str(&row.shown)).collect::<serde_json::Result<_>>()?;
+    let shown = rows.iter().map(|row| json_text::from_str(&row.shown)).collect::<serde_json::Result<_>>();
+    let shown = shown.map_err(|error| Error::RustError(json_text::unquoted(&error)))?;
     Ok(Page::Of(shown, has_more))
 }
 

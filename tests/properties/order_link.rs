@@ -223,6 +223,7 @@ fn no_other_link_is_made_to_a_paid_order() {
     for (state, status) in [
         (PaymentState::Captured { amount_minor: 5000 }, "succeeded"),
         (PaymentState::Authorized, "requires_capture"),
+        (PaymentState::CaptureFailed { amount_minor: 5000 }, "capture_failed"),
     ] {
         let mut object_state = order();
         object_state.resource.payment.as_mut().unwrap().state = state;

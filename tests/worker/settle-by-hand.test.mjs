@@ -17,6 +17,7 @@ import {
   insist,
   paid,
 } from './support/payments.mjs';
+import { atStripe } from './support/readmodel.mjs';
 import { until } from './support/until.mjs';
 
 const ADMIN_TOKEN = 'the-operators-own-secret-of-the-tests';
@@ -173,6 +174,19 @@ describe('a payment at Stripe', () => {
     assert.equal(review.status, 409);
     assert.match(open(review.text), /Stripe shows pi_\w+: charged/);
     assert.deepEqual(await auditOf(id), []);
+  });
+
+  test('that Stripe may show is settled as not executed only by who was told what that is', async () => {
+    const { id } = await unknown('/payments', PAYMENT);
+    const intent = await intentOf(id);
+    // Somebody has edited it at the dashboard: by what is left of it, it may be another one.
+    await atStripe(site, `payment_intents/${intent}`, { 'metadata[idempotency_key]': '' });
+    const { review, shown } = await settle(id, { said: 'not_executed' });
+    assert.match(
+      review.text,
+      new RegExp(`Stripe shows ${intent} is what was asked for.* only if that is another payment`),
+    );
+    assert.match(shown.text, /the call is settled as not executed/i);
   });
 
   test('in quarantine is released: it counts as failed, and the order can be paid again', async () => {

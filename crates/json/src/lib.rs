@@ -20,6 +20,11 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T> {
     seeded(text, PhantomData)
 }
 
+/// What is wrong, and where, for a log. An error's own words quote the value that it found, which may be a secret or personal.
+pub fn unquoted(error: &Error) -> String {
+    format!("{:?} error at {}:{}", error.classify(), error.line(), error.column())
+}
+
 /// The value that the bytes are, in UTF-8.
 pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T> {
     from_str(str::from_utf8(bytes).map_err(|_| invalid(bytes))?)

@@ -119,9 +119,7 @@ impl Job {
             version: u32,
             jobs: Option<Vec<Job>>,
         }
-        let unreadable = |error: serde_json::Error| {
-            format!("not a job ({:?} at {}:{})", error.classify(), error.line(), error.column())
-        };
+        let unreadable = |error| format!("not a job ({})", json_text::unquoted(&error));
         let message: Several = json_text::from_str(text).map_err(unreadable)?;
         match (message.version, message.jobs) {
             (VERSION, None) => Ok(vec![json_text::from_str(text).map_err(unreadable)?]),

@@ -300,6 +300,9 @@ pub struct ProviderSnapshot {
     pub id: Option<String>,
     /// The call was executed, as it seems.
     pub is_found: bool,
+    /// It could not be asked, or did not say.
+    #[serde(default)]
+    pub is_silent: bool,
 }
 
 /// What the object answers to [`ObjectRequest::Return`]: `None` without a payment that leads anywhere.

@@ -70,8 +70,8 @@ pub struct ObjectState<F: Domain> {
     /// The object they belong to.
     #[serde(skip, default = "ObjectId::nil")]
     pub object: ObjectId,
-    /// The keys, by number. None is taken out but by [`forget_expired`](Self::forget_expired): the next one would be given its number, with which
-    /// the keys at a provider are made.
+    /// The keys, by number. None is taken out but by [`forget_expired`](Self::forget_expired), or by a flow that keeps the newest one: the next one
+    /// would be given its number, with which the keys at a provider are made.
     pub keys: Vec<KeyRecord<F>>,
     /// The keys that run elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -69,8 +69,6 @@ pub fn to_json(value: &(impl Serialize + ?Sized)) -> Result<String, Bug> {
 
 /// From JSON. The error quotes no value.
 pub fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Bug> {
-    json_text::from_str(text).map_err(|error| {
-        let (kind, line, column) = (error.classify(), error.line(), error.column());
-        Bug(format!("a row that cannot be read: {kind:?} error at {line}:{column}"))
-    })
+    json_text::from_str(text)
+        .map_err(|error| Bug(format!("a row that cannot be read: {}", json_text::unquoted(&error))))
 }

@@ -39,7 +39,7 @@ pub async fn ask_stub<T: DeserializeOwned>(
         Err(error) if error.to_string().contains(NO_METHOD) => fetch(&object, &question).await?,
         Err(error) => return Err(error),
     };
-    Ok(json_text::from_str(&answer)?)
+    json_text::from_str(&answer).map_err(|error| Error::RustError(json_text::unquoted(&error)))
 }
 
 /// Asks an object that takes a text and answers one.

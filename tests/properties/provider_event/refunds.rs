@@ -188,3 +188,29 @@ fn a_refund_made_elsewhere_waits_until_the_payment_is_taken_in() {
     assert_eq!(take(&mut harness), Ingested::Applied);
     assert_eq!(harness.object_state.resource.payment.unwrap().refunded_elsewhere_minor, PART);
 }
+
+/// A capture failed while it was given back, and somebody made it again in the Customer Area, of less: no more is given back than was taken.
+#[test]
+fn a_capture_that_is_made_again_of_less_than_is_given_back_is_for_a_person() {
+    let again_of = |amount_minor| {
+        let (mut harness, derived) = modifications::received(modifications::capture(None));
+        harness.hear(&harness.dated("CAPTURE", &derived, true, 1));
+        let answer = ProviderResult::Refunded { refund: "psp_refund".into(), settled: false };
+        harness.run("refund", refund(), Some(answer));
+        harness.hear(&harness.dated("CAPTURE_FAILED", &derived, false, 2));
+        let mut again = harness.dated("CAPTURE", &derived, true, 3);
+        if let EventKind::Capture(told) = &mut again.news {
+            (told.id, told.amount_minor) = ("psp_again".to_owned(), amount_minor);
+        }
+        again.event_id = "again".to_owned();
+        let taken = ingest::take(&mut harness.object_state, &again, &at(NOW_MS + 240_000)).unwrap();
+        assert_eq!(Payments::verify(&harness.object_state), Ok(()), "it can be committed");
+        (taken, harness.object_state.resource.payment.unwrap().status())
+    };
+    let (taken, status) = again_of(PART - 1);
+    assert!(matches!(taken, Ingested::Contradiction { .. }), "{taken:?}");
+    assert_eq!(status, "capture_failed");
+    let (taken, status) = again_of(PART);
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(status, "succeeded", "the control");
+}

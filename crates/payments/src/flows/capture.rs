@@ -110,7 +110,7 @@ pub(crate) fn run(_: &CaptureRequest, phase: &mut Phase<'_>) -> Result<End, Bug>
     let Some(settlement) = phase.settlement(CAPTURE)? else {
         return call(&payment, amount_minor);
     };
-    settle_move(phase, settlement, "The capture", None)
+    settle_move(phase, settlement, CAPTURE, None)
 }
 
 fn call(payment: &Payment, amount_minor: u64) -> Result<End, Bug> {
@@ -157,11 +157,11 @@ fn received(phase: &mut Phase<'_>, modification: &str, page: Option<&str>) -> Re
     respond(phase, 202, &payment.id.path(), page, &shown)
 }
 
-/// The end of a capture or a void: the payment takes in what the provider says that it is.
+/// The end of a capture or a void, by the name of its call: the payment takes in what the provider says that it is.
 pub(crate) fn settle_move(
     phase: &mut Phase<'_>,
     settlement: Settlement,
-    what: &str,
+    call: &str,
     page: Option<&str>,
 ) -> Result<End, Bug> {
     let (found, refused) = match settlement {
@@ -173,10 +173,10 @@ pub(crate) fn settle_move(
             ProviderResult::Received { modification } => return received(phase, &modification, page),
             ProviderResult::Rejected { code, message, found, .. } => (found, Some((code, message))),
             ProviderResult::Declined { code, message, .. } => (None, Some((code, message))),
-            other => return Err(Bug(format!("{what} was answered by {}", other.name()))),
+            other => return Err(Bug(format!("{call} was answered by {}", other.name()))),
         },
-        Settlement::NotExecuted => (None, Some(not_executed_reason(phase, CAPTURE))),
-        Settlement::NeedsReview => return Err(Bug(format!("{what} is idempotent by key"))),
+        Settlement::NotExecuted => (None, Some(not_executed_reason(phase, call))),
+        Settlement::NeedsReview => return Err(Bug(format!("{call} is idempotent by key"))),
     };
     let payment = phase.payment()?;
     payment.pending = None;
@@ -204,7 +204,7 @@ pub(crate) fn settle_move(
         "type": "/problems/operation-refused",
         "title": "The provider refused the operation",
         "status": 402,
-        "detail": format!("{what} was refused and moved nothing. {message}").trim_end(),
+        "detail": format!("The {call} was refused and moved nothing. {message}").trim_end(),
         "instance": id.path(),
         "code": code,
         "payment": shown,

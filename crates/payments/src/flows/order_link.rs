@@ -1,7 +1,6 @@
 //! Making the links to an order, and ending them.
 
 use crate::engine::ObjectState;
-use crate::payment::PaymentState;
 use crate::payment::operation::Refusal;
 use crate::payment::order_link::{
     ENDED, EndedLinks, KEYS_MAX, KeyOfLink, LinkState, MadeLink, OrderLinks, REVISION_MAX, state,
@@ -45,9 +44,8 @@ fn keep(links: &mut OrderLinks, key: KeyOfLink) {
 
 /// The status of the payment, if the order is paid.
 fn paid(object_state: &ObjectState) -> Option<String> {
-    let payment = object_state.resource.payment.as_ref()?;
-    let is_paid = matches!(payment.state, PaymentState::Captured { .. } | PaymentState::Authorized);
-    is_paid.then(|| payment.status().to_owned())
+    let payment = object_state.resource.payment.as_ref().filter(|payment| payment.is_paid())?;
+    Some(payment.status().to_owned())
 }
 
 /// The newest link: of this content, or already there. What is paid is what its link said, and stays so.

@@ -71,5 +71,5 @@ pub(crate) fn run(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<End, B
             provider_key,
         }));
     };
-    settle_move(phase, settlement, "The void", request.page.as_deref())
+    settle_move(phase, settlement, VOID, request.page.as_deref())
 }

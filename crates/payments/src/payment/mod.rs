@@ -391,6 +391,14 @@ impl Payment {
         matches!(&self.state, PaymentState::Failed(_) | PaymentState::Canceled | PaymentState::Expired)
     }
 
+    /// Whether its order is paid, as far as is known: money is held, was taken, or may be taken again.
+    pub const fn is_paid(&self) -> bool {
+        matches!(
+            &self.state,
+            PaymentState::Authorized | PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. }
+        )
+    }
+
     /// Whether only the provider knows how it goes on.
     pub const fn is_open_at_provider(&self) -> bool {
         matches!(&self.state, PaymentState::RequiresAction { .. } | PaymentState::Processing)

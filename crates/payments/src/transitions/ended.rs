@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
+use crate::payment::refund::refunded_minor;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState, Refund, RefundState};
 use crate::transitions::audit::record_for_owner;
@@ -48,6 +49,16 @@ pub(crate) fn capture(
     let is_old = is_old(payment, told);
     let is_new = !is_old && !matches!(payment.state, PaymentState::Captured { .. });
     let is_another = !is_old && payment.captured_by.as_ref().is_some_and(|known| *known != told.id);
+    // One that had failed is made again, of less than is being given back.
+    let refunded_minor = refunded_minor(&state.resource.refunds);
+    if is_new && refunded_minor > told.amount_minor {
+        let detail = format!(
+            "a capture of {}, of a payment of which {refunded_minor} is given back; it is {status}",
+            told.amount_minor
+        );
+        settled(state, false, ctx)?;
+        return Ok(Ingested::Contradiction { detail });
+    }
     if is_new {
         payment.state = PaymentState::Captured { amount_minor: told.amount_minor };
     }
@@ -94,7 +105,7 @@ pub(crate) fn capture_failed(
             let detail = format!("a capture failed ({}), the payment is {status}", told.reason);
             return Ok(Ingested::Contradiction { detail });
         }
-        _ => told.amount_minor,
+        _ => told.amount_minor.min(payment.amount.get()),
     };
     let is_new = !matches!(payment.state, PaymentState::CaptureFailed { .. });
     payment.state = PaymentState::CaptureFailed { amount_minor };

@@ -194,11 +194,11 @@ fn by_call(
         CallState::InFlight => Ok(Ingested::RetryLater),
         CallState::Frozen if call.sends == 0 => Ok(Ingested::RetryLater),
         CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Ingested::RetryLater),
-        // Also of one whose sends were all refused: another copy of one of them came through.
         // It is being called off: only that counts.
         CallState::Unknown if call.evidence.closing.is_some() && !call.provider.answers_questions() => {
             Ok(Ingested::Applied)
         }
+        // Also of one whose sends were all refused: another copy of one of them came through.
         CallState::Frozen | CallState::Unknown => {
             if let Some(part) = adyen::told_of_a_part(call, told) {
                 (call.state, call.maybe_executed) = (CallState::Unknown, true);

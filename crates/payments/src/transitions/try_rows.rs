@@ -39,10 +39,7 @@ pub fn follow(state: &mut ObjectState) {
     row.provider_payment.clone_from(&payment.provider_payment);
     payment.status().clone_into(&mut row.status);
     row.ended_at_ms = payment.ended_at_ms;
-    row.was_authorized |= matches!(
-        payment.state,
-        PaymentState::Authorized | PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. }
-    );
+    row.was_authorized |= payment.is_paid();
     row.definitive = match &payment.state {
         PaymentState::Authorizing | PaymentState::Processing | PaymentState::RequiresAction { .. } => None,
         _ => Some(!is_inferred(&state.calls, &row.provider_key)),
