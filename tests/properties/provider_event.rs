@@ -6,15 +6,15 @@ mod disputes;
 mod in_doubt;
 mod modifications;
 mod named;
+mod parts;
 mod refunds;
 mod tries;
 mod untold;
 
 use crate::support::{NOW_MS, command};
-use once::alarm::wake;
-use once::begin::begin;
 use once::context::Times;
 use once::id::{InstanceId, ObjectId};
+use once::{alarm::wake, begin::begin};
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
 use payments::engine::{
     Action, Begin, Context, Event as Input, Lifecycle, Limits, ObjectState, Outcome, ProviderReply, Run,

@@ -118,8 +118,12 @@ fn any_object() -> impl Strategy<Value = Value> {
 
 /// Whether something was captured: also a part of what is still held.
 fn is_captured(object: &Value) -> bool {
+    let received = object["amount_received"].as_u64().unwrap_or(0);
     object["status"] == "succeeded"
-        || (object["status"] == "requires_capture" && object["amount_received"] != 0)
+        || (object["status"] == "requires_capture" && received != 0)
+        || (object["status"] == "canceled"
+            && received > 0
+            && received < object["amount"].as_u64().unwrap_or(0))
 }
 
 /// What an answer may at most be taken for, from the object alone.

@@ -276,8 +276,8 @@ fn difference(entry: &RemoteRecord, ours: Option<&LocalRecord>) -> Option<Kind> 
         Some(id) if is_ours && *id == entry.id => {}
         // We have not received its id yet. It may also be an earlier, unpaid try.
         None if is_ours => return has_money.then_some(Kind::Status),
-        // An earlier try of an order: we consider it unpaid, so its money is recorded nowhere.
-        _ => return has_money.then_some(Kind::Orphan),
+        // An earlier try of an order: we consider it unpaid, so its money is recorded nowhere. Where all of it is back there is none.
+        _ => return (has_money && entry.refunded_minor < entry.amount_minor).then_some(Kind::Orphan),
     }
     let agrees = match (ours.ledger_status()?, entry.status) {
         // A failed try can be canceled, pending or unpaid at the provider: no money was captured.
@@ -413,6 +413,9 @@ mod tests {
     fn an_earlier_try_is_an_orphan_only_if_it_has_money() {
         let ours = LocalRecord { provider_payment: Some("pi_2".to_owned()), ..ours() };
         assert_eq!(kind(&theirs(), [ours.clone()]), Some(Kind::Orphan));
+        let back = |refunded_minor| RemoteRecord { refunded_minor, ..theirs() };
+        assert_eq!(kind(&back(theirs().amount_minor - 1), [ours.clone()]), Some(Kind::Orphan));
+        assert_eq!(kind(&back(theirs().amount_minor), [ours.clone()]), None, "all of it is back");
         let failed = RemoteRecord { status: LedgerStatus::Unpaid, taken_minor: 0, ..theirs() };
         assert_eq!(kind(&failed, [ours]), None);
         let rerouted = |status: &str| LocalRecord {

@@ -18,7 +18,7 @@ use payments::transitions::{answers, ingest, try_rows};
 use std::collections::BTreeSet;
 
 /// An order whose first try was refused, and whose second one was paid. With the first one's derived key.
-fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
+pub(super) fn tried_twice(provider: Provider, capture: bool) -> (Harness, String) {
     let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
     let mut harness = Harness { provider, object_state, known: BTreeSet::new(), events: Vec::new() };
     let ask = || {
@@ -73,6 +73,16 @@ impl Harness {
 
     /// What Stripe answers while all is asked that an event about the first try gives cause to ask, and a dispute of it.
     fn asks(&mut self, refunds: &[RemoteRefund], dispute: Option<Dispute>) {
+        self.asks_of((AMOUNT, 0), refunds, dispute);
+    }
+
+    /// The same where so much was captured, and so much is still held.
+    pub(super) fn asks_of(
+        &mut self,
+        (amount_minor, held_minor): (u64, u64),
+        refunds: &[RemoteRefund],
+        dispute: Option<Dispute>,
+    ) {
         let news = EventKind::Ask { refund: None, payment: Some("psp_first".into()), provider_key: None };
         let kind = "charge.updated".to_owned();
         let event = Event {
@@ -88,8 +98,8 @@ impl Harness {
         while let Some(question) = questions.pop() {
             let status_reply = match &question {
                 StatusQuery::Payment { .. } => {
-                    let beside = Beside { is_disputed: dispute.is_some(), ..Beside::default() };
-                    StatusReply::Payment(RemoteState::Captured { amount_minor: AMOUNT }, beside)
+                    let beside = Beside { is_disputed: dispute.is_some(), held_minor, ..Beside::default() };
+                    StatusReply::Payment(RemoteState::Captured { amount_minor }, beside)
                 }
                 StatusQuery::Disputes { .. } => StatusReply::Disputes(dispute.clone().into_iter().collect()),
                 StatusQuery::Refunds { .. } => {
@@ -104,7 +114,7 @@ impl Harness {
         assert_eq!(polling::questions(&self.object_state), [], "all is answered");
     }
 
-    fn late(&self) -> &'static str {
+    pub(super) fn late(&self) -> &'static str {
         self.object_state.resource.tries[0].late.as_ref().map_or("none", |late| late.stage().as_str())
     }
 }
@@ -194,14 +204,14 @@ fn stripe_is_asked_about_a_try_that_is_over_and_gives_its_money_back() {
 }
 
 /// The first try's money was taken, and giving it back stands so.
-fn late_at(provider: Provider, stage: Stage) -> Harness {
+pub(super) fn late_at(provider: Provider, stage: Stage) -> Harness {
     let (mut harness, _) = tried_twice(provider, true);
     let late = LateMoney::new(AMOUNT, true, stage);
     harness.object_state.resource.tries[0].late = Some(late);
     harness
 }
 
-fn listed(id: &str, amount_minor: u64, state: RefundState) -> RemoteRefund {
+pub(super) fn listed(id: &str, amount_minor: u64, state: RefundState) -> RemoteRefund {
     RemoteRefund { id: id.into(), amount_minor, state, provider_key: None, may_be_release: false }
 }
 

@@ -13,9 +13,11 @@ use serde_json::json;
 use super::phase::PhaseExt;
 use crate::engine::{CallSpec, Phase, Settlement};
 use crate::payment::operation::PaymentRequest;
+use crate::payment::provider_event::Ingested;
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Try, not_given_back};
 use crate::payment::{Failure, PaymentState};
+use crate::transitions::audit::alert;
 use crate::transitions::{late_money, left_open, polling};
 use once::call::RetryPolicy;
 use once::context::Bug;
@@ -95,7 +97,11 @@ pub(crate) fn adopt(
         row.amount == request.amount && row.currency == request.currency && row.capture == request.capture;
     if !is_asked_for {
         if let RemoteState::Captured { amount_minor } = found {
-            late_money::found(phase.object_state, attempt, amount_minor, true, phase.ctx)?;
+            let provider = row.provider;
+            let found = late_money::found(phase.object_state, attempt, amount_minor, true, phase.ctx)?;
+            if let Ingested::Alert { detail } = found {
+                alert(phase.object_state, provider, None, &detail, phase.ctx);
+            }
         }
         return open(phase);
     }

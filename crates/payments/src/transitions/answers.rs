@@ -125,7 +125,7 @@ fn take_payment(
 ) -> Result<(), Bug> {
     let Some(payment) = &mut object_state.resource.payment else { return Ok(()) };
     if payment.provider_payment.as_deref() != Some(id) || payment.is_over() {
-        return late_money::take(object_state, id, doubt, &found, ctx);
+        return late_money::take(object_state, id, doubt, (&found, beside.held_minor), ctx);
     }
     if let Some(detail) = otherwise(payment, &found, beside) {
         let is_told = payment.disbelieved.as_ref() == Some(&detail);
@@ -146,7 +146,8 @@ fn take_payment(
         RemoteState::Voided => Some(CallKind::Void),
         _ => None,
     };
-    let is_new = payment.apply(found);
+    // Asked for: nothing that we have done since has overtaken it.
+    let is_new = payment.apply_answer(found);
     // What told that it is paid may not have told with which card.
     payment.paid_with(beside.card);
     if is_new {
@@ -231,7 +232,8 @@ fn after_payment(
         .as_mut()
         .filter(|payment| payment.provider_payment.as_ref() == Some(&id));
     match payment {
-        Some(payment) if was_captured && polling::is_captured(payment) => {
+        // What told of it may have told of a refund, too, before it was known that there is anything to give back.
+        Some(payment) if (was_captured || doubt.is_some()) && polling::is_captured(payment) => {
             return Some(StatusQuery::Refunds { provider, account, id, doubt, read: Vec::new() });
         }
         Some(payment) => answered(payment, None, doubt.as_deref()),

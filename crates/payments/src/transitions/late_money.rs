@@ -220,6 +220,47 @@ pub(crate) fn found(
     Ok(Ingested::Alert { detail })
 }
 
+/// Others have captured a part of what a try holds, and the rest is still held: a person must cancel that, and give back what was taken.
+fn taken_in_parts(
+    object_state: &mut ObjectState,
+    attempt: u32,
+    amount_minor: u64,
+    ctx: &Context,
+) -> Ingested {
+    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+        return Ingested::Applied;
+    };
+    let elsewhere = row.late.take().map(|late| late.elsewhere).unwrap_or_default();
+    let late = LateMoney { is_told: true, elsewhere, ..LateMoney::new(amount_minor, true, Stage::Refused) };
+    row.late = Some(late);
+    more_than_is_back(object_state, attempt, amount_minor, ctx)
+}
+
+/// What was taken or is held of a try by now: others may have taken more since it was given back, and what they have left may have been released.
+fn taken_by_now(object_state: &mut ObjectState, attempt: u32, amount_minor: u64, ctx: &Context) -> Ingested {
+    let Some(late) = give_back::late_mut(object_state, attempt) else { return Ingested::Applied };
+    let before_minor = std::mem::replace(&mut late.amount_minor, amount_minor);
+    if amount_minor <= before_minor {
+        return Ingested::Applied;
+    }
+    (late.own, late.is_told) = (Stage::Refused, true);
+    more_than_is_back(object_state, attempt, amount_minor, ctx)
+}
+
+fn more_than_is_back(
+    object_state: &mut ObjectState,
+    attempt: u32,
+    amount_minor: u64,
+    ctx: &Context,
+) -> Ingested {
+    let data = json!({ "attempt": attempt, "amount": amount_minor, "captured": true });
+    record_for_payment(object_state, "try.late_money", data, ctx);
+    let detail = format!(
+        "{amount_minor} was taken or is held on try {attempt}, by others: it is not given back by itself"
+    );
+    Ingested::Alert { detail }
+}
+
 /// How giving money back ended that the provider had taken over.
 fn given_back(
     object_state: &mut ObjectState,
@@ -394,14 +435,26 @@ pub(crate) fn take(
     object_state: &mut ObjectState,
     provider_payment: &str,
     event_id: Option<&str>,
-    remote: &RemoteState,
+    (remote, held_minor): (&RemoteState, u64),
     ctx: &Context,
 ) -> Result<(), Bug> {
     let is_it = |row: &&Try| row.provider_payment.as_deref() == Some(provider_payment);
     let Some(row) = object_state.resource.tries.iter().find(is_it) else { return Ok(()) };
     let (attempt, amount_minor, provider) = (row.attempt, row.amount.get(), row.provider);
     let taken = match remote {
-        RemoteState::Captured { amount_minor } => found(object_state, attempt, *amount_minor, true, ctx)?,
+        RemoteState::Captured { amount_minor } => {
+            let now_minor = amount_minor.saturating_add(held_minor);
+            match &row.late {
+                // What is under way gives back what was known when it began. Afterwards this is asked again.
+                Some(late) if (late.captured || held_minor > 0) && is_under_way(object_state, row) => {
+                    Ingested::Applied
+                }
+                Some(late) if late.captured => taken_by_now(object_state, attempt, now_minor, ctx),
+                // Others capture it in parts, and may capture the rest: nothing that we could give back by ourselves is all of it.
+                _ if held_minor > 0 => taken_in_parts(object_state, attempt, now_minor, ctx),
+                _ => found(object_state, attempt, *amount_minor, true, ctx)?,
+            }
+        }
         RemoteState::Authorized => found(object_state, attempt, amount_minor, false, ctx)?,
         // The answer to a call of ours that is under way says so itself.
         RemoteState::Voided | RemoteState::Expired if !is_under_way(object_state, row) => {

@@ -136,7 +136,7 @@ pub(crate) fn doubt(
         None if is_captured && is_whole && !of_money_back => Vec::new(),
         None => vec![None],
         // One that was not made here.
-        Some(id) if is_captured && !is_known(id) => vec![None],
+        Some(id) if !is_known(id) => vec![None],
         // One whose answer is not taken in yet may be the one that is meant: it has no name at the provider.
         Some(id) => state
             .resource

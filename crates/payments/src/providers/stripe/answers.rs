@@ -203,6 +203,10 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
             "succeeded" if is_whole(intent.amount_received, asked(call).amount_to_capture) => {
                 Meaning::Is(ProviderResult::Captured { amount_minor: minor(asked(call).amount_to_capture) })
             }
+            // Others have captured a part before it, and what is taken now is both.
+            "succeeded" if is_with_others(call, &intent) => {
+                Meaning::Is(ProviderResult::Captured { amount_minor: minor(intent.amount_received) })
+            }
             "succeeded" => disbelieved(&intent.id, "the provider captured another amount"),
             // Some methods take their time, and can fail yet. <https://docs.stripe.com/payments/paymentintents/lifecycle>
             "processing" => Meaning::Unconfirmed(Unconfirmed {
@@ -212,6 +216,13 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
             }),
             _ => disbelieved(&intent.id, "a capture after which the payment is not captured"),
         },
+        // Others have captured a part: what was canceled is the rest.
+        CallKind::Void if is_ended_in_part(&intent) => Meaning::Is(ProviderResult::Rejected {
+            payment: None,
+            code: "payment_intent_unexpected_state".to_owned(),
+            message: "A part had been captured. The rest is released.".to_owned(),
+            found: found(&intent),
+        }),
         CallKind::Void if intent.has_lapsed() => Meaning::Is(ProviderResult::Rejected {
             payment: None,
             code: "payment_intent_unexpected_state".to_owned(),
@@ -224,6 +235,20 @@ pub(super) fn read_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning
             disbelieved(&intent.id, "a payment where something else should be")
         }
     }
+}
+
+/// Whether this capture was made, by its key, beside a part that others have captured.
+fn is_with_others(call: &ProviderCall, intent: &PaymentIntent) -> bool {
+    let received = minor(intent.amount_received);
+    intent.metadata.capture_key.as_ref() == Some(&call.provider_key)
+        && (minor(asked(call).amount_to_capture)..=minor(intent.amount)).contains(&received)
+}
+
+/// Whether a part was captured, and nothing is held any more. With whichever status: a payment of several captures can be canceled in between.
+/// <https://docs.stripe.com/payments/multicapture>
+fn is_ended_in_part(intent: &PaymentIntent) -> bool {
+    matches!(intent.status.as_str(), "succeeded" | "canceled")
+        && (1..minor(intent.amount)).contains(&minor(intent.amount_received))
 }
 
 fn read_new_intent(call: &ProviderCall, intent: PaymentIntent) -> Meaning {
@@ -322,6 +347,9 @@ pub(super) fn found(intent: &PaymentIntent) -> Option<RemoteState> {
             RemoteState::Captured { amount_minor: minor(intent.amount_received) }
         }
         "requires_capture" => RemoteState::Authorized,
+        "canceled" if is_ended_in_part(intent) => {
+            RemoteState::Captured { amount_minor: minor(intent.amount_received) }
+        }
         "canceled" if intent.has_lapsed() => RemoteState::Expired,
         "canceled" => RemoteState::Voided,
         "processing" => RemoteState::Processing,

@@ -161,6 +161,9 @@ pub(super) struct Metadata {
     pub(super) idempotency_key: Option<String>,
     #[serde(default)]
     pub(super) resource: Option<String>,
+    /// The key of our capture.
+    #[serde(default)]
+    pub(super) capture_key: Option<String>,
 }
 
 /// Stripe says `null` where there are none: of somebody else's object in a list, for example.
