@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::answers::{Meaning, asked, read_success, reply};
 use super::customers::read_changed;
-use super::look_up::{CLOCK_SKEW_S, read_moved};
+use super::look_up::{from_s, read_moved};
 use super::objects::{Metadata, RefundedIntent};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
 use crate::payment::result::CallKind;
@@ -113,8 +113,7 @@ fn is_its(call: &ProviderCall, id: &str, named: &Named) -> Result<(), String> {
     if let Some(key) = named.metadata.idempotency_key.as_ref().filter(|key| **key != call.provider_key) {
         return Err(format!("{id} was made by another call, with the key {key}"));
     }
-    let first_s = (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S);
-    if named.created.is_some_and(|created_s| created_s < first_s) {
+    if named.created.is_some_and(|created_s| created_s < from_s(call)) {
         return Err(format!("{id} is older than this call"));
     }
     let body: RefundedIntent = serde_urlencoded::from_str(&call.request.body).unwrap_or_default();

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 /// Clocks differ: a look-up begins this many seconds before the first send. It has no end: what Stripe failed at it may complete hours later,
 /// in objects that are created only then. <https://docs.stripe.com/error-low-level>
-pub(super) const CLOCK_SKEW_S: u64 = 300;
+const CLOCK_SKEW_S: u64 = 300;
 
 /// What to ask about a call: the next page of the list in which its payment or its refund must stand, if it exists; for a
 /// capture or a void, the payment itself.
@@ -58,7 +58,7 @@ pub fn look_up(call: &ProviderCall) -> FrozenRequest {
 }
 
 /// Since when what the call has made can be there, in s since the epoch.
-fn from_s(call: &ProviderCall) -> u64 {
+pub(super) fn from_s(call: &ProviderCall) -> u64 {
     (call.first_sent_at_ms.unwrap_or(0) / 1000).saturating_sub(CLOCK_SKEW_S)
 }
 
