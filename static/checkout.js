@@ -51,7 +51,7 @@ function appearance() {
 
 /** The Payment Element of a form; ready once it can be typed into. */
 async function mount(place) {
-  const { key, account, amount, currency, lost } = place.dataset;
+  const { key, account, amount, currency, capture, lost } = place.dataset;
   const Stripe = await load(lost);
   const { lang } = document.documentElement;
   const client = Stripe(key, { locale: lang, ...(account && { stripeAccount: account }) });
@@ -59,6 +59,7 @@ async function mount(place) {
     mode: 'payment',
     amount: Number(amount),
     currency,
+    captureMethod: capture, // as the payment will have it
     paymentMethodTypes: ['card'],
     paymentMethodCreation: 'manual',
     appearance: appearance(),

@@ -84,7 +84,15 @@ const workersInTurn = {
     'keys',
     'secrets',
   ],
-  checkout: ['abuse-checkout', 'checkout-language', 'checkout', 'checkout-bank', 'checkout-links', 'card'],
+  checkout: [
+    'abuse-checkout',
+    'checkout-language',
+    'checkout',
+    'checkout-bank',
+    'checkout-links',
+    'checkout-reserved',
+    'card',
+  ],
   payments: [
     ...['payments-alarm', 'payments-privacy', 'payments-retention', 'payments-sums', 'concurrency'],
     ...['provider-faults', 'payments-list', 'rollout'],

@@ -74,6 +74,8 @@ pub struct CheckoutForm {
     pub lines: Vec<OrderLine>,
     /// `$54.50`
     pub total: String,
+    /// Whether it is charged at once, or reserved.
+    pub capture: bool,
     /// Where a card is typed; without it one of the demo's is chosen.
     pub element: Option<CardElement>,
     /// The demo's card that is chosen.
@@ -100,6 +102,14 @@ impl CheckoutForm {
     /// The cards to choose from.
     pub fn cards(&self) -> impl Iterator<Item = TestCard> {
         checkout_cards()
+    }
+
+    /// What the form does, on its button: a person learns of the charge before it is pressed.
+    pub fn button(&self) -> String {
+        match self.capture {
+            true => self.site.t.pay(&self.total),
+            false => self.site.t.place_order(&self.total),
+        }
     }
 
     /// Whether any entry is marked as wrong.

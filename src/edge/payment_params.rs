@@ -319,7 +319,8 @@ fn known_currency(text: &str) -> Result<Currency, String> {
     Currency::parse(text).map_or_else(|| Currency::parse_offered(text), Ok)
 }
 
-fn flag(text: &str) -> Result<bool, String> {
+/// `true` or `false`.
+pub(super) fn flag(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
 }
 

@@ -22,7 +22,8 @@ const STRIPE = `{ const { src } = document.currentScript; window.Stripe = (key, 
       on(event, act) { if (event === 'ready') this.ready = act; },
       mount(place) {
         place.innerHTML = '<label>Card <input autocomplete="off"></label>';
-        place.dataset.mounted = JSON.stringify([key, options.mode, options.amount, options.currency, locale]);
+        const { mode, amount, currency, captureMethod } = options;
+        place.dataset.mounted = JSON.stringify([key, mode, amount, currency, captureMethod, locale]);
         this.ready();
       },
     }),
@@ -50,7 +51,7 @@ async function flooded(used) {
 }
 
 /** Somebody who pays where Stripe's script is answered by `stripe`, in a page that is made ready by `prepare`. */
-async function visit(t, stripe = answered(STRIPE), prepare = () => {}) {
+async function visit(t, stripe = answered(STRIPE), prepare = () => {}, order = '/checkout') {
   const { page, context } = await site.visit(t);
   await prepare(page);
   const refused = [];
@@ -60,14 +61,32 @@ async function visit(t, stripe = answered(STRIPE), prepare = () => {}) {
   );
   await context.route('https://js.stripe.com/**', stripe);
   // A page is not loaded before Stripe's script is.
-  await page.goto('/checkout', { waitUntil: 'domcontentloaded' });
+  await page.goto(order, { waitUntil: 'domcontentloaded' });
   return { page, refused };
 }
 
+const mountedIn = async (page) =>
+  JSON.parse(await page.locator('[data-mounted]').getAttribute('data-mounted'));
+
+test('Stripe is told where the order is only authorized, as its payment will be', async (t) => {
+  const headers = { authorization: 'Bearer user@example.com', 'content-type': 'application/json' };
+  const lines = [{ name: 'Enamel mug', unit_amount: 1450, quantity: 2 }];
+  const body = JSON.stringify({ order_id: crypto.randomUUID(), currency: 'usd', lines, capture: false });
+  const made = await fetch(new URL('/checkout/sessions', site.origin), { method: 'POST', headers, body });
+  const { page } = await visit(t, undefined, undefined, (await made.json()).url);
+  assert.deepEqual(await mountedIn(page), [KEY, 'payment', 2900, 'usd', 'manual', 'en']);
+  await page.getByLabel('Card').fill('pm_card_visa');
+  await page.getByRole('button', { name: 'Place order for $29.00' }).click();
+  await page.getByRole('heading', { name: 'Your order is placed' }).waitFor();
+  assert.deepEqual(
+    (await site.charges()).map(({ amount, captured }) => [amount, captured]),
+    [[2900, false]],
+  );
+});
+
 test('the card is typed at Stripe, and only its token is sent', async (t) => {
   const { page, refused } = await visit(t);
-  const mounted = JSON.parse(await page.locator('[data-mounted]').getAttribute('data-mounted'));
-  assert.deepEqual(mounted, [KEY, 'payment', 5450, 'usd', 'en']);
+  assert.deepEqual(await mountedIn(page), [KEY, 'payment', 5450, 'usd', 'automatic', 'en']);
   const sent = posts(page);
   await payButton(page).click();
   await page.getByText('Your card number is incomplete.').waitFor();

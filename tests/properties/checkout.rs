@@ -46,6 +46,7 @@ pub(super) fn order(lines: Vec<Line>) -> Order {
         expires_at_ms: 1_800_000_000_000,
         revision: 3,
         locale: None,
+        capture: true,
     }
 }
 
@@ -63,11 +64,12 @@ fn any_order() -> impl Strategy<Value = Order> {
     let lines = prop::collection::vec(any_line(), 1..=10);
     let url = || prop::option::of("https://[a-z]{1,10}\\.example/[a-z]{0,10}");
     let locale = prop::option::of(prop::sample::select(Locale::ALL.to_vec()));
-    ("[!-~]{1,40}", "[a-z@.]{1,30}", lines, url(), url(), any::<u64>(), any::<u32>(), locale).prop_map(
-        |(id, account, mut lines, return_url, cancel_url, expires_at_ms, revision, locale)| {
+    let times = (any::<u64>(), any::<u32>());
+    ("[!-~]{1,40}", "[a-z@.]{1,30}", lines, url(), url(), times, locale, any::<bool>()).prop_map(
+        |(id, account, mut lines, return_url, cancel_url, (expires_at_ms, revision), locale, capture)| {
             lines[0].unit_minor += 50; // something to pay
             let cart = Cart::new(USD, lines).unwrap();
-            Order { id, account, cart, return_url, cancel_url, expires_at_ms, revision, locale }
+            Order { id, account, cart, return_url, cancel_url, expires_at_ms, revision, locale, capture }
         },
     )
 }
@@ -131,11 +133,12 @@ proptest! {
         let lines: Vec<Value> = order.cart.lines().iter()
             .map(|line| json!({ "name": line.name, "unit_amount": line.unit_minor, "quantity": line.quantity.to_string(), "image_url": line.image.as_ref().map(ImageUrl::as_str) }))
             .collect();
-        let asked = json!({ "order_id": order.id, "currency": "USD", "lines": lines, "return_url": order.return_url, "cancel_url": order.cancel_url });
+        let asked = json!({ "order_id": order.id, "currency": "USD", "lines": lines, "return_url": order.return_url, "cancel_url": order.cancel_url, "capture": order.capture });
         let from_json = OrderRequest::parse(&json_parameters(asked), false);
         let mut pairs = vec![("order_id".to_owned(), order.id.clone()), ("currency".to_owned(), "usd".to_owned())];
         pairs.extend(order.return_url.clone().map(|url| ("return_url".to_owned(), url)));
         pairs.extend(order.cancel_url.clone().map(|url| ("cancel_url".to_owned(), url)));
+        pairs.push(("capture".to_owned(), order.capture.to_string()));
         for (i, line) in order.cart.lines().iter().enumerate() {
             pairs.push((format!("lines[{i}][name]"), line.name.clone()));
             pairs.push((format!("lines[{i}][unit_amount]"), line.unit_minor.to_string()));
@@ -146,7 +149,7 @@ proptest! {
         prop_assert_eq!(&from_json, &from_form);
         let asked = from_json.unwrap();
         prop_assert_eq!((asked.return_url, asked.cancel_url), (order.return_url, order.cancel_url));
-        prop_assert_eq!((asked.id, asked.cart), (order.id, order.cart));
+        prop_assert_eq!((asked.id, asked.cart, asked.capture), (order.id, order.cart, order.capture));
     }
 
     #[test]

@@ -26,6 +26,23 @@ fn what_a_link_has_not_is_left_off_so_that_releases_of_before_read_it() {
     assert_eq!(after_the_revision(&german), [json!("de")]);
     assert_eq!(after_the_revision(&back), [Value::Null, json!("https://shop.example/cart")]);
     assert_eq!(after_the_revision(&both), [json!("de"), json!("https://shop.example/cart")]);
+    let later = |order: &Order| after_the_revision(&Order { capture: false, ..order.clone() });
+    assert_eq!(later(&plain), [Value::Null, Value::Null, json!(false)]);
+    assert_eq!(later(&both), [json!("de"), json!("https://shop.example/cart"), json!(false)]);
+}
+
+/// Else the link that charges at once could be paid beside the newer one that does not.
+#[test]
+fn another_time_of_the_charge_is_another_link() {
+    let plain = order(vec![line("Mug", 1450, 2)]);
+    assert_ne!(plain.content(), Order { capture: false, ..plain.clone() }.content());
+}
+
+/// What it was before there was another time: a link that is asked for again after a deploy replaces none.
+#[test]
+fn what_a_link_sells_is_told_as_releases_of_before_told_it() {
+    let content = order(vec![line("Mug", 1450, 2)]).content();
+    assert_eq!(content, "s4PjuxXm_ahM2UiR_wbHmu63WvbkCuAMnbDNeq8sESQ");
 }
 
 /// Else a link with another way back would end the one before.
@@ -53,6 +70,7 @@ fn the_answer_to_the_merchant_tells_what_the_link_is_for() {
         "currency": "usd",
         "revision": 3,
         "locale": "auto",
+        "capture": true,
         "expires_at": "2027-01-15T08:00:00.000Z",
     });
     assert_eq!(link_to_json(&order, "https://pay.example/checkout/x"), expected);

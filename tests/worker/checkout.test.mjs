@@ -42,6 +42,7 @@ describe('POST /checkout/sessions', () => {
         currency: 'usd',
         revision: 1,
         locale: 'auto',
+        capture: true,
       });
       assert.equal(made.header('location'), url);
       assert.equal(new URL(url).origin, site.url.origin);

@@ -49,7 +49,7 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let body = request.parameters()?;
     let key = key_source::key(request, Some(&body))?.map(|key| key.hash(&Owner::Account(account.clone())));
     no_query(request)?;
-    let OrderRequest { id, cart, return_url, cancel_url, revision, locale } =
+    let OrderRequest { id, cart, return_url, cancel_url, revision, locale, capture } =
         OrderRequest::parse(&body.without(&TRANSPORT_FIELDS), app.config.demo).map_err(invalid_parameters)?;
     terms.may_charge(cart.total(), cart.currency()).map_err(|not_charged| {
         let (field, message) = match not_charged {
@@ -62,8 +62,17 @@ pub(in crate::edge) async fn make_link(app: &App, request: &Request) -> Result<A
     let place = ObjectRef::Named(order_object_name(&owner, &id));
     let expires_at_ms = expires_at_ms(app, request);
 
-    let mut order =
-        Order { id, account, cart, return_url, cancel_url, expires_at_ms, revision: REVISION_MAX, locale };
+    let mut order = Order {
+        id,
+        account,
+        cart,
+        return_url,
+        cancel_url,
+        expires_at_ms,
+        revision: REVISION_MAX,
+        locale,
+        capture,
+    };
     let too_long = || {
         let message = "make the link too long: shorten the names, return_url or cancel_url";
         invalid_parameters(vec![super::cart::wrong("lines", message)])
@@ -160,6 +169,7 @@ pub(in crate::edge) async fn demo_order(app: &App, request: &Request) -> Result<
         // Whoever looks at the demo's cart stores nothing.
         revision: 0,
         locale: None,
+        capture: true,
     };
     let link = order.seal(&app.config.signing_keys).unwrap_or_default();
     Ok(Answer::see_other(&path(&link), "order_made"))

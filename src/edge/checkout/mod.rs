@@ -37,4 +37,6 @@ pub struct Order {
     pub revision: u32,
     /// The language in which it is shown; without one the browser's.
     pub locale: Option<Locale>,
+    /// Whether it is charged at once, or authorized only, to be captured by the shop.
+    pub capture: bool,
 }

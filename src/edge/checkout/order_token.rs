@@ -3,10 +3,10 @@
 //! ```text
 //! base64url( JSON ) . base64url( signature of the text before the dot, 36 bytes )
 //! [version, order id, account, currency, [[name, unit_minor, quantity, picture if any], …], return_url or null, expires_at_ms, revision,
-//!  locale or null, cancel_url]
+//!  locale or null, cancel_url or null, false if nothing is captured yet]
 //! ```
 //!
-//! A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
+//! The last three are left off where nothing follows that is not null. A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
 //! order and see its receipt; logs name the route alone.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
@@ -38,9 +38,10 @@ struct Wire(
     Option<String>,
     u64,
     #[serde(default)] u32,
-    // Left off where there is nothing more: a release before this one reads no more than eight, or nine.
+    // Left off where there is nothing more: releases before this one read no more than eight, nine or ten.
     #[serde(default, skip_serializing_if = "Option::is_none")] Option<Option<Locale>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<Option<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<bool>,
 );
 
 #[derive(Serialize, Deserialize)]
@@ -69,8 +70,9 @@ impl Order {
             self.return_url.clone(),
             self.expires_at_ms,
             self.revision,
-            (self.locale.is_some() || self.cancel_url.is_some()).then_some(self.locale),
-            self.cancel_url.clone(),
+            (self.locale.is_some() || self.cancel_url.is_some() || !self.capture).then_some(self.locale),
+            (self.cancel_url.is_some() || !self.capture).then(|| self.cancel_url.clone()),
+            (!self.capture).then_some(false),
         );
         let payload = Base64UrlUnpadded::encode_string(&serde_json::to_vec(&wire).ok()?);
         let signature = signing_keys.sign(Purpose::OrderLink, &[payload.as_bytes()]);
@@ -102,6 +104,7 @@ impl Order {
             revision,
             locale,
             cancel_url,
+            capture,
         ) = wire
         else {
             return Err(TokenError::Malformed);
@@ -115,16 +118,21 @@ impl Order {
         let lines = lines.into_iter().map(line);
         let cart = Cart::new(currency, lines.collect()).map_err(|_| TokenError::Malformed)?;
         let expires_at_ms = expires_at_ms.min(genuine.ends_at_ms);
-        let locale = locale.flatten();
-        Ok(Self { id, account, cart, return_url, cancel_url, expires_at_ms, revision, locale })
+        let (locale, cancel_url, capture) = (locale.flatten(), cancel_url.flatten(), capture.unwrap_or(true));
+        Ok(Self { id, account, cart, return_url, cancel_url, expires_at_ms, revision, locale, capture })
     }
 
-    /// What stands for all that a link sells: another price makes another link. A language, a picture and the way back of who does not pay sell nothing.
+    /// What stands for all that a link sells: another price makes another link, and so does another time of the charge. A language, a picture and the
+    /// way back of who does not pay sell nothing.
     pub fn content(&self) -> String {
         let lines = self.cart.lines().iter().map(|line| (&line.name, line.unit_minor, line.quantity));
         let sold = (self.cart.currency(), lines.collect::<Vec<_>>(), &self.return_url);
         let sold = serde_json::to_vec(&sold).unwrap_or_default();
-        Base64UrlUnpadded::encode_string(&digest(&[b"order content", &sold]))
+        let content = match self.capture {
+            true => digest(&[b"order content", &sold]),
+            false => digest(&[b"order content", &sold, b"authorize"]),
+        };
+        Base64UrlUnpadded::encode_string(&content)
     }
 }
 

@@ -242,6 +242,7 @@ pub fn form(visit: Visit<'_>, key: String, cards: &Cards<'_>, form_state: FormSt
         order_id: visit.order.id.clone(),
         lines: lines(t, cart.lines(), currency),
         total: t.money(cart.total().get(), currency),
+        capture: visit.order.capture,
         element,
         chosen,
         error: error.map_or("", |_| cards.advice(t)),

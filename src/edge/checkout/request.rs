@@ -10,7 +10,7 @@ use super::Order;
 use super::cart::{Cart, Line, at_line, check, count, wrong};
 use super::page::Cards;
 use crate::edge::fields::visible;
-use crate::edge::payment_params::ORDER_MAX;
+use crate::edge::payment_params::{ORDER_MAX, flag};
 use crate::edge::shop_url::address;
 use once::fingerprint::{Field, FieldError, Parameters};
 use payments::payment::locale::Locale;
@@ -21,6 +21,10 @@ use web::entries::{receipt_email, unknown};
 use web::image_url::ImageUrl;
 use web::locale::{EN, Messages};
 use web::test_cards::checkout_cards;
+
+/// What an order is asked for with.
+const FIELDS: [&str; 8] =
+    ["order_id", "currency", "lines", "return_url", "cancel_url", "revision", "locale", "capture"];
 
 /// The language that is chosen by the browser.
 pub const AUTO: &str = "auto";
@@ -40,6 +44,8 @@ pub struct OrderRequest {
     pub revision: Option<u32>,
     /// See [`Order::locale`].
     pub locale: Option<Locale>,
+    /// See [`Order::capture`].
+    pub capture: bool,
 }
 
 impl OrderRequest {
@@ -48,11 +54,8 @@ impl OrderRequest {
     pub fn parse(parameters: &Parameters, demo: bool) -> Result<Self, Vec<FieldError>> {
         // In JSON the lines stand in a list: a member called like a form's field of a line would silently do nothing.
         let is_form = matches!(parameters, Parameters::Form(_));
-        let mut errors = unknown(parameters, |name| {
-            let of_order =
-                ["order_id", "currency", "return_url", "cancel_url", "revision", "locale", "lines"];
-            of_order.contains(&name) || is_form && line_field(name).is_some()
-        });
+        let mut errors =
+            unknown(parameters, |name| FIELDS.contains(&name) || is_form && line_field(name).is_some());
         let mut keep = |field: &str, result: Result<Option<String>, String>| match result {
             Ok(value) => value,
             Err(message) => {
@@ -75,6 +78,10 @@ impl OrderRequest {
             errors.push(wrong("locale", message));
             None
         });
+        let capture = capture(parameters).unwrap_or_else(|message| {
+            errors.push(wrong("capture", message));
+            true
+        });
         let currency = currency.as_deref().and_then(Currency::parse);
         // Without its currency nothing can be said about the total.
         let cart = match (lines(parameters), currency) {
@@ -84,7 +91,7 @@ impl OrderRequest {
         };
         match (id, cart) {
             (Some(id), Ok(Some(cart))) if errors.is_empty() => {
-                Ok(Self { id, cart, return_url, cancel_url, revision, locale })
+                Ok(Self { id, cart, return_url, cancel_url, revision, locale, capture })
             }
             (_, cart) => {
                 errors.extend(cart.err().into_iter().flatten());
@@ -150,6 +157,17 @@ fn locale(parameters: &Parameters) -> Result<Option<Locale>, String> {
             Err("must be auto, which is the browser’s language, or one of en, de, fr, es and ja".to_owned())
         }
         known => Ok(known),
+    }
+}
+
+/// Whether the order is charged at once.
+fn capture(parameters: &Parameters) -> Result<bool, String> {
+    match parameters.text("capture") {
+        // Who sends it with nothing in it has lost a value: their order may not be charged yet.
+        Field::Missing if parameters.empty_names().iter().any(|empty| empty == "capture") => flag(""),
+        Field::Missing => Ok(true),
+        Field::Text(text) => flag(&text),
+        Field::NotText => flag(""),
     }
 }
 
@@ -257,6 +275,7 @@ pub fn link_to_json(order: &Order, url: &str) -> Value {
         "currency": order.cart.currency().as_str(),
         "revision": order.revision,
         "locale": order.locale.map_or(AUTO, Locale::tag),
+        "capture": order.capture,
         "expires_at": timestamp(order.expires_at_ms),
     })
 }

@@ -280,7 +280,7 @@ impl Till<'_> {
         PaymentRequest {
             amount: self.order.cart.total(),
             currency: self.order.cart.currency(),
-            capture: true,
+            capture: self.order.capture,
             order_id: Some(self.order.id.clone()),
             description: Some(format!("Order {}", self.order.id)),
             metadata: Vec::new(),

@@ -181,9 +181,10 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
             .has("currency", reference("Currency"))
             .has("revision", revision(1).about("Which of the order's links it is. The highest one wins."))
             .has("locale", locale().about("The language of the order's page."))
+            .has("capture", boolean().about("Whether it is charged when it is placed."))
             .has("expires_at", reference("Time")).example(json!({
                 "object": "checkout_session", "url": "https://pay.example.com/checkout/c2lnbmVkLW9yZGVy",
-                "order_id": ORDER, "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto",
+                "order_id": ORDER, "amount": 2500, "currency": "usd", "revision": 1, "locale": "auto", "capture": true,
                 "expires_at": "2026-11-22T09:30:00.000Z",
             }))),
         ("ExpireRequest", object().about("Nothing is to be said.").example(json!({}))),
@@ -435,6 +436,9 @@ fn checkout_session_request() -> Schema {
         .may_have("cancel_url", uri().at_most(URL_MAX).about(
             "Where the person goes back to without paying: a link on the page of an order that is not paid. Nothing is added to it, \
              and it ends nothing.",
+        ))
+        .may_have("capture", boolean().with("default", true).about(
+            "False: the order is authorized when it is placed, and nothing is charged before `POST /payments/{id}/capture`.",
         ))
         .closed()
         .example(json!({

@@ -21,7 +21,7 @@ export function signAsBefore(content, key) {
   return `/checkout/${payload}.${oldSignature(key, 'paid-once order link', payload).toString('base64url')}`;
 }
 
-/** [version, order id, account, currency, lines, return_url, expires_at_ms, revision, locale, cancel_url], the last two if any */
+/** [version, order id, account, currency, lines, return_url, expires_at_ms, revision, locale, cancel_url, capture], the last three if any */
 export const contentOf = (page) => JSON.parse(Buffer.from(page.split('/')[2].split('.')[0], 'base64url'));
 
 /** The page of the same order, whose link has run out. */

@@ -28,6 +28,7 @@ pub(super) static DE: Messages = Messages {
     test_cards: "Testkarten der Demo: kein echtes Geld",
     email_label: "E-Mail für den Beleg",
     optional: "optional",
+    reserved_now: "Der Betrag wird jetzt nur reserviert. Der Shop bucht ab, sobald er Ihre Bestellung abschließt, und nicht mehr als das.",
     paid_once: "Doppelt klicken, neu laden, in zwei Tabs zahlen: Diese Bestellung wird nur einmal bezahlt.",
     item: "Artikel",
     quantity: "Menge",
@@ -36,6 +37,7 @@ pub(super) static DE: Messages = Messages {
     total: "Summe",
     fact: "{name}: {value}",
     pay: "{total} zahlen",
+    place_order: "Zahlungspflichtig bestellen: {total}",
 
     card_succeeds: "Erfolgreich",
     card_needs_bank: "Verlangt 3-D Secure",

@@ -29,6 +29,7 @@ pub static EN: Messages = Messages {
     test_cards: "Test cards of the demo: no real money",
     email_label: "Email for the receipt",
     optional: "optional",
+    reserved_now: "For now your bank only reserves this amount. The shop charges your card when it completes your order, and never more than this.",
     paid_once: "Press it twice, reload, pay in two tabs: this order is paid once.",
     item: "Item",
     quantity: "Quantity",
@@ -37,6 +38,7 @@ pub static EN: Messages = Messages {
     total: "Total",
     fact: "{name}: {value}",
     pay: "Pay {total}",
+    place_order: "Place order for {total}",
 
     card_succeeds: "Succeeds",
     card_needs_bank: "Needs 3-D Secure",

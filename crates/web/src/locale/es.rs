@@ -28,6 +28,7 @@ pub(super) static ES: Messages = Messages {
     test_cards: "Tarjetas de prueba de la demo: sin dinero real",
     email_label: "Correo electrónico para el recibo",
     optional: "opcional",
+    reserved_now: "Por ahora este importe solo se reserva. La tienda cobra al completar su pedido, y no más que este importe.",
     paid_once: "Doble clic, recarga, dos pestañas: este pedido se paga una sola vez.",
     item: "Artículo",
     quantity: "Cantidad",
@@ -36,6 +37,7 @@ pub(super) static ES: Messages = Messages {
     total: "Total",
     fact: "{name}: {value}",
     pay: "Pagar {total}",
+    place_order: "Pedido con obligación de pago: {total}",
 
     card_succeeds: "Aceptada",
     card_needs_bank: "Requiere 3-D Secure",

@@ -28,6 +28,8 @@ pub(super) static FR: Messages = Messages {
     test_cards: "Cartes de test de la démo\u{a0}: pas d’argent réel",
     email_label: "E-mail pour le reçu",
     optional: "facultatif",
+    reserved_now: "Pour l’instant, ce montant est seulement réservé. La boutique débite votre carte au traitement de votre commande, et pas plus que ce \
+                   montant.",
     paid_once: "Double clic, rechargement, deux onglets\u{a0}: cette commande n’est payée qu’une fois.",
     item: "Article",
     quantity: "Quantité",
@@ -36,6 +38,7 @@ pub(super) static FR: Messages = Messages {
     total: "Total",
     fact: "{name}\u{a0}: {value}",
     pay: "Payer {total}",
+    place_order: "Commander avec obligation de paiement\u{a0}: {total}",
 
     card_succeeds: "Acceptée",
     card_needs_bank: "Exige 3-D Secure",

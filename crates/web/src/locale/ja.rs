@@ -28,6 +28,7 @@ pub(super) static JA: Messages = Messages {
     test_cards: "デモ用のテストカード（実際のお金は動きません）",
     email_label: "領収書の送付先メールアドレス",
     optional: "任意",
+    reserved_now: "いまはこの金額がカードで確保されるだけです。ご注文の手配が完了した時点で、この金額を上限としてショップが請求します。",
     paid_once: "二度押しても、再読み込みしても、2 つのタブで支払っても、このご注文の請求は一度だけです。",
     item: "商品",
     quantity: "数量",
@@ -36,6 +37,7 @@ pub(super) static JA: Messages = Messages {
     total: "合計",
     fact: "{name}: {value}",
     pay: "{total} を支払う",
+    place_order: "注文を確定する（{total}）",
 
     card_succeeds: "成功",
     card_needs_bank: "3D セキュアが必要",

@@ -42,7 +42,7 @@ messages! {
         skip, demo, demo_text, about, api,
         // The form.
         your_order, to_pay_for_order, card_needs_look, address_needs_look, change_this, choose_card, enter_card, card_form_loading, email_wrong,
-        what_you_buy, pay_by_card, card_brands, needs_javascript, test_cards, email_label, optional, paid_once,
+        what_you_buy, pay_by_card, card_brands, needs_javascript, test_cards, email_label, optional, reserved_now, paid_once,
         item, quantity, price, amount, total,
         // The demo's cards.
         card_succeeds, card_needs_bank, card_declined, card_lacks_funds, card_expired,
@@ -78,6 +78,7 @@ messages! {
     filled {
         fact(name, value),
         pay(total),
+        place_order(total),
         refunded_in_full(amount, on, pending),
         refunded_in_part(amount, on, pending),
         refund_on(date),
