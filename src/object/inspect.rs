@@ -7,7 +7,7 @@ use super::log::{audit_after, events};
 use messages::inspection::Inspection;
 use once::alarm::let_go;
 use once::context::Bug;
-use payments::transitions::ingest;
+use payments::transitions::{answering, ingest};
 
 /// How many audit records are shown.
 const AUDIT_SHOWN: u32 = 500;
@@ -34,10 +34,10 @@ impl Drive {
         let ctx = self.context();
         self.store().transaction(&ctx, |rows| {
             let_go(rows, self.me(), &ctx);
-            ingest::resume(rows, &ctx);
+            answering::resume(rows, &ctx);
             if ask {
                 ingest::ask_all(rows, &ctx);
-                ingest::expedite(rows, &ctx);
+                answering::expedite(rows, &ctx);
             }
             Ok::<_, Bug>(())
         })?;

@@ -97,6 +97,7 @@ fn an_event_of_adyens_counts_for_the_very_call_that_it_names() {
             success: true,
             reason: String::new(),
             undone: None,
+            was_taken: false,
             at_ms: None,
             card: None,
         }),

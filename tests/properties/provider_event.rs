@@ -2,6 +2,7 @@
 
 mod asked;
 mod believed;
+mod customer_area;
 mod disputes;
 mod in_doubt;
 mod modifications;
@@ -138,6 +139,7 @@ impl Harness {
             success,
             reason: String::new(),
             undone: None,
+            was_taken: false,
             at_ms: None,
             card: None,
         };
@@ -336,13 +338,7 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
     for captures in [true, false] {
         let kinds = ["CAPTURE", "CANCELLATION", "REFUND"];
         for (kind, success) in kinds.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
-            let object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-            let mut harness = Harness {
-                provider: Provider::Adyen,
-                object_state,
-                known: BTreeSet::new(),
-                events: Vec::new(),
-            };
+            let mut harness = Harness::of(Provider::Adyen);
             let Operation::Payment(request) = pay(Provider::Adyen) else { panic!("it is a payment") };
             let request = PaymentRequest { capture: captures, ..*request };
             let derived = harness.run("lost", Operation::Payment(Box::new(request)), None);
@@ -351,8 +347,8 @@ fn news_of_another_kind_does_not_answer_a_call_that_nobody_knows_the_end_of() {
             let taken = ingest::take(&mut harness.object_state, &other, &at(NOW_MS + 1)).unwrap();
             let is_answered = harness.object_state.calls != before.calls;
             let (is_busy, answers) = match (kind, success) {
-                // How the capture ended must be told again, once the payment is known.
-                ("CAPTURE", true) => (true, true),
+                // How the capture or the refund ended must be told again, once the payment is known.
+                ("CAPTURE" | "REFUND", true) => (true, true),
                 ("CANCELLATION", success) => (false, success),
                 _ => (true, false),
             };
@@ -479,6 +475,7 @@ fn news_of_an_earlier_try_does_not_contradict_a_later_one() {
         success: true,
         reason: String::new(),
         undone: None,
+        was_taken: false,
         at_ms: Some(NOW_MS),
         card: None,
     };

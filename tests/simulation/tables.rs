@@ -343,6 +343,7 @@ fn voided(payment: &str, id: &str) -> EventKind {
         success: true,
         reason: String::new(),
         undone: None,
+        was_taken: false,
         at_ms: None,
         card: None,
     })

@@ -347,7 +347,8 @@ fn what_decides_one_of_several_decides_the_open_one_unless_it_names_another() {
         harness.hear_of_dispute((10, "CHARGEBACK", "D1", 3000));
         harness.hear_of_dispute((11, "DISPUTE_DEFENSE_PERIOD_ENDED", "D1", 3000));
         harness.hear_of_dispute((12, "CHARGEBACK", "D2", 1000));
-        harness.hear_of_its_end((13, "CHARGEBACK_REVERSED", id, 1000));
+        let amount = if id == "D1" { 3000 } else { 1000 };
+        harness.hear_of_its_end((13, "CHARGEBACK_REVERSED", id, amount));
         let left: Vec<String> = harness.withdrawn().into_iter().map(|(id, _)| id).collect();
         assert_eq!(left, [withdrawn], "{id}");
     }

@@ -143,6 +143,8 @@ fn a_refund_that_is_made_again_although_its_amount_was_given_back_meanwhile_is_c
     assert_eq!((harness.refund(0).status(), elsewhere_minor, harness.left()), ("failed", AMOUNT, 0));
     // And that comes back in turn.
     harness.taken(&harness.of_refund("REFUND_FAILED", &derived, 4));
+    assert_eq!((harness.refund(0).status(), harness.left()), ("failed", 0), "it may be made again");
+    harness.wake_at(NOW_MS + 1 + 2 * RECAPTURES_END_MS);
     assert_eq!((harness.refund(0).status(), harness.left()), ("failed", PART));
 }
 

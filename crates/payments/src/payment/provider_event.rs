@@ -9,6 +9,7 @@ use crate::payment::card::Card;
 use crate::payment::dispute::DisputeStatus;
 use crate::payment::provider::Provider;
 use crate::payment::{Payment, RefundElsewhere};
+use once::skip::is_false;
 
 /// An event whose signature is right, as far as an object needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +54,7 @@ pub enum EventKind {
     CaptureFailed(OperationNotice),
     /// How a void ended.
     Cancellation(OperationNotice),
-    /// How a void ended that becomes a refund where the money was taken already.
+    /// How a void ended that becomes a refund where the money was taken already ([`OperationNotice::was_taken`]).
     CancelOrRefund(OperationNotice),
     /// What was reserved and not captured has lapsed.
     Expired(OperationNotice),
@@ -90,6 +91,21 @@ impl EventKind {
             | Self::Dispute { told, .. } => Some(told),
         }
     }
+
+    /// The same, to be changed.
+    pub(crate) const fn told_mut(&mut self) -> Option<&mut OperationNotice> {
+        match self {
+            Self::Ask { .. } | Self::Other => None,
+            Self::Authorisation(told)
+            | Self::Capture(told)
+            | Self::CaptureFailed(told)
+            | Self::Cancellation(told)
+            | Self::CancelOrRefund(told)
+            | Self::Expired(told)
+            | Self::Refund(told)
+            | Self::Dispute { told, .. } => Some(told),
+        }
+    }
 }
 
 /// How something ended, and where.
@@ -113,6 +129,9 @@ pub struct OperationNotice {
     /// It had been done, and was undone afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<Undone>,
+    /// What was to cancel it has refunded it, since the money had been taken.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub was_taken: bool,
     /// When it happened, by the provider's clock, in ms since the epoch. `None` if it does not say. It is not signed: it puts
     /// in order what is signed, and decides nothing else.
     #[serde(default)]
@@ -143,7 +162,7 @@ pub enum Undone {
 impl From<&OperationNotice> for RefundElsewhere {
     fn from(told: &OperationNotice) -> Self {
         let (id, at_ms) = (told.id.clone(), told.at_ms);
-        Self { id, amount_minor: told.amount_minor, has_failed: !told.success, at_ms }
+        Self { id, amount_minor: told.amount_minor, has_failed: !told.success, at_ms, undone_until_ms: None }
     }
 }
 

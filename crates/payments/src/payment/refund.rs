@@ -136,6 +136,9 @@ pub struct RefundElsewhere {
     pub has_failed: bool,
     /// When that was, by the provider's clock, in ms since the epoch.
     pub at_ms: Option<u64>,
+    /// It has come back, and may be made again until then, in ms since the epoch: so long it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone_until_ms: Option<u64>,
 }
 
 impl RefundElsewhere {

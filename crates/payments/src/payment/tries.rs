@@ -61,6 +61,9 @@ pub struct LateMoney {
     /// A person was told that it is not given back. What was refused before that was noted is told of once more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_told: bool,
+    /// The provider's id of the capture that was told of, where it tells of captures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<String>,
     /// The refunds of it that the provider has told of and that were not made here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<RefundElsewhere>,
@@ -69,7 +72,8 @@ pub struct LateMoney {
 impl LateMoney {
     /// Money of which nobody was told that it is not given back.
     pub const fn new(amount_minor: u64, captured: bool, own: Stage) -> Self {
-        Self { amount_minor, captured, own, received_at_ms: None, is_told: false, elsewhere: Vec::new() }
+        let elsewhere = Vec::new();
+        Self { amount_minor, captured, own, received_at_ms: None, is_told: false, capture: None, elsewhere }
     }
 
     /// How giving it back stands, by whomever.

@@ -241,6 +241,7 @@ fn told(
         success: is_done,
         reason: String::new(),
         undone: None,
+        was_taken: false,
         // Newer than what was told of a refund, and older than what will be.
         at_ms: refund.map(|refund| refund.told_at_ms.map_or(0, |at_ms| at_ms.saturating_add(1))),
         card: None,

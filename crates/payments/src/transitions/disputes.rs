@@ -11,7 +11,7 @@ use crate::payment::dispute::{Dispute, DisputeStatus};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::transitions::audit::{alert, record_for_payment};
-use crate::transitions::try_rows;
+use crate::transitions::{late_money, try_rows};
 use once::context::Bug;
 use once::sorted;
 
@@ -84,8 +84,16 @@ pub(crate) fn told(
         // What is no amount of the payment's currency may be all of it.
         _ => payment.amount.get(),
     };
+    // A bank that has given back a part keeps the rest.
+    let kept_minor = known
+        .filter(|known| known.withdrawn && status == DisputeStatus::Won && is_in_its_currency)
+        .map(|known| known.amount_minor.saturating_sub(told.amount_minor))
+        .filter(|kept_minor| told.amount_minor > 0 && *kept_minor > 0);
     let dispute = match (status, withdrawn) {
         (DisputeStatus::Lost, None) => undefended(known, told, amount_minor),
+        (DisputeStatus::Won, _) if let Some(kept_minor) = kept_minor => {
+            news(known, told, (kept_minor, status, Some(true), is_inquiry))
+        }
         _ => news(known, told, (amount_minor, status, withdrawn, is_inquiry)),
     };
     let Some(dispute) = dispute.filter(|dispute| Some(dispute) != known) else {
@@ -111,6 +119,9 @@ pub(crate) fn told(
         return Ok(Ingested::Applied);
     }
     record(state, None, &disputes, ctx);
+    let is_lost = |dispute: &&Dispute| dispute.status == DisputeStatus::Lost && dispute.withdrawn;
+    let lost_minor = disputes.iter().filter(is_lost).map(|dispute| dispute.amount_minor).sum();
+    late_money::lost(state, lost_minor, ctx);
     Ok(Ingested::Alert { detail })
 }
 
@@ -137,7 +148,8 @@ fn news(
     // A warning says less than what has happened since.
     let warns = status == DisputeStatus::Open && !withdrawn;
     let is_old = |known: &&Dispute| {
-        let is_old = |(at_ms, known_ms)| at_ms < known_ms;
+        // Of the same second, too.
+        let is_old = |(at_ms, known_ms)| at_ms < known_ms || at_ms == known_ms && warns && known.withdrawn;
         at_ms.zip(known.at_ms).map_or(warns && known.undefended_at_ms.is_none(), is_old)
     };
     if let Some(known) = known.filter(is_old) {

@@ -15,7 +15,7 @@ use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState, Refund, RefundState};
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::{on_transition, refund_moved};
-use crate::transitions::{give_back, left_open, polling};
+use crate::transitions::{give_back, late_money, left_open, polling};
 use once::context::Bug;
 
 /// A capture was made, or refused before anything moved.
@@ -29,29 +29,35 @@ pub(crate) fn capture(
     }
     let own = own_call(state, told, CallKind::Capture);
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
-    let status = payment.status();
-    if told.amount_minor == 0 || told.amount_minor > payment.amount.get() {
-        let detail = format!("a capture of {}, the payment is {status}", told.amount_minor);
+    let (status, was_over) = (payment.status(), payment.is_over());
+    if told.amount_minor == 0 || told.currency != payment.currency.as_str() {
+        let detail = format!("a capture of {} {}, the payment is {status}", told.amount_minor, told.currency);
         return Ok(Ingested::Contradiction { detail });
     }
-    let ended = over(payment, own);
-    if payment.is_over() {
-        // What was canceled after it says how it ended, but of what we have asked for a person must see it.
-        let is_old = is_old(payment, told) && ended.is_none();
-        settled(state, false, ctx)?;
-        let detail = format!("the capture succeeded, the payment is {status}");
-        return Ok(if is_old { Ingested::Applied } else { Ingested::Contradiction { detail } });
-    }
-    let asked_minor = match ended {
+    // More than was asked for cannot be counted: a person is told of it.
+    let taken_minor = told.amount_minor.min(payment.amount.get());
+    let asked_minor = match over(payment, own) {
         Some(InFlight::Capture { amount_minor, .. }) => Some(amount_minor),
         _ => None,
     };
-    let is_old = is_old(payment, told);
+    if was_over && asked_minor.is_none() {
+        // A void of ours that is under way cannot end it any more.
+        let attempt = payment.attempt;
+        if payment.pending.is_some() {
+            return late_money::captured_late(state, attempt, told, ctx);
+        }
+        settled(state, false, ctx)?;
+        let detail = format!("the capture succeeded, the payment is {status}");
+        return Ok(Ingested::Contradiction { detail });
+    }
+    // What has ended the payment while a capture of ours was under way has ended what that has left.
+    let is_old = is_old(payment, told) && !was_over;
     let is_new = !is_old && !matches!(payment.state, PaymentState::Captured { .. });
     let is_another = !is_old && payment.captured_by.as_ref().is_some_and(|known| *known != told.id);
+    let is_unnamed = !is_old && !is_new && payment.captured_by.is_none();
     // One that had failed is made again, of less than is being given back.
     let refunded_minor = refunded_minor(&state.resource.refunds);
-    if is_new && refunded_minor > told.amount_minor {
+    if is_new && refunded_minor > taken_minor {
         let detail = format!(
             "a capture of {}, of a payment of which {refunded_minor} is given back; it is {status}",
             told.amount_minor
@@ -60,9 +66,9 @@ pub(crate) fn capture(
         return Ok(Ingested::Contradiction { detail });
     }
     if is_new {
-        payment.state = PaymentState::Captured { amount_minor: told.amount_minor };
+        payment.state = PaymentState::Captured { amount_minor: taken_minor };
     }
-    if is_new || !is_old && payment.captured_by.is_none() {
+    if is_new || is_unnamed {
         payment.captured_by = Some(told.id.clone());
     }
     let counted_minor = payment.captured_minor();
@@ -75,13 +81,23 @@ pub(crate) fn capture(
             format!("another capture, of {amount_minor}, has succeeded; {counted_minor} counts as taken");
         return Ok(Ingested::Alert { detail });
     }
-    Ok(match asked_minor.filter(|asked_minor| *asked_minor != told.amount_minor) {
-        Some(asked_minor) => {
-            let detail = format!("{} was captured, {asked_minor} was asked for", told.amount_minor);
-            Ingested::Alert { detail }
+    let captured_minor = told.amount_minor;
+    let detail = match asked_minor.filter(|asked_minor| *asked_minor != captured_minor) {
+        Some(asked_minor) => format!("{captured_minor} was captured, {asked_minor} was asked for"),
+        None if was_over => format!("{captured_minor} was captured, the payment was {status}"),
+        None if captured_minor != taken_minor || is_unnamed && captured_minor != counted_minor => {
+            format!("{captured_minor} was captured, {counted_minor} counts as taken")
         }
-        None => Ingested::Applied,
-    })
+        None => return Ok(Ingested::Applied),
+    };
+    Ok(Ingested::Alert { detail })
+}
+
+/// What was reserved had been captured by others, as what they did with it afterwards shows.
+pub(crate) fn was_taken(state: &mut ObjectState, amount_minor: u64, ctx: &Context) -> Result<(), Bug> {
+    let payment = state.resource.payment.as_mut().ok_or_else(|| Bug("no payment".into()))?;
+    payment.state = PaymentState::Captured { amount_minor };
+    settled(state, true, ctx)
 }
 
 /// A capture that had been made has failed, days later. The provider may make it again by itself.
@@ -92,6 +108,19 @@ pub(crate) fn capture_failed(
 ) -> Result<Ingested, Bug> {
     let own = own_call(state, told, CallKind::Capture);
     let Some(payment) = &mut state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    // Of another one than that which counts: what counts is taken still.
+    let is_of_another = own.is_none()
+        && payment.captured_by.as_ref().is_some_and(|known| *known != told.id)
+        && told.amount_minor != payment.captured_minor();
+    if is_of_another {
+        let detail = format!(
+            "another capture, of {}, has failed ({}); {} counts as taken",
+            told.amount_minor,
+            told.reason,
+            payment.captured_minor()
+        );
+        return Ok(Ingested::Alert { detail });
+    }
     let pending = over(payment, own);
     if is_old(payment, told) {
         settled(state, false, ctx)?;

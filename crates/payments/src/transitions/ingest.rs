@@ -5,30 +5,36 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, Lifecycle, ObjectState, ProviderCall, ProviderReply, Settlement};
+use crate::engine::{CallState, Context, ObjectState, Settlement};
 use crate::payment::provider_event::{Event, EventKind, Ingested, OperationNotice};
 use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{Failure, Payment, PaymentState};
-use crate::providers::adyen;
+use crate::transitions::answering::{
+    Known, by_call, called_off, expedite, is_of_unheard, is_of_unknown, resume,
+};
 use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::on_transition;
 use crate::transitions::event_account::is_of_account;
 use crate::transitions::{
-    contradictions, disputes, ended, late_money, polling, refunds, try_queries, try_rows,
+    contradictions, disputes, ended, late_money, late_news, polling, refunds, try_queries,
 };
 use once::context::Bug;
+
+/// How far a provider's clock may be ahead of ours, in ms, also by its zone.
+const AHEAD_MAX_MS: u64 = 86_400_000;
 
 /// Takes in an event that was not known before.
 pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
     if object_state.keys.is_empty() {
         return Ok(Ingested::UnknownResource);
     }
+    let event = &dated(event, ctx);
     if !is_of_account(object_state, event) {
         return Ok(Ingested::OtherAccount);
     }
     let key_id = object_state.keys.first().map_or(0, |key| key.key_id);
     let contradiction = contradictions::of_news(object_state, &event.news);
-    let of_try = late_money::news(object_state, &event.news, ctx)?;
+    let of_try = late_news::news(object_state, &event.news, ctx)?;
     if of_try.is_some() {
         resume(object_state, ctx);
     }
@@ -52,8 +58,11 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         EventKind::Authorisation(told) => {
             by_call(object_state, told, &[CallKind::Authorize], authorisation, ctx)?
         }
-        EventKind::Capture(told) if told.success && is_of_unheard(object_state, told) => {
-            captured_unheard(object_state, told, ctx)?
+        news if taken_by(news).is_some_and(|told| is_of_unheard(object_state, told)) => {
+            match taken_by(news) {
+                Some(told) => taken_unheard(object_state, told, ctx)?,
+                None => Ingested::Applied,
+            }
         }
         EventKind::Capture(told) => by_call(object_state, told, &[CallKind::Capture], capture, ctx)?,
         EventKind::CaptureFailed(told) => capture_failed(object_state, told, ctx)?,
@@ -63,6 +72,9 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
             called_off(object_state, told, matches!(event.news, EventKind::Expired(_)), ctx)
         }
         EventKind::Cancellation(told) => by_call(object_state, told, &[CallKind::Void], cancellation, ctx)?,
+        EventKind::CancelOrRefund(told) if told.was_taken => {
+            by_call(object_state, told, &[], all_refunded, ctx)?
+        }
         EventKind::CancelOrRefund(told) => {
             by_call(object_state, told, &[CallKind::Void], cancel_or_refund, ctx)?
         }
@@ -114,6 +126,16 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
     Ok(taken)
 }
 
+/// A time is not signed: what is told of a day to come counts as of now, and keeps nothing out that is told later.
+fn dated(event: &Event, ctx: &Context) -> Event {
+    let mut event = event.clone();
+    let latest_ms = ctx.now_ms.saturating_add(AHEAD_MAX_MS);
+    if let Some(told) = event.news.told_mut() {
+        told.at_ms = told.at_ms.map(|at_ms| if at_ms > latest_ms { ctx.now_ms } else { at_ms });
+    }
+    event
+}
+
 /// Asks about all that the provider alone knows, because a person wants to know.
 pub fn ask_all(object_state: &mut ObjectState, ctx: &Context) {
     let event_id = format!("a person, {}", ctx.now_ms);
@@ -122,190 +144,13 @@ pub fn ask_all(object_state: &mut ObjectState, ctx: &Context) {
     polling::told(object_state, ctx);
 }
 
-/// Whatever nobody works on is due now.
-pub fn resume(object_state: &mut ObjectState, ctx: &Context) {
-    for key in &mut object_state.keys {
-        if let Lifecycle::Open(open) = &mut key.lifecycle
-            && open.lease.is_none()
-        {
-            open.resume_at_ms = open.resume_at_ms.min(ctx.now_ms);
-        }
-    }
-}
-
-/// Whatever waits for the provider need not wait any longer.
-pub fn expedite(object_state: &mut ObjectState, ctx: &Context) {
-    resume(object_state, ctx);
-    if let Some(check) = object_state.resource.payment.as_mut().and_then(|payment| payment.check.as_mut()) {
-        check.next_at_ms = check.next_at_ms.min(ctx.now_ms);
-    }
-    for call in &mut object_state.calls {
-        // Also one whose run is gone, and that an operator has held.
-        if call.in_doubt() {
-            call.next_try_at_ms = call.next_try_at_ms.min(ctx.now_ms);
-        }
-    }
-}
-
-/// Takes in news of what is known to have been done.
-type Known = fn(&mut ObjectState, &OperationNotice, &Context) -> Result<Ingested, Bug>;
-
-/// News that may answer a call of ours: if that has no answer yet the news is its answer, else `known` takes it in.
-/// `answers` are the calls that such news answers: a modification that has no reference of its own, since it was not made
-/// here, comes with the payment's, and says nothing of how the payment's own call ended.
-fn by_call(
-    object_state: &mut ObjectState,
-    told: &OperationNotice,
-    answers: &[CallKind],
-    known: Known,
-    ctx: &Context,
-) -> Result<Ingested, Bug> {
-    let call = told
-        .provider_key
-        .as_ref()
-        .and_then(|key| object_state.calls.iter().position(|call| call.provider_key == *key));
-    let key_id = call.and_then(|at| object_state.calls.get(at)).map(|call| call.key_id);
-    let key = key_id.and_then(|key_id| object_state.key(key_id));
-    let is_open = key.is_some_and(|key| matches!(key.lifecycle, Lifecycle::Open(_)));
-    let Some(call) = call.and_then(|at| object_state.calls.get_mut(at)) else {
-        return known(object_state, told, ctx);
-    };
-    // Adyen has named what the call has made: another one under its reference is no answer to it.
-    let is_made = |id: &String| *id != told.payment && call.evidence.by_hand.is_none();
-    if call.kind == CallKind::Authorize
-        && answers.contains(&CallKind::Authorize)
-        && call.in_doubt()
-        && call.evidence.provider_id.as_ref().is_some_and(is_made)
-    {
-        let detail = format!("another payment under our reference, {}, was authorised", told.payment);
-        return Ok(if told.success { Ingested::Alert { detail } } else { Ingested::Applied });
-    }
-    match &call.state {
-        // The refusal has been heard; what is there now may be another call's.
-        CallState::Settled(Settlement::Answered(reply)) if !told.success && !reply.result.is_done() => {
-            Ok(Ingested::Applied)
-        }
-        // The run that takes its answer in, and with it what the payment has reserved for it, has yet to come.
-        CallState::Settled(Settlement::Answered(_)) if is_open && call.kind != CallKind::Authorize => {
-            expedite(object_state, ctx);
-            Ok(Ingested::RetryLater)
-        }
-        CallState::Settled(_) => known(object_state, told, ctx),
-        CallState::InFlight => Ok(Ingested::RetryLater),
-        CallState::Frozen if call.sends == 0 => Ok(Ingested::RetryLater),
-        CallState::Frozen | CallState::Unknown if !answers.contains(&call.kind) => Ok(Ingested::RetryLater),
-        // It is being called off: only that counts.
-        CallState::Unknown if call.evidence.closing.is_some() && !call.provider.answers_questions() => {
-            Ok(Ingested::Applied)
-        }
-        // Also of one whose sends were all refused: another copy of one of them came through.
-        CallState::Frozen | CallState::Unknown => {
-            if let Some(part) = adyen::told_of_a_part(call, told) {
-                (call.state, call.maybe_executed) = (CallState::Unknown, true);
-                call.close(part, ctx);
-                expedite(object_state, ctx);
-                return Ok(Ingested::Applied);
-            }
-            let result = match adyen::told(call, told) {
-                Ok(result) => result,
-                Err(detail) => return Ok(Ingested::Contradiction { detail }),
-            };
-            let reply = ProviderReply { status: 200, result, request_id: Some(told.id.clone()) };
-            call.state = CallState::Settled(Settlement::Answered(reply));
-            let (key_id, name, kind) = (call.key_id, call.name.clone(), call.kind);
-            let refund = object_state.resource.refunds.iter_mut().find(|refund| refund.key_id == key_id);
-            if let Some(refund) = refund {
-                refund.told_at_ms = told.at_ms;
-            }
-            if let Some(payment) = &mut object_state.resource.payment
-                && told.success
-                && kind == CallKind::Capture
-            {
-                payment.captured_by = Some(told.id.clone());
-                payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-            }
-            // A refusal that comes afterwards and is dated before it is old news.
-            if told.success
-                && answers.contains(&CallKind::Authorize)
-                && let Some(payment) = &mut object_state.resource.payment
-            {
-                payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-                try_rows::follow(object_state);
-            }
-            object_state.append_timeline(
-                key_id,
-                ctx.now_ms,
-                "call_settled",
-                format!("{name}: told by the provider"),
-            );
-            expedite(object_state, ctx);
-            Ok(Ingested::Applied)
-        }
-    }
-}
-
-/// Whether this is about a payment whose call was sent and has no answer that settles it.
-fn is_of_unheard(object_state: &ObjectState, told: &OperationNotice) -> bool {
-    let is_it = |call: &&ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    object_state.calls.iter().find(is_it).is_some_and(|call| {
-        let is_id = call.evidence.provider_id.as_ref().is_none_or(|id| *id == told.payment);
-        call.kind == CallKind::Authorize && call.state == CallState::Unknown && is_id
-    })
-}
-
-/// A payment was called off of which a part only was held, or that nobody had heard of. Only that this was done is proof: a "no"
-/// says neither that it is held nor that it is not.
-fn called_off(
-    object_state: &mut ObjectState,
-    told: &OperationNotice,
-    is_lapsed: bool,
-    ctx: &Context,
-) -> Ingested {
-    let is_it = |call: &&mut ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
-    let Some(call) = object_state.calls.iter_mut().find(is_it) else { return Ingested::UnknownResource };
-    let closing = call.evidence.closing.clone();
-    if !told.success {
-        let detail = format!("a part is held, and its cancel failed ({})", told.reason);
-        return if closing.is_some() { Ingested::Alert { detail } } else { Ingested::Applied };
-    }
-    // What had been captured before the rest lapsed is told of by itself.
-    if is_lapsed && closing.is_none() {
-        return Ingested::RetryLater;
-    }
-    let reply = closing.unwrap_or_else(|| ProviderReply {
-        status: 200,
-        result: ProviderResult::Declined {
-            payment: Some(told.payment.clone()),
-            code: "payment_canceled".to_owned(),
-            decline_code: None,
-            message: "The payment was canceled. Nothing was charged.".to_owned(),
-        },
-        request_id: Some(told.id.clone()),
-    });
-    call.evidence.closing = Some(reply.clone());
-    call.state = CallState::Settled(Settlement::Answered(reply));
-    let (key_id, name) = (call.key_id, call.name.clone());
-    if let Some(payment) = &mut object_state.resource.payment {
-        payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
-        try_rows::follow(object_state);
-    }
-    object_state.append_timeline(
-        key_id,
-        ctx.now_ms,
-        "call_settled",
-        format!("{name}: called off, told by the provider"),
-    );
-    expedite(object_state, ctx);
-    Ingested::Applied
-}
-
-/// It is about the newest try, whose call has its answer; the run that takes it in, with the payment's name at the provider, has
-/// yet to come.
+/// It is about the newest try, whose call has no answer that settles it, or whose run has yet to take that in, with the payment's name at the
+/// provider.
 fn has_no_name_yet(object_state: &ObjectState, told: &OperationNotice) -> bool {
     let newest = object_state.calls.iter().rfind(|call| call.kind == CallKind::Authorize);
     let is_it = newest.is_some_and(|call| {
-        told.provider_key.as_ref() == Some(&call.provider_key)
-            && matches!(call.state, CallState::Settled(Settlement::Answered(_)))
+        let is_open = !call.is_settled() || matches!(call.state, CallState::Settled(Settlement::Answered(_)));
+        told.provider_key.as_ref() == Some(&call.provider_key) && is_open
     });
     is_it && object_state.resource.payment.as_ref().is_some_and(|payment| payment.provider_payment.is_none())
 }
@@ -402,15 +247,34 @@ fn of_this_try(
     ended(object_state)
 }
 
-/// A capture by somebody else has the payment's own reference. If the payment is unheard of, it was authorised: that is its
-/// answer, and the capture must come again.
-fn captured_unheard(
+/// What tells that money was taken, by a capture, or by what can only follow one: a refund that was made, also if it has come back, and a dispute.
+fn taken_by(news: &EventKind) -> Option<&OperationNotice> {
+    match news {
+        EventKind::Capture(told) | EventKind::Dispute { told, .. } if told.success => Some(told),
+        EventKind::CancelOrRefund(told) if told.success && told.was_taken => Some(told),
+        EventKind::Refund(told) if told.success || told.undone.is_some() => Some(told),
+        _ => None,
+    }
+}
+
+/// What others do with a payment has the payment's own reference. If that is unheard of, and its money was taken, it was authorised: that is its
+/// answer, and what was told must come again.
+fn taken_unheard(
     object_state: &mut ObjectState,
     told: &OperationNotice,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let amount_minor = object_state.resource.payment.as_ref().map_or(0, |payment| payment.amount.get());
-    let authorised = OperationNotice { id: told.payment.clone(), amount_minor, ..told.clone() };
+    let Some(payment) = &object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    let authorised = OperationNotice {
+        id: told.payment.clone(),
+        amount_minor: payment.amount.get(),
+        currency: payment.currency.as_str().to_owned(),
+        success: true,
+        reason: String::new(),
+        undone: None,
+        was_taken: false,
+        ..told.clone()
+    };
     by_call(object_state, &authorised, &[CallKind::Authorize], authorisation, ctx)?;
     Ok(Ingested::RetryLater)
 }
@@ -461,6 +325,44 @@ fn cancel_or_refund(
     }
 }
 
+/// A refund of all by somebody else, where no capture need be known: then there was one.
+fn all_refunded(
+    object_state: &mut ObjectState,
+    told: &OperationNotice,
+    ctx: &Context,
+) -> Result<Ingested, Bug> {
+    if has_no_name_yet(object_state, told) {
+        return Ok(Ingested::RetryLater);
+    }
+    let Some(payment) = &object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
+    if told.is_of_another_try(payment) {
+        return Ok(Ingested::Applied);
+    }
+    let is_known =
+        matches!(payment.state, PaymentState::Captured { .. } | PaymentState::CaptureFailed { .. });
+    let is_in_its_currency = told.currency == payment.currency.as_str();
+    let amount_minor = match told.amount_minor {
+        amount_minor if amount_minor > 0 && is_in_its_currency => amount_minor.min(payment.amount.get()),
+        _ if is_known => payment.captured_minor(),
+        _ => payment.amount.get(),
+    };
+    let currency = payment.currency.as_str().to_owned();
+    let all = OperationNotice { amount_minor, currency, ..told.clone() };
+    match &payment.state {
+        _ if is_known => refunds::told(object_state, &all, ctx),
+        // What was refunded may be what is captured right now.
+        _ if payment.pending.is_some() => Ok(Ingested::RetryLater),
+        _ if !told.success => Ok(Ingested::Applied),
+        PaymentState::Authorized => {
+            ended::was_taken(object_state, amount_minor, ctx)?;
+            let taken = refunds::told(object_state, &all, ctx)?;
+            let detail = format!("{amount_minor} was refunded by others, and no capture was known");
+            Ok(if taken == Ingested::Applied { Ingested::Alert { detail } } else { taken })
+        }
+        _ => taken_unheard(object_state, told, ctx),
+    }
+}
+
 fn expired(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Result<Ingested, Bug> {
     of_this_try(object_state, told, |object_state| ended::expired(object_state, told, ctx))
 }
@@ -475,12 +377,4 @@ fn refund(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context)
         Ingested::Applied => Ingested::RetryLater,
         other => other,
     })
-}
-
-/// Whether it is about a call of which nobody knows how it ended.
-fn is_of_unknown(object_state: &ObjectState, told: &OperationNotice) -> bool {
-    let is_it = |call: &ProviderCall| {
-        told.provider_key.as_ref() == Some(&call.provider_key) && call.state == CallState::Unknown
-    };
-    object_state.calls.iter().any(is_it)
 }

@@ -1,14 +1,14 @@
-//! News of tries that are over.
+//! Money on tries that are over.
 //!
 //! Such a try holds no money. Where a provider tells that one does all the same, a person must see it ([`Ingested::Alert`]), and it is
 //! given back at once: canceled, or refunded, as an operation of its own (`give_back`).
 
 use serde_json::json;
 
-use crate::engine::{Context, ObjectState, ProviderCall, RecoveryPoint};
+use crate::engine::{Context, ObjectState, ProviderCall};
 use crate::payment::RefundElsewhere;
 use crate::payment::dispute::{Dispute, DisputeStatus};
-use crate::payment::provider_event::{EventKind, Ingested, OperationNotice, Undone};
+use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::refund::RefundState;
 use crate::payment::result::{CallKind, RemoteState};
 use crate::payment::status_query::RemoteRefund;
@@ -42,7 +42,7 @@ fn untold_at_ms(object_state: &ObjectState, row: &Try) -> Option<u64> {
 }
 
 /// Whether the operation that gives it back has not ended.
-fn is_under_way(object_state: &ObjectState, row: &Try) -> bool {
+pub(super) fn is_under_way(object_state: &ObjectState, row: &Try) -> bool {
     let is_begun = row.late.as_ref().is_some_and(|late| late.own == Stage::Begun);
     is_begun && give_back::is_open(object_state, row.attempt)
 }
@@ -61,104 +61,20 @@ pub(crate) fn give_up_untold(object_state: &mut ObjectState, ctx: &Context) {
     }
 }
 
-/// Takes in news of a try that is over, or of what gives its money back. `None` if it is about neither.
-pub(crate) fn news(
-    object_state: &mut ObjectState,
-    news: &EventKind,
-    ctx: &Context,
-) -> Result<Option<Ingested>, Bug> {
-    let told = match news {
-        EventKind::Authorisation(told)
-        | EventKind::Capture(told)
-        | EventKind::CaptureFailed(told)
-        | EventKind::Cancellation(told)
-        | EventKind::CancelOrRefund(told)
-        | EventKind::Expired(told)
-        | EventKind::Refund(told) => told,
-        EventKind::Ask { .. } | EventKind::Dispute { .. } | EventKind::Other => return Ok(None),
-    };
-    let call = object_state
-        .calls
-        .iter()
-        .find(|call| told.provider_key.as_ref() == Some(&call.provider_key))
-        .cloned();
-    if call.as_ref().is_some_and(|call| !call.is_settled()) {
-        return Ok(None);
-    }
-    if let Some(call) = call.filter(|call| call.name == give_back::CALL) {
-        return given_back(object_state, &call, told, ctx).map(Some);
-    }
-    let Some(attempt) = over(object_state, told) else { return Ok(None) };
-    match news {
-        EventKind::Cancellation(told) | EventKind::CancelOrRefund(told) | EventKind::Expired(told)
-            if told.success =>
-        {
-            hold_gone(object_state, attempt, ctx);
-        }
-        EventKind::Refund(told) => return Ok(Some(refunded_elsewhere(object_state, attempt, told, ctx))),
-        _ => {}
-    }
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
-        return Ok(None);
-    };
-    let is_old = told.at_ms.zip(row.ended_at_ms).is_some_and(|(at_ms, ended_ms)| at_ms < ended_ms);
-    let captured = match news {
-        EventKind::Authorisation(told) if told.success && !row.was_authorized => row.capture,
-        EventKind::Capture(told) if told.success => true,
-        _ => return Ok(Some(Ingested::Applied)),
-    };
-    if is_old {
-        return Ok(Some(Ingested::Applied));
-    }
-    row.provider_payment = Some(told.payment.clone());
-    let amount_minor = if told.amount_minor == 0 { row.amount.get() } else { told.amount_minor };
-    found(object_state, attempt, amount_minor, captured, ctx).map(Some)
-}
-
-/// A refund of a try's money that was not made here: a person has given it back.
-fn refunded_elsewhere(
+/// A capture on a try that is over.
+pub(crate) fn captured_late(
     object_state: &mut ObjectState,
     attempt: u32,
     told: &OperationNotice,
     ctx: &Context,
-) -> Ingested {
-    let row = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt);
-    let Some((late, currency)) = row.and_then(|row| Some((row.late.as_mut()?, row.currency))) else {
-        return Ingested::Applied;
-    };
-    let was_back = late.stage() == Stage::GivenBack;
-    if told.currency == currency.as_str() && !RefundElsewhere::take(&mut late.elsewhere, told.into()) {
-        return Ingested::Contradiction { detail: "a refund that was not made here".to_owned() };
+) -> Result<Ingested, Bug> {
+    let row = object_state.resource.tries.iter().find(|row| row.attempt == attempt);
+    let amount_minor = row.map_or(told.amount_minor, |row| taken_minor(row, told));
+    let taken = found(object_state, attempt, amount_minor, true, ctx)?;
+    if let Some(late) = give_back::late_mut(object_state, attempt) {
+        late.capture = Some(told.id.clone());
     }
-    let is_back_elsewhere = late.is_back_elsewhere();
-    if !told.success && was_back && !is_back_elsewhere {
-        let detail = format!("a refund of try {attempt} that was not made here failed ({})", told.reason);
-        late.is_told |= late.own == Stage::Refused;
-        return Ingested::Alert { detail };
-    }
-    if is_back_elsewhere && !was_back {
-        record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
-    }
-    Ingested::Applied
-}
-
-/// The try that this tells of, if it is over: an earlier one, or the newest.
-fn over(object_state: &ObjectState, told: &OperationNotice) -> Option<u32> {
-    let payment = object_state.resource.payment.as_ref()?;
-    // The id that an operator has given may be another payment's.
-    let is_by_hand = |row: &Try| {
-        let is_its = |call: &&ProviderCall| call.provider_key == row.provider_key;
-        object_state.calls.iter().find(is_its).is_some_and(|call| call.evidence.by_hand.is_some())
-    };
-    let is_it = |row: &&Try| {
-        row.provider_payment.as_ref() == Some(&told.payment)
-            || (told.provider_key.as_ref() == Some(&row.provider_key)
-                && (row.provider_payment.is_none() || is_by_hand(row)))
-    };
-    let attempt = object_state.resource.tries.iter().find(is_it)?.attempt;
-    let is_newest = attempt == payment.attempt;
-    // While something of it is under way, that is nearer.
-    (!is_newest || (payment.is_over() && payment.pending.is_none())).then_some(attempt)
+    Ok(taken)
 }
 
 /// Money of a payment under a reference of ours that none of our calls has made: a person has authorised it anew in the Customer Area, or Auto Rescue
@@ -237,7 +153,12 @@ fn taken_in_parts(
 }
 
 /// What was taken or is held of a try by now: others may have taken more since it was given back, and what they have left may have been released.
-fn taken_by_now(object_state: &mut ObjectState, attempt: u32, amount_minor: u64, ctx: &Context) -> Ingested {
+pub(super) fn taken_by_now(
+    object_state: &mut ObjectState,
+    attempt: u32,
+    amount_minor: u64,
+    ctx: &Context,
+) -> Ingested {
     let Some(late) = give_back::late_mut(object_state, attempt) else { return Ingested::Applied };
     let before_minor = std::mem::replace(&mut late.amount_minor, amount_minor);
     if amount_minor <= before_minor {
@@ -261,62 +182,6 @@ fn more_than_is_back(
     Ingested::Alert { detail }
 }
 
-/// How giving money back ended that the provider had taken over.
-fn given_back(
-    object_state: &mut ObjectState,
-    call: &ProviderCall,
-    told: &OperationNotice,
-    ctx: &Context,
-) -> Result<Ingested, Bug> {
-    let Some(attempt) = give_back::attempt_of(&call.provider_key, object_state) else {
-        return Ok(Ingested::Applied);
-    };
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
-        return Ok(Ingested::Applied);
-    };
-    let Some(late) = &mut row.late else { return Ok(Ingested::Applied) };
-    if object_state
-        .keys
-        .iter()
-        .any(|key| key.key_id == call.key_id && key.recovery_point() != RecoveryPoint::Finished)
-    {
-        return Ok(Ingested::RetryLater);
-    }
-    if told.success {
-        mark_given_back(object_state, attempt, ctx);
-        return Ok(Ingested::Applied);
-    }
-    if told.undone == Some(Undone::MayBeRepeated) && !late.is_back_elsewhere() {
-        (late.own, late.received_at_ms) = (Stage::Received, Some(ctx.now_ms));
-        let detail = format!(
-            "what was given back of try {attempt} came back ({}), and may be repeated: give back nothing yet",
-            told.reason
-        );
-        return Ok(Ingested::Alert { detail });
-    }
-    if late.own == Stage::GivenBack {
-        // What is held no more was canceled by others.
-        if call.kind == CallKind::Void {
-            return Ok(Ingested::Applied);
-        }
-        late.own = Stage::Refused;
-        if late.is_back_elsewhere() {
-            return Ok(Ingested::Applied);
-        }
-        late.is_told = true;
-        let detail = format!("what was given back of try {attempt} came back ({})", told.reason);
-        record_for_payment(
-            object_state,
-            "try.give_back_refused",
-            json!({ "attempt": attempt, "code": told.reason }),
-            ctx,
-        );
-        return Ok(Ingested::Alert { detail });
-    }
-    not_done(object_state, attempt, call.kind, &told.reason, ctx)?;
-    Ok(Ingested::Applied)
-}
-
 /// A provider did not give money back: what could not be canceled is refunded, else a person must.
 pub(crate) fn not_done(
     object_state: &mut ObjectState,
@@ -335,7 +200,7 @@ pub(crate) fn not_done(
 }
 
 /// The money of a try is given back.
-fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
+pub(super) fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
     let was_back = give_back::late_mut(object_state, attempt).is_some_and(|late| {
         let was_back = late.stage() == Stage::GivenBack;
         late.own = Stage::GivenBack;
@@ -347,7 +212,7 @@ fn mark_given_back(object_state: &mut ObjectState, attempt: u32, ctx: &Context) 
 }
 
 /// The money of a try is held no more: whoever has canceled it, or it has lapsed.
-fn hold_gone(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
+pub(super) fn hold_gone(object_state: &mut ObjectState, attempt: u32, ctx: &Context) {
     let late = give_back::late_mut(object_state, attempt);
     if late.is_some_and(|late| !late.captured && late.stage() != Stage::GivenBack) {
         mark_given_back(object_state, attempt, ctx);
@@ -389,6 +254,19 @@ pub(crate) fn is_to_be_back(object_state: &ObjectState, provider_payment: &str) 
 pub(crate) fn is_left_to_others(object_state: &ObjectState, row: &Try) -> bool {
     let can_change = |late: &LateMoney| late.captured || late.own != Stage::GivenBack;
     row.late.as_ref().is_some_and(can_change) && !is_under_way(object_state, row)
+}
+
+/// A bank has taken back for good what was taken on the newest try: so much is gone.
+pub(crate) fn lost(object_state: &mut ObjectState, lost_minor: u64, ctx: &Context) {
+    let Some(attempt) = object_state.resource.payment.as_ref().map(|payment| payment.attempt) else { return };
+    let is_gone = give_back::late_mut(object_state, attempt).is_some_and(|late| {
+        let elsewhere_minor = RefundElsewhere::sum_minor(&late.elsewhere);
+        late.captured && lost_minor.saturating_add(elsewhere_minor) >= late.amount_minor
+    });
+    let row = object_state.resource.tries.iter().find(|row| row.attempt == attempt);
+    if is_gone && !row.is_some_and(|row| is_under_way(object_state, row)) {
+        mark_given_back(object_state, attempt, ctx);
+    }
 }
 
 /// Takes in all that was given back of the money of a try, by whomever. A person can do what the provider has refused, and what was given
@@ -467,4 +345,9 @@ pub(crate) fn take(
         alert(object_state, provider, event_id, &detail, ctx);
     }
     Ok(())
+}
+
+/// How much is told of, in minor units; all, where that is no amount of ours.
+pub(super) const fn taken_minor(row: &Try, told: &OperationNotice) -> u64 {
+    if told.amount_minor == 0 { row.amount.get() } else { told.amount_minor }
 }

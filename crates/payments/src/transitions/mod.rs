@@ -1,6 +1,7 @@
 //! What happens to a payment, whoever brings it about: a flow, a provider's event, an answer to what it was asked, an operator, or time.
 //! Each takes an object's rows and changes them; what is sent, and when, follows from that.
 
+pub mod answering;
 pub mod answers;
 pub mod audit;
 pub mod by_hand;
@@ -12,6 +13,7 @@ mod event_account;
 pub(crate) mod give_back;
 pub mod ingest;
 pub mod late_money;
+mod late_news;
 pub mod left_open;
 pub mod pii;
 pub mod polling;

@@ -33,9 +33,15 @@ pub(crate) fn told(
     }
     let Some(payment) = &object_state.resource.payment else { return Ok(Ingested::UnknownResource) };
     let is_believed = is_only_believed_captured(payment);
+    let is_in_its_currency = told.currency == payment.currency.as_str();
     let left_minor = left_beside(payment, &object_state.resource.refunds, &told.id);
     let is_counted_elsewhere = payment.refunds_elsewhere.iter().any(|known| known.id == told.id);
-    let is_it = |refund: &&mut Refund| refund.provider_refund.as_ref() == Some(&told.id);
+    // One that came back for good may be told of under another name.
+    let key_id = told.provider_key.as_ref().and_then(|key| object_state.call_of_provider_key(key));
+    let key_id = key_id.filter(|_| told.undone == Some(Undone::ForGood)).map(|call| call.key_id);
+    let is_it = |refund: &&mut Refund| {
+        refund.provider_refund.as_ref() == Some(&told.id) || Some(refund.key_id) == key_id
+    };
     let own = object_state.resource.refunds.iter_mut().find(is_it).filter(|_| !is_counted_elsewhere);
     let Some(refund) = own else { return Ok(elsewhere(object_state, told, ctx)) };
     let times = told.at_ms.zip(refund.told_at_ms);
@@ -69,10 +75,15 @@ pub(crate) fn told(
         }
         (true, _) => {
             alert = (has_failed || is_too_much).then(|| made_after_all(amount_minor, is_too_much));
+            if alert.is_none() && !(told.amount_minor == amount_minor && is_in_its_currency) {
+                let (told_minor, currency) = (told.amount_minor, &told.currency);
+                alert =
+                    Some(format!("a refund of {amount_minor} was made as one of {told_minor} {currency}"));
+            }
             (refund.state, refund.undone) = (RefundState::Succeeded, None);
         }
         (false, Some(Undone::MayBeRepeated)) => {
-            let (code, until_ms) = (told.reason.clone(), ctx.now_ms.saturating_add(REPEATS_END_MS));
+            let (code, until_ms) = (code_of(told), ctx.now_ms.saturating_add(REPEATS_END_MS));
             alert =
                 Some(format!("a refund of {amount_minor} failed afterwards ({code}), and may be repeated"));
             refund.state = RefundState::Pending;
@@ -83,9 +94,9 @@ pub(crate) fn told(
                 "a refund of {amount_minor} was refused ({}), and nobody has told of a capture: it may only be held",
                 told.reason
             ));
-            refund.fail(told.reason.clone(), "The provider refused it: nothing may have been taken yet.");
+            refund.fail(code_of(told), "The provider refused it: nothing may have been taken yet.");
         }
-        (false, _) => refund.fail(told.reason.clone(), NOT_TAKEN),
+        (false, _) => refund.fail(code_of(told), NOT_TAKEN),
     }
     let refund = refund.clone();
     match refund.state {
@@ -98,6 +109,11 @@ pub(crate) fn told(
         _ => refund_moved(object_state, &refund, ctx),
     }
     Ok(alert.map_or(Ingested::Applied, |detail| Ingested::Alert { detail }))
+}
+
+/// Why it failed, in the provider's word.
+fn code_of(told: &OperationNotice) -> String {
+    if told.reason.is_empty() { "provider_rejected".to_owned() } else { told.reason.clone() }
 }
 
 fn note(object_state: &mut ObjectState, action: &'static str, refund: &Refund, ctx: &Context) {
@@ -120,7 +136,9 @@ fn left_beside(payment: &Payment, refunds: &[Refund], id: &str) -> u64 {
 
 /// When the first one is to be given up that was undone, in ms since the epoch.
 pub(crate) fn due_at_ms(object_state: &ObjectState) -> Option<u64> {
-    object_state.resource.refunds.iter().filter_map(repeated_until_ms).min()
+    let elsewhere = object_state.resource.payment.iter().flat_map(|payment| &payment.refunds_elsewhere);
+    let elsewhere = elsewhere.filter_map(|refund| refund.undone_until_ms);
+    object_state.resource.refunds.iter().filter_map(repeated_until_ms).chain(elsewhere).min()
 }
 
 fn repeated_until_ms(refund: &Refund) -> Option<u64> {
@@ -140,20 +158,52 @@ pub(crate) fn give_up_undone(object_state: &mut ObjectState, ctx: &Context) {
     for refund in &failed {
         refund_moved(object_state, refund, ctx);
     }
+    let Some(payment) = &mut object_state.resource.payment else { return };
+    let is_due =
+        |refund: &&mut RefundElsewhere| refund.undone_until_ms.is_some_and(|until_ms| until_ms <= ctx.now_ms);
+    let mut is_any = false;
+    for refund in payment.refunds_elsewhere.iter_mut().filter(is_due) {
+        (refund.has_failed, refund.undone_until_ms, is_any) = (true, None, true);
+    }
+    if is_any {
+        let now_minor = RefundElsewhere::sum_minor(&payment.refunds_elsewhere);
+        answers::refunded_elsewhere(object_state, now_minor, ctx);
+    }
 }
 
 /// A refund that was not made here, such as a person's in the Customer Area: it counts until it comes back.
 fn elsewhere(object_state: &mut ObjectState, told: &OperationNotice, ctx: &Context) -> Ingested {
+    let own_minor = refunded_minor(&object_state.resource.refunds);
     let Some(payment) = &mut object_state.resource.payment else { return Ingested::UnknownResource };
+    let mut news = RefundElsewhere::from(told);
+    // As with ours: what may be made again counts until it is not.
+    if told.undone == Some(Undone::MayBeRepeated) {
+        (news.has_failed, news.undone_until_ms) = (false, Some(ctx.now_ms.saturating_add(REPEATS_END_MS)));
+    }
     let is_counted = !told.is_of_another_try(payment)
         && told.amount_minor > 0
-        && RefundElsewhere::take(&mut payment.refunds_elsewhere, told.into());
+        && told.currency == payment.currency.as_str()
+        && RefundElsewhere::take(&mut payment.refunds_elsewhere, news);
+    let (amount_minor, currency) = (told.amount_minor, &told.currency);
     if !is_counted {
-        let detail = "a refund that was not made here".to_owned();
+        let detail = format!("a refund that was not made here, of {amount_minor} {currency}");
         return if told.success { Ingested::Contradiction { detail } } else { Ingested::Applied };
     }
+    let before_minor = payment.refunded_elsewhere_minor;
     let now_minor = RefundElsewhere::sum_minor(&payment.refunds_elsewhere);
+    let taken_minor = payment.may_be_taken_minor();
     answers::refunded_elsewhere(object_state, now_minor, ctx);
+    let all_minor = own_minor.saturating_add(now_minor);
+    if told.undone.is_some() {
+        let detail = format!("a refund of {amount_minor} that was not made here came back ({})", told.reason);
+        return Ingested::Alert { detail };
+    }
+    // Before its capture is known that is not known.
+    if taken_minor > 0 && all_minor > taken_minor && now_minor > before_minor {
+        return Ingested::Alert {
+            detail: format!("{all_minor} was refunded, of {taken_minor} that was taken"),
+        };
+    }
     Ingested::Applied
 }
 

@@ -128,6 +128,10 @@ impl Auditor {
             audit.retain(|action| !is_of_try(action) && *action != "webhook.alert");
             expected.retain(|action| *action != "webhook.alert");
         }
+        // Of what others have given back a person is told where it came back, or is more than was taken.
+        if audit.contains(&"refund.elsewhere") && !expected.contains(&"webhook.alert") {
+            audit.retain(|action| *action != "webhook.alert");
+        }
         expected.sort_unstable();
         audit.sort_unstable();
         if expected != audit {

@@ -43,6 +43,7 @@ pub fn believed(call: &ProviderCall, id: &str, is_done: bool) -> Result<Provider
         success: is_done,
         reason: String::new(),
         undone: None,
+        was_taken: false,
         at_ms: None,
         card: None,
     };

@@ -164,6 +164,11 @@ impl Item {
         is_there.then_some((&self.psp_reference, &self.reason))
     }
 
+    /// Whether it says that this is what became of the request to cancel or refund.
+    fn is_modification(&self, action: &str) -> bool {
+        self.additional_data.as_ref().is_some_and(|data| data.modification == action)
+    }
+
     /// What it tells, and whom: the object that our reference names, if it does.
     pub fn read(self) -> (Event, Option<ObjectId>) {
         // `{resource}.{derived key}`: see the provider's `reference`.
@@ -192,6 +197,7 @@ impl Item {
             // Of an authorisation it is the card's: "033899:1111:03/2030".
             reason: if success { String::new() } else { reason.clone() },
             undone: None,
+            was_taken: self.event_code == "CANCEL_OR_REFUND" && self.is_modification("refund"),
             at_ms: self.told_at_ms(),
             card: self.card(),
         };
@@ -202,14 +208,13 @@ impl Item {
             withdrawn,
             is_inquiry: self.event_code == "REQUEST_FOR_INFORMATION",
         };
-        let is_cancel = self.additional_data.as_ref().is_some_and(|data| data.modification == "cancel");
         let news = match self.event_code.as_str() {
             "AUTHORISATION" => EventKind::Authorisation(told),
             "CAPTURE" => EventKind::Capture(told),
             "CANCELLATION" | "TECHNICAL_CANCEL" => EventKind::Cancellation(told),
             // Which of both it was, it says: of what Adyen captures by itself nobody else may have told.
             // <https://docs.adyen.com/online-payments/classic-integrations/modify-payments/cancel-or-refund>
-            "CANCEL_OR_REFUND" if is_cancel => EventKind::Cancellation(told),
+            "CANCEL_OR_REFUND" if self.is_modification("cancel") => EventKind::Cancellation(told),
             "CANCEL_OR_REFUND" => EventKind::CancelOrRefund(told),
             "REFUND" => EventKind::Refund(told),
             // They say "no" by their name, and `success` only that this is so.
