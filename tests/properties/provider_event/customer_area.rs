@@ -304,6 +304,14 @@ fn a_bank_that_gives_back_a_part_keeps_the_rest() {
     let payment = harness.object_state.resource.payment.as_ref().unwrap();
     let shown = payment.dispute.as_ref().unwrap();
     assert_eq!((shown.withdrawn, shown.amount_minor), (true, AMOUNT - PART));
+    assert_eq!(harness.refundable(), ("disputed", PART));
+    harness.is_told(&Notification {
+        code: "CHARGEBACK_REVERSED",
+        minute: 7,
+        amount: AMOUNT - PART,
+        ..dispute
+    });
+    assert_eq!(harness.refundable(), ("succeeded", AMOUNT));
 }
 
 #[test]

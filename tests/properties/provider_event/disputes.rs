@@ -65,7 +65,7 @@ impl Harness {
     }
 
     /// The status, and how much can be given back, as the desk offers it.
-    fn refundable(&self) -> (&'static str, u64) {
+    pub(super) fn refundable(&self) -> (&'static str, u64) {
         let status = self.object_state.resource.payment.as_ref().unwrap().status();
         let offered = Inspection::of(&self.object_state, Vec::new(), Vec::new(), Vec::new(), NOW_MS);
         (status, offered.refundable_minor)

@@ -84,7 +84,7 @@ pub(crate) fn told(
         // What is no amount of the payment's currency may be all of it.
         _ => payment.amount.get(),
     };
-    // A bank that has given back a part keeps the rest.
+    // A bank that has given back a part keeps the rest, for now.
     let kept_minor = known
         .filter(|known| known.withdrawn && status == DisputeStatus::Won && is_in_its_currency)
         .map(|known| known.amount_minor.saturating_sub(told.amount_minor))
@@ -92,7 +92,7 @@ pub(crate) fn told(
     let dispute = match (status, withdrawn) {
         (DisputeStatus::Lost, None) => undefended(known, told, amount_minor),
         (DisputeStatus::Won, _) if let Some(kept_minor) = kept_minor => {
-            news(known, told, (kept_minor, status, Some(true), is_inquiry))
+            news(known, told, (kept_minor, DisputeStatus::Lost, Some(true), is_inquiry))
         }
         _ => news(known, told, (amount_minor, status, withdrawn, is_inquiry)),
     };
