@@ -20,8 +20,8 @@ use crate::transitions::{
 };
 use once::context::Bug;
 
-/// How far a provider's clock may be ahead of ours, in ms, also by its zone.
-const AHEAD_MAX_MS: u64 = 86_400_000;
+/// How far a provider's clock may be ahead of ours, in ms.
+const AHEAD_MAX_MS: u64 = 600_000;
 
 /// Takes in an event that was not known before.
 pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Result<Ingested, Bug> {
@@ -126,7 +126,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
     Ok(taken)
 }
 
-/// A time is not signed: what is told of a day to come counts as of now, and keeps nothing out that is told later.
+/// A time is not signed: what is told of one to come counts as of now, and keeps nothing out that is told later.
 fn dated(event: &Event, ctx: &Context) -> Event {
     let mut event = event.clone();
     let latest_ms = ctx.now_ms.saturating_add(AHEAD_MAX_MS);
