@@ -17,6 +17,7 @@ pub mod reply;
 pub mod route;
 pub mod session;
 pub mod signing;
+pub mod standard_webhooks;
 pub mod test_cards;
 pub mod token;
 pub mod trace;

@@ -56,6 +56,8 @@ pub enum Purpose {
     DeskAction = 17,
     /// A token of an API account, which the desk makes
     ApiToken = 18,
+    /// What a shop is told at its own endpoint
+    ShopEvent = 19,
 }
 
 impl Purpose {
@@ -70,19 +72,21 @@ impl Purpose {
             Self::DeskSession => b"key of desk sessions",
             Self::DeskAction => b"key of desk buttons",
             Self::ApiToken => b"key of API tokens",
+            Self::ShopEvent => b"key of events for shops",
         }
     }
 
     /// What came first in all that an older version has signed.
     const fn old_domain(self) -> &'static [u8] {
         match self {
-            // No older version has signed any for the gate, or made a token.
+            // No older version has signed any for the gate or for a shop, or made a token.
             Self::Ride
             | Self::DeskSession
             | Self::DeskAction
             | Self::GateForm
             | Self::GatePassedOn
-            | Self::ApiToken => b"paid-once form token\0",
+            | Self::ApiToken
+            | Self::ShopEvent => b"paid-once form token\0",
             Self::OrderLink => b"paid-once order link\0",
             Self::OrderForm => b"paid-once checkout form\0",
             Self::ReturnAddress => b"paid-once return address\0",
@@ -144,6 +148,13 @@ impl SigningKeys {
         signed.map_or_else(Vec::new, |(key, mac)| {
             key.id.iter().copied().chain(mac.finalize().into_bytes()).collect()
         })
+    }
+
+    /// A secret for somebody else, made of each key that has not ended at `now_ms` (since the epoch), that of the first key first. All parts but
+    /// the last must have a fixed length.
+    pub fn secrets(&self, purpose: Purpose, parts: &[&[u8]], now_ms: u64) -> Vec<[u8; 32]> {
+        let keys = self.0.iter().filter(|key| key.ends_at_ms > now_ms);
+        keys.filter_map(|key| Some(key.mac(purpose, parts)?.finalize().into_bytes().into())).collect()
     }
 
     /// Whether one of the keys has signed this, compared in constant time.
