@@ -1,7 +1,7 @@
 // What an operator does to what is kept: `npm run erase -- pay_…` or `-- cust_…` drops the personal data of a payment or a customer,
 // `npm run rebuild -- pay_…` or `npm run rebuild -- all` writes the read model anew (`-- all --after X` from the page on that begins after X),
 // `npm run report -- FILE.csv` imports a settlement details report of Adyen's,
-// `npm run requeue -- send_receipt` (or project, webhook) gives all dead letters of a kind back to their queue.
+// `npm run requeue -- send_receipt` (or project, webhook, deliver_webhook) gives all dead letters of a kind back to their queue.
 // scripts/lib/operator.mjs says where, and with which secret.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -55,13 +55,13 @@ await script(async () => {
   const { ids, after } = begin(command, args);
   const isId = (id) =>
     command === 'report' ||
-    (command === 'requeue' && ['send_receipt', 'project', 'webhook'].includes(id)) ||
+    (command === 'requeue' && ['send_receipt', 'project', 'webhook', 'deliver_webhook'].includes(id)) ||
     /^pay_[\w-]{43}$/.test(id) ||
     (command === 'erase' && /^cust_[\w-]{43}$/.test(id)) ||
     (command === 'rebuild' && id === 'all');
   if (!Object.hasOwn(commands, command) || ids.length === 0 || !ids.every(isId))
     throw new Stop(
-      'Say of which payments: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); which file: npm run report -- FILE; or which dead letters: npm run requeue -- send_receipt (or project, webhook)',
+      'Say of which payments: npm run erase -- pay_…, npm run rebuild -- pay_… (or all); which file: npm run report -- FILE; or which dead letters: npm run requeue -- send_receipt (or project, webhook, deliver_webhook)',
     );
   for (const id of ids) await commands[command](id, after);
 });

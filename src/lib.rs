@@ -5,6 +5,7 @@
 
 mod accounts;
 pub mod config;
+pub mod deliveries;
 pub mod edge;
 pub mod jobs;
 mod key_entry;

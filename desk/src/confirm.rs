@@ -200,6 +200,10 @@ fn lost(row: &DeadRow) -> (String, &'static str) {
             "the receipt".to_owned(),
             "The customer does not get this email: nothing sends it any more. The money is not touched.",
         ),
+        Some(JobKind::DeliverWebhook) => (
+            "the outgoing webhook".to_owned(),
+            "The shop is not told of this event: it learns of it when it asks. The money is not touched.",
+        ),
         Some(JobKind::Project) => (
             "the update of the lists".to_owned(),
             "The lists keep what they had, until the payment changes again or they are rebuilt. The money is not touched.",

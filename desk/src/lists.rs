@@ -277,14 +277,20 @@ pub(crate) async fn dead_letters(desk: &Desk<'_>) -> Result<Answer, Problem> {
     }
     let page = List {
         title: "Dead letters",
-        intro: "Jobs that failed for good: an email, or an update of the lists; and webhooks that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
+        intro: "Jobs that failed for good: an email, an update of the lists, or what a shop is told; and webhooks of providers that could not be processed. Their payment lacks that news until they are requeued or the call is settled by hand.",
         search: None,
         day: None,
         hint: "",
         selects: vec![desk.select(
             "kind",
             "Kind",
-            &[("", "all"), ("send_receipt", "send receipt"), ("project", "project"), ("webhook", "webhook")],
+            &[
+                ("", "all"),
+                ("send_receipt", "send receipt"),
+                ("project", "project"),
+                ("webhook", "webhook"),
+                ("deliver_webhook", "deliver webhook"),
+            ],
         )],
         columns: &["Job", "Last error", "Tries", "Object", "Died (UTC)"],
         rows,

@@ -63,11 +63,13 @@ pub enum DeadKind {
     Project,
     /// What a provider has told.
     Webhook,
+    /// What a shop is told.
+    Delivery,
 }
 
 impl DeadKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Receipt, Self::Project, Self::Webhook];
+    pub const ALL: [Self; 4] = [Self::Receipt, Self::Project, Self::Webhook, Self::Delivery];
 
     /// As addresses and the read model have it.
     pub const fn as_str(self) -> &'static str {
@@ -75,6 +77,7 @@ impl DeadKind {
             Self::Receipt => "send_receipt",
             Self::Project => "project",
             Self::Webhook => "webhook",
+            Self::Delivery => "deliver_webhook",
         }
     }
 
@@ -84,6 +87,7 @@ impl DeadKind {
             Self::Receipt => ("send receipt job", "send receipt jobs"),
             Self::Project => ("project job", "project jobs"),
             Self::Webhook => ("webhook", "webhooks"),
+            Self::Delivery => ("deliver webhook job", "deliver webhook jobs"),
         }
     }
 

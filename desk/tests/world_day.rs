@@ -146,7 +146,7 @@ struct Paid {
 
 fn pay(world: &World) -> Paid {
     let layouts = [world.layout()];
-    let queues = Queues { jobs: world.queues, has_emails: true };
+    let queues = Queues { jobs: world.queues, has_emails: true, has_deliveries: true };
     let mut numbers = Numbers(7);
     let warm_up_s = world.registry_ms / 1_000;
     let mut paid = Paid {

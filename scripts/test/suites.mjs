@@ -62,7 +62,7 @@ const workersInTurn = {
   reconciliation: ['reconcile-accounts', 'reconcile-apart', 'reconcile-cron', 'reconcile-unanswered'],
   webhooks: [
     ...['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-overtaken', 'webhooks-inbox'],
-    'webhooks-shards',
+    ...['webhooks-shards', 'webhook-events', 'webhook-deliveries'],
   ],
   desk: ['desk', 'desk-access', 'analytics', 'metrics', 'plots', 'traces'],
   shards: ['shards', 'desk-shards', 'reconcile-rounds', 'history-shards'],

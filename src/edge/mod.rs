@@ -4,6 +4,7 @@
 pub mod checkout;
 pub mod cors;
 pub mod customer_params;
+pub mod endpoint_url;
 pub mod fields;
 // The build makes the document on its own machine: no word of it is part of the Worker.
 pub mod openapi;
@@ -15,6 +16,7 @@ pub mod route;
 pub mod routes;
 pub mod shop_url;
 pub mod verbatim;
+pub mod webhook_endpoint;
 
 mod admission;
 mod api;

@@ -14,7 +14,7 @@ use super::route::{
 use super::{
     assets,
     checkout::{links, serve as checkout},
-    customers, desk, docs, guide, info, keys, payments, webhooks,
+    customers, desk, docs, guide, info, keys, payments, webhook_endpoint, webhooks,
 };
 use ::payments::payment::id::{CustomerId, PaymentId};
 use messages::settlement::{ACK_MAX_BYTES, REPORT_MAX_BYTES};
@@ -99,6 +99,11 @@ routes! {
     Put    "/customers/{email}"         Account    customers::put(email: EncodedEmail)  put_customer;
     Get    "/idempotency-keys/{key}"    Account    keys::show(key: EncodedKey)  show_key;
     Delete "/idempotency-keys/{key}"    Account    keys::forget(key: EncodedKey)  forget_key;
+
+    Get    "/webhook-endpoint"          Account    webhook_endpoint::show()  show_webhook_endpoint;
+    Put    "/webhook-endpoint"          Account    webhook_endpoint::put()  put_webhook_endpoint;
+    Delete "/webhook-endpoint"          Account    webhook_endpoint::remove()  remove_webhook_endpoint;
+    Post   "/webhook-endpoint/test"     Account    webhook_endpoint::test()  test_webhook_endpoint;
 
     Get  "/checkout"                            Anyone      links::demo_order()  new_checkout;
     Post "/checkout/sessions"                   Account     links::make_link()  create_checkout_session;

@@ -13,14 +13,18 @@ use futures_util::future::{Either, join, join_all, select};
 use serde_json::{Map, Value};
 use worker::{Delay, Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
-use super::backoff::{Backoff, backoff_s, patient_backoff_s};
+use super::deliver_webhook;
+use super::disposition::{
+    Disposition, RETRY_DELAY_S, failed, is_done, left, not_told, over, unfinished, unrecorded,
+};
 use super::hand_on::{self, Next};
-use super::ledger::{FailedAs, Frozen, IN_PAYMENT_MS, JobRow, KnownJobs, Ledger, Reads};
+use super::ledger::{Frozen, IN_PAYMENT_MS, KnownJobs, Ledger, Reads};
 use super::outcome::{Done, Failure, retired};
 use super::send_receipt;
 use super::slots::Slots;
 use super::unasked::may_send;
 use crate::config::Config;
+use crate::deliveries::tell;
 use crate::readmodel::project::{Writes, project};
 use messages::job::{Apart, Job};
 use messages::queue::Queue;
@@ -29,15 +33,10 @@ use once::trace::TraceContext;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
-use runtime::metrics;
-use runtime::now_ms;
 use runtime::queue;
-use runtime::random;
 use runtime::trace;
 use web::trace::{Kind, Span};
 
-/// The delay after a failure that could not be recorded, in seconds.
-const RETRY_DELAY_S: u32 = 60;
 /// What a dead letter says that its queue has delivered too often.
 const GIVEN_UP: &str = "the queue has given it up";
 /// The least delay of a message whose jobs could not be handed on, in seconds.
@@ -51,27 +50,6 @@ const PROJECTION_TAKES: Duration = Duration::from_secs(10);
 const PROJECTION_WAITS: Duration = Duration::from_millis(1500);
 /// How long D1 has to say what is known of the jobs of a message.
 const LEDGER_ANSWERS: Duration = Duration::from_secs(5);
-
-/// What becomes of a job.
-enum Disposition {
-    /// It is over.
-    Over,
-    /// It comes again after this many seconds.
-    Again(u32),
-    /// It was left before its end was written down, and goes on by itself after this many seconds.
-    Left(u32, Apart),
-}
-
-impl Disposition {
-    /// What is still to be done of a job.
-    fn next(self, job: &Job) -> Option<Next<'_>> {
-        match self {
-            Self::Over => None,
-            Self::Again(after_s) => Some(Next { job, after_s, left: None }),
-            Self::Left(after_s, left) => Some(Next { job, after_s, left: Some(left) }),
-        }
-    }
-}
 
 /// Does the jobs of a batch. Messages of the queue `…-dead` were delivered too often: they become dead letters, but for snapshots that can be
 /// written now.
@@ -308,20 +286,24 @@ impl Work<'_> {
         }
     }
 
-    /// Writes a snapshot into the read model, and with it what is done. Gives whether that was taken.
+    /// Writes a snapshot into the read model, and with it what is done; and hands on what the shop is to be told of it. Gives whether the read model
+    /// has taken it.
     async fn project(&self, job: &Job, done: &DoneJobs) -> (Disposition, bool) {
         let span = begin(self.env, job);
+        let snapshot = snapshot_of(job);
         let projected = async {
             let ledger = Ledger::new(job, self.known)?;
-            let outcome = match snapshot_of(job) {
+            let outcome = match &snapshot {
                 // Also where the queue has given it up: the read model may have been away for as long as that took, and to write it is safe.
-                Ok(snapshot) => project(self.env, &snapshot, done, &self.together.writes).await.map_err(
-                    |error| match self.is_dead {
+                Ok(snapshot) => {
+                    project(self.env, snapshot, done, &self.together.writes).await.map_err(|error| match self
+                        .is_dead
+                    {
                         true => Failure::Permanent(format!("{GIVEN_UP}: {error}")),
                         false => Failure::Retryable(error.to_string()),
-                    },
-                ),
-                Err(failure) => Err(failure),
+                    })
+                }
+                Err(what) => Err(Failure::Permanent((*what).to_owned())),
             };
             match outcome {
                 Ok(is_taken) => {
@@ -338,8 +320,21 @@ impl Work<'_> {
             Ok(end) => end,
             Err(error) => (unfinished(job, &error), false),
         };
+        let end = match (end, &snapshot) {
+            // Also of one that is older than what is shown: its message may be the only one with these events.
+            ((Disposition::Over, is_taken), Ok(snapshot)) => (self.tell(job, snapshot).await, is_taken),
+            (end, _) => end,
+        };
         ended(span, matches!(end, (Disposition::Over, _)));
         end
+    }
+
+    /// Hands on what the shop is told. The projection is over once the queue has taken that: else it comes again, which changes nothing else.
+    async fn tell(&self, job: &Job, snapshot: &Snapshot) -> Disposition {
+        match tell(self.env, self.config, snapshot).await {
+            Ok(()) => Disposition::Over,
+            Err(error) => not_told(job, &error),
+        }
     }
 
     /// Does a job and records its outcome, unless it is done at its first attempt. An error means that the outcome was not recorded.
@@ -388,79 +383,8 @@ fn ended(mut span: Option<Span>, is_over: bool) {
     trace::end(span);
 }
 
-fn snapshot_of(job: &Job) -> Result<Snapshot, Failure> {
-    json_text::from_str(&job.payload.to_string()).map_err(|_| Failure::Permanent("not a snapshot".to_owned()))
-}
-
-fn is_done(job: &Job, outcome: &str) -> Disposition {
-    metrics::job(job.kind.as_str(), "done");
-    log_job("info", "job_over", job, outcome);
-    Disposition::Over
-}
-
-fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
-    log_job("error", "job_unfinished", job, &error.to_string());
-    Disposition::Again(RETRY_DELAY_S)
-}
-
-/// It is done, and that goes on until it is written down.
-fn unrecorded(job: &Job, error: &worker::Error, result: String) -> Disposition {
-    log_job("warn", "job_unrecorded", job, &error.to_string());
-    Disposition::Left(RETRY_DELAY_S, Apart { frozen: None, result: Some(result) })
-}
-
-/// It is not waited for here. Left in the midst of a send it goes on when that has ended.
-fn left(job: &Job, why: &str, left: Apart) -> Disposition {
-    metrics::job(job.kind.as_str(), "handed_on");
-    log_job("info", "job_handed_on", job, why);
-    Disposition::Left(hand_on::after_left_s(&left), left)
-}
-
-/// Records a failure.
-async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> worker::Result<Disposition> {
-    match failure {
-        Failure::LedgerUnavailable(error) => {
-            log_job("warn", "job_unfinished", job, &error);
-            Ok(Disposition::Again(RETRY_DELAY_S))
-        }
-        Failure::Retryable(error) => again(job, ledger, &error, backoff_s).await,
-        Failure::Misconfigured(error) => again(job, ledger, &error, patient_backoff_s).await,
-        Failure::Permanent(error) => {
-            dead(job, ledger, &ledger.known().await?.unwrap_or_default(), &error).await
-        }
-    }
-}
-
-/// It comes again after a pause; or it is dead, where there is none any more.
-async fn again(job: &Job, ledger: &Ledger<'_>, error: &str, after: Backoff) -> worker::Result<Disposition> {
-    let known = match ledger.known().await? {
-        // The snapshot is older than the erasure of personal data; a newer one follows.
-        Some(known) if known.is_purged() => return Ok(over(job)),
-        // `begin` has counted this attempt already.
-        Some(known) if job.kind != JobKind::Project => known,
-        Some(known) => JobRow { attempts: known.attempts.saturating_add(1), ..known },
-        None => JobRow::default(),
-    };
-    let Some(seconds) = after(known.attempts, random::permille()) else {
-        return dead(job, ledger, &known, error).await;
-    };
-    ledger.failed(&known, FailedAs::Retryable, error).await?;
-    metrics::job(job.kind.as_str(), "failed");
-    log_job("warn", "job_failed", job, error);
-    Ok(Disposition::Again(seconds))
-}
-
-async fn dead(job: &Job, ledger: &Ledger<'_>, known: &JobRow, error: &str) -> worker::Result<Disposition> {
-    ledger.failed(known, FailedAs::Dead, error).await?;
-    metrics::job(job.kind.as_str(), "dead");
-    log_job("error", "job_over", job, &format!("dead: {error}"));
-    Ok(Disposition::Over)
-}
-
-/// The job was over before, and counted then.
-fn over(job: &Job) -> Disposition {
-    log_job("info", "job_over", job, "was over before");
-    Disposition::Over
+fn snapshot_of(job: &Job) -> Result<Snapshot, &'static str> {
+    json_text::from_str(&job.payload.to_string()).map_err(|_| "not a snapshot")
 }
 
 async fn run(
@@ -472,21 +396,9 @@ async fn run(
 ) -> Result<Done, Failure> {
     match job.kind {
         JobKind::SendReceipt => send_receipt::run(env, config, job, ledger, trace).await,
+        JobKind::DeliverWebhook => deliver_webhook::run(env, config, job, ledger, trace).await,
         // They come last, and by another way.
         JobKind::Project => Err(Failure::Permanent("a projection is no job of its own".to_owned())),
         JobKind::Retired => retired(ledger).await,
     }
-}
-
-fn log_job(level: &str, event: &str, job: &Job, outcome: &str) {
-    let lag_ms = now_ms().saturating_sub(job.staged_at_ms);
-    let mut fields = vec![
-        ("event", event.into()),
-        ("job_id", job.job_id.as_str().into()),
-        ("kind", job.kind.as_str().into()),
-        ("outcome", outcome.into()),
-        ("lag_ms", lag_ms.into()),
-    ];
-    fields.extend(trace::fields(job.trace));
-    log(level, &fields);
 }

@@ -35,7 +35,12 @@ impl Next<'_> {
 
 /// Whether jobs of a kind have a queue of their own to go on in.
 fn has_own_queue(env: &Env, kind: JobKind) -> bool {
-    Queue::of(kind) == Queue::Emails && queue::bound(env).has_emails
+    let bound = queue::bound(env);
+    match Queue::of(kind) {
+        Queue::Jobs => false,
+        Queue::Emails => bound.has_emails,
+        Queue::Deliveries => bound.has_deliveries,
+    }
 }
 
 /// Whether a job is waited for only as long as a projection is.
@@ -43,7 +48,8 @@ pub(super) fn may_be_left(env: &Env, job: &Job) -> bool {
     let is_repeatable = match job.kind {
         // Its service keeps our key for a day.
         JobKind::SendReceipt => true,
-        JobKind::Project | JobKind::Retired => false,
+        // It is handed on before it is tried.
+        JobKind::DeliverWebhook | JobKind::Project | JobKind::Retired => false,
     };
     is_repeatable && job.apart.is_none() && has_own_queue(env, job.kind)
 }
@@ -71,7 +77,7 @@ pub(super) fn email_ended(is_in_time: bool) {
 
 /// Sends each of these jobs on by itself, to the queue of its kind.
 pub(super) async fn send(env: &Env, jobs: &[Next<'_>]) -> worker::Result<()> {
-    for kind in [Queue::Jobs, Queue::Emails] {
+    for kind in Queue::ALL {
         let mut texts = Vec::new();
         let mut binding = String::new();
         for Next { job, after_s, left } in jobs.iter().filter(|next| Queue::of(next.job.kind) == kind) {

@@ -2,6 +2,7 @@
 //! its payment: most jobs are.
 
 use std::cell::OnceCell;
+use std::iter;
 use std::rc::Rc;
 
 use serde::Deserialize;
@@ -73,6 +74,8 @@ pub(super) struct Ledger<'a> {
     row: Option<JobRow>,
     /// What this attempt sends, if it is the first.
     frozen: Frozen,
+    /// The personal data of what it tells was erased since.
+    is_erased: bool,
     pub(super) now_ms: u64,
 }
 
@@ -110,7 +113,12 @@ impl KnownJobs {
         }
         let each = homes.iter().flat_map(|(_, home)| home.each());
         let places = sorted::map(each.map(|db| ((db.name().is_none(), db.name()), db)));
-        let asked = jobs.iter().map(|job| Asked { job_id: job.job_id.clone(), payment: payment_of(job) });
+        let asked = jobs.iter().flat_map(|job| {
+            let own = Asked { job_id: job.job_id.clone(), payment: payment_of(job) };
+            let erased = (job.kind == JobKind::DeliverWebhook)
+                .then(|| Asked { job_id: erased_id(job), payment: None });
+            iter::once(own).chain(erased)
+        });
         let asked: Vec<Asked> = asked.collect();
         let mut rows = Vec::new();
         for db in places.into_values() {
@@ -130,6 +138,14 @@ impl KnownJobs {
         let home = self.homes.iter().find(|(job_id, _)| *job_id == job.job_id).map(|(_, home)| home);
         let home = home.or(self.unasked.as_ref()).cloned();
         home.ok_or_else(|| Error::RustError("a job that is not of this message".to_owned()))
+    }
+
+    /// Whether the object's personal data was erased after it was what the job tells.
+    fn is_erased(&self, job: &Job) -> bool {
+        let Some(told) = tells_version(job) else { return false };
+        let mark = erased_id(job);
+        let mut marks = self.rows.iter().flat_map(|place| place.iter()).filter(|known| known.job_id == mark);
+        marks.any(|known| known.row.frozen.as_deref().and_then(|text| text.parse().ok()) > Some(told))
     }
 
     fn row(&self, job: &Job) -> Option<JobRow> {
@@ -171,13 +187,25 @@ fn payment_of(job: &Job) -> Option<String> {
     ObjectId::from_hex(&job.object).map(|object| PaymentId::in_object(object).to_string())
 }
 
-/// The rows of the jobs `?1`, with those that are done without one in the payments `?2`: two JSON arrays.
-const KNOWN: &str = "SELECT job_id, state, attempts, frozen, first_at_ms FROM jobs WHERE job_id IN (SELECT value FROM json_each(?1))
+/// The version of its object of which a job tells, if it tells of one.
+fn tells_version(job: &Job) -> Option<u64> {
+    let tells = matches!(job.kind, JobKind::Project | JobKind::DeliverWebhook);
+    job.payload.get("version").filter(|_| tells)?.as_u64()
+}
+
+/// The id of the row that says of which version on the job's object has nothing of what was erased.
+fn erased_id(job: &Job) -> String {
+    format!("{}{ERASED}", job.object)
+}
+
+/// The rows of the jobs `?1`, with those that are done without one in the payments `?2`: two JSON arrays. What was purged has nothing frozen: of an
+/// erasure its version stands there.
+const KNOWN: &str = "SELECT job_id, state, attempts, iif(state = 'purged', result, frozen) AS frozen, first_at_ms FROM jobs WHERE job_id IN (SELECT value FROM json_each(?1))
      UNION ALL SELECT done.key, 'done', 1, NULL, 0 FROM payments, json_each(payments.done_jobs) AS done
      WHERE payments.payment_id IN (SELECT value FROM json_each(?2)) AND done.key IN (SELECT value FROM json_each(?1))";
 
-/// Records a failed attempt of the job `?1` that was in one of these states. Of a projection of an object that was erased since it was staged nothing is
-/// kept, nor does it count as tried: the erasure has staged another one.
+/// Records a failed attempt of the job `?1` that was in one of these states. Of what tells of an object that was erased since nothing is kept, nor does
+/// it count as tried: of the read model's snapshots the erasure has staged another one.
 fn failed(from: &str) -> String {
     format!(
         "INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms,
@@ -196,7 +224,8 @@ fn failed(from: &str) -> String {
 impl<'a> Ledger<'a> {
     pub(super) fn new(job: &'a Job, known: &KnownJobs) -> Result<Self> {
         let now_ms = now_ms();
-        Ok(Self { home: known.home(job)?, job, row: known.row(job), frozen: Frozen::default(), now_ms })
+        let (row, is_erased) = (known.row(job), known.is_erased(job));
+        Ok(Self { home: known.home(job)?, job, row, frozen: Frozen::default(), is_erased, now_ms })
     }
 
     /// Keeps there what this attempt sends.
@@ -221,6 +250,9 @@ impl<'a> Ledger<'a> {
     pub(super) async fn begin(&self, frozen: Option<String>) -> Result<Option<JobRow>> {
         // What a try that was left has sent goes before what would be sent now.
         let frozen = self.job.apart.as_ref().and_then(|apart| apart.frozen.clone()).or(frozen);
+        if self.is_erased {
+            return Ok(None);
+        }
         let Some(row) = &self.row else {
             let frozen = frozen.map(|text| self.frozen.get_or_init(|| text).clone());
             return Ok(Some(JobRow { frozen, first_at_ms: self.now_ms, ..JobRow::default() }));
@@ -298,7 +330,7 @@ impl<'a> Ledger<'a> {
             // While it is moved a job's row may stand where it was before: what it has sent, and since when, goes along.
             self.frozen.get().or(known.frozen.as_ref()).map(String::as_str).into(),
             (if known.first_at_ms > 0 { known.first_at_ms } else { self.now_ms }).into(),
-            (job.kind == JobKind::Project).then(|| job.payload.get("version")?.as_u64()).flatten().into(),
+            tells_version(job).into(),
         ];
         self.home.db.run(&sql, values).await.map(drop)
     }

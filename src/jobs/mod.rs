@@ -7,6 +7,8 @@
 pub mod backoff;
 mod circuit;
 mod consumer;
+mod deliver_webhook;
+mod disposition;
 mod hand_on;
 mod ledger;
 mod outcome;
@@ -15,6 +17,7 @@ pub mod receipt;
 mod send_receipt;
 mod service;
 mod slots;
+mod slow;
 mod unasked;
 
 pub use consumer::consume;

@@ -22,7 +22,8 @@ pub(super) async fn may_send(env: &Env, job: &Job) -> bool {
     let is_new = job.apart.as_ref().is_some_and(|apart| apart.result.is_none());
     match job.kind {
         JobKind::SendReceipt => is_new && is_staged(env, job).await,
-        JobKind::Project | JobKind::Retired => false,
+        // Without D1 it is not known where it goes.
+        JobKind::DeliverWebhook | JobKind::Project | JobKind::Retired => false,
     }
 }
 

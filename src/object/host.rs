@@ -219,7 +219,7 @@ fn text(
             let audit = audit_after(object.store(), state.resource.audit_through, AUDIT_MAX)?;
             message.projecting(snapshot(state, audit, now_ms()))
         }
-        JobKind::SendReceipt | JobKind::Retired => serde_json::to_string(&message),
+        JobKind::SendReceipt | JobKind::DeliverWebhook | JobKind::Retired => serde_json::to_string(&message),
     }
     .map_err(|error| Bug(error.to_string()))
 }

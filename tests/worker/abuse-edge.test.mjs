@@ -98,6 +98,7 @@ const refusals = {
   '/payments/{id}/refund': [401, STRANGER],
   '/checkout/sessions': [401, STRANGER],
   '/checkout/sessions/{order}/expire': [401, STRANGER],
+  '/webhook-endpoint/test': [401, STRANGER],
   '/checkout/{token}': [404, {}],
   '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/stripe/{account}': [400, { 'stripe-signature': 't=1,v1=00' }],

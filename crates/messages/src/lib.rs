@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod credentials;
+pub mod event;
 pub mod gate;
 pub mod inbox;
 pub mod inspection;

@@ -9,6 +9,8 @@ use payments::payment::records::JobKind;
 pub const JOBS_QUEUES_MAX: usize = 16;
 /// The binding of the queue of emails.
 pub const EMAILS: &str = "EMAILS";
+/// The binding of the queue of outgoing webhooks. Without it there are none.
+pub const DELIVERIES: &str = "DELIVERIES";
 
 /// A queue, as a job's kind needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +19,19 @@ pub enum Queue {
     Jobs,
     /// Emails that go on by themselves: a slow provider holds up nothing else.
     Emails,
+    /// Outgoing webhooks: a shop's slow server holds up neither projections nor emails.
+    Deliveries,
 }
 
 impl Queue {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Jobs, Self::Emails, Self::Deliveries];
+
     /// Where a job of this kind goes on by itself.
     pub const fn of(kind: JobKind) -> Self {
         match kind {
             JobKind::SendReceipt => Self::Emails,
+            JobKind::DeliverWebhook => Self::Deliveries,
             JobKind::Project | JobKind::Retired => Self::Jobs,
         }
     }
@@ -36,20 +44,23 @@ pub struct Queues {
     pub jobs: usize,
     /// Whether emails have one of their own.
     pub has_emails: bool,
+    /// Whether outgoing webhooks have theirs.
+    pub has_deliveries: bool,
 }
 
 impl Queues {
     /// Finds them by their bindings. The first one that is not there ends the list.
     pub fn bound(is_bound: impl Fn(&str) -> bool) -> Self {
         let jobs = (0..JOBS_QUEUES_MAX).take_while(|number| is_bound(&jobs_binding(*number))).count();
-        Self { jobs: jobs.max(1), has_emails: is_bound(EMAILS) }
+        Self { jobs: jobs.max(1), has_emails: is_bound(EMAILS), has_deliveries: is_bound(DELIVERIES) }
     }
 
     /// The binding of the queue for a job of an object, whose id is given as hexadecimal digits.
     pub fn binding(self, queue: Queue, object: &str) -> String {
         match queue {
             Queue::Emails if self.has_emails => EMAILS.to_owned(),
-            Queue::Jobs | Queue::Emails => jobs_binding(self.number_of(object)),
+            Queue::Deliveries if self.has_deliveries => DELIVERIES.to_owned(),
+            Queue::Jobs | Queue::Emails | Queue::Deliveries => jobs_binding(self.number_of(object)),
         }
     }
 
@@ -78,6 +89,8 @@ mod tests {
 
     use super::*;
 
+    const NONE: Queues = Queues { jobs: 1, has_emails: false, has_deliveries: false };
+
     fn objects() -> impl Iterator<Item = String> {
         (0_u32..8_000)
             .map(|number| digest(&[&number.to_be_bytes()]).iter().map(|byte| format!("{byte:02x}")).collect())
@@ -86,7 +99,7 @@ mod tests {
     #[test]
     fn jobs_are_spread_evenly_and_those_of_one_object_stay_together() {
         for jobs in [1, 2, 3, 7, 16] {
-            let queues = Queues { jobs, has_emails: false };
+            let queues = Queues { jobs, ..NONE };
             let mut found = BTreeMap::<String, usize>::new();
             for object in objects() {
                 let binding = queues.binding(Queue::Jobs, &object);
@@ -102,21 +115,26 @@ mod tests {
     #[test]
     fn queues_are_found_by_their_bindings() {
         let bound = |names: &[&str]| Queues::bound(|name| names.contains(&name));
-        assert_eq!(bound(&["JOBS"]), Queues { jobs: 1, has_emails: false });
-        assert_eq!(bound(&["JOBS", "JOBS_2", "EMAILS"]), Queues { jobs: 2, has_emails: true });
+        assert_eq!(bound(&["JOBS"]), NONE);
+        let all = Queues { jobs: 2, has_emails: true, has_deliveries: true };
+        assert_eq!(bound(&["JOBS", "JOBS_2", "EMAILS", "DELIVERIES"]), all);
         assert_eq!(bound(&["JOBS", "JOBS_3"]).jobs, 1, "the first that is missing ends the list");
         assert_eq!(bound(&[]).jobs, 1, "sending says that it is missing");
         assert_eq!(Queues::bound(|_| true).jobs, JOBS_QUEUES_MAX);
     }
 
     #[test]
-    fn an_email_goes_on_in_a_queue_of_its_own_where_there_is_one() {
+    fn emails_and_webhooks_go_on_in_queues_of_their_own_where_there_are_any() {
         let object = "00";
         for kind in JobKind::ALL {
-            let alone = Queues { jobs: 1, has_emails: false }.binding(Queue::of(kind), object);
-            assert_eq!(alone, "JOBS", "{kind:?}");
-            let apart = Queues { jobs: 1, has_emails: true }.binding(Queue::of(kind), object);
-            assert_eq!(apart == EMAILS, kind == JobKind::SendReceipt, "{kind:?}");
+            assert_eq!(NONE.binding(Queue::of(kind), object), "JOBS", "{kind:?}");
+            let all = Queues { has_emails: true, has_deliveries: true, ..NONE };
+            let own = match kind {
+                JobKind::SendReceipt => EMAILS,
+                JobKind::DeliverWebhook => DELIVERIES,
+                JobKind::Project | JobKind::Retired => "JOBS",
+            };
+            assert_eq!(all.binding(Queue::of(kind), object), own, "{kind:?}");
         }
     }
 }

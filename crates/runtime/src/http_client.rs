@@ -114,6 +114,19 @@ pub async fn download(
     .await
 }
 
+/// Sends a request to somebody else's server. Gives the status: nothing of the body is read. An error means that it is unknown whether the request
+/// arrived.
+pub async fn status_of(env: &Env, sent: &OutboundRequest<'_>, timeout: Duration) -> Result<u16, String> {
+    exchanged(env, None, sent, timeout, async |response: web_sys::Response| {
+        // What is left unread would hold a connection.
+        if let Some(body) = response.body() {
+            let _ = body.cancel();
+        }
+        Ok(response.status())
+    })
+    .await
+}
+
 const BROKE_OFF: &str = "the answer broke off";
 
 /// Sends a request and reads the answer with `read`.

@@ -8,6 +8,7 @@ pub(crate) mod pages;
 pub(crate) mod store;
 pub(crate) mod tokens;
 mod view;
+mod webhook;
 
 use super::app::App;
 use messages::operations::ACCOUNTS_PATH;

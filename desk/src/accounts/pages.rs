@@ -4,7 +4,7 @@ use super::credentials::{self, Entered, ShownRow};
 use super::entries::Wrong;
 use super::store::{self, AccountRow, TOKENS_SHOWN, Tokens};
 use super::view::{AccountForm, AccountPage, Keys, Made, TokenLine};
-use super::{PATH, configured, entries, tokens};
+use super::{PATH, configured, entries, tokens, webhook};
 use crate::button::Button;
 use crate::confirm::Question;
 use crate::context::Desk;
@@ -190,6 +190,7 @@ async fn show(desk: &Desk<'_>, known: Known, beside: Beside) -> Result<Answer, P
             Button::dangerous(OperatorAction::Close, &subject, "Close the account")
         });
     }
+    facts.extend(webhook::endpoint(&desk.app.env, &known.id).await.map_err(unreadable)?);
     let state = match (&known.row, known.is_configured) {
         (_, true) | (None, _) => "configured",
         (Some(row), false) => row.state.as_str(),

@@ -147,6 +147,8 @@ refusals! {
     UNREADABLE = "Unreadable"(Unreadable | Unavailable | Misconfigured; RETRY_AFTER)
         "It could not be looked up (`cannot-be-shown`; it says nothing about the payment), or a setting is missing.";
     MISCONFIGURED = "Misconfigured"(Misconfigured) "A setting is missing; `detail` names it.";
+    ENDPOINT_UNKNOWN = "EndpointUnknown"(OutcomeUnknown | Unavailable | Unreadable | Misconfigured; RETRY_AFTER)
+        "It is not known whether the endpoint was changed, or it could not be looked up, or a setting is missing. Send the same request again.";
     LINK_NOT_STORED = "LinkNotStored"(OutcomeUnknown | Unavailable | Misconfigured; RETRY_AFTER)
         "It is not known whether the order was told of it, or nothing was begun, or a setting is missing. Send the same request again.";
 }

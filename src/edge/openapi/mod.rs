@@ -15,6 +15,7 @@ mod problems;
 mod registry;
 mod schema;
 mod schemas;
+mod webhook_endpoint;
 
 use std::collections::BTreeMap;
 
@@ -41,10 +42,11 @@ const ABOUT: &str = "Make a key for each thing that is to happen once, send it i
 - **Credentials** are taken over https only: plain http is refused (403), or without credentials sent on (308), but on this machine.
 - In the demo the token of an account is its address: `user@example.com`, or `user-bad-source@example.com`, whose card is declined.";
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Payments", "Take money once, or reserve it and take it later."),
     ("Refunds", "Give it back, never more than was taken."),
     ("Customers", "Make the provider's customer of a person once, by their address."),
+    ("Webhooks", "Be told of payments at an address of your own."),
     ("Idempotency keys", "Where a key stands, and what happened under it."),
     ("Checkout", "A page on which a person pays an order, once."),
     ("Service", "For whoever runs it."),
@@ -96,6 +98,7 @@ pub fn document(routes: &[Documented]) -> Value {
         .into_iter()
         .chain(registry::schemas())
         .chain(customers::schemas())
+        .chain(webhook_endpoint::schemas())
         .map(|(name, schema)| (name.to_owned(), schema.into()))
         .collect();
     schemas.extend(Kind::ALL.iter().map(|kind| (problems::name(*kind), problems::schema(*kind).into())));
@@ -111,6 +114,7 @@ pub fn document(routes: &[Documented]) -> Value {
         "servers": [{ "url": "/" }],
         "tags": TAGS.map(|(name, about)| json!({ "name": name, "description": about })),
         "paths": paths,
+        "webhooks": webhook_endpoint::webhooks(),
         "components": {
             "securitySchemes": {
                 "account": {
@@ -161,7 +165,7 @@ fn in_path(route: &Documented) -> Vec<Value> {
 
 fn parameters() -> Value {
     let wait = WAIT_MAX_MS / 1000;
-    json!({
+    let mut parameters = json!({
         "IdempotencyKey": {
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": format!(
@@ -185,7 +189,12 @@ fn parameters() -> Value {
             "schema": text().with("pattern", "^wait=[0-9]{1,2}$"),
             "example": "wait=10",
         },
-    })
+    });
+    if let Value::Object(parameters) = &mut parameters {
+        let of_webhooks = webhook_endpoint::parameters();
+        parameters.extend(of_webhooks.map(|(name, parameter)| (name.to_owned(), parameter)));
+    }
+    parameters
 }
 
 fn links() -> Value {

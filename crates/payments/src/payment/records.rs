@@ -48,6 +48,8 @@ pub enum JobKind {
     Project,
     /// Sends an email about money that has moved.
     SendReceipt,
+    /// Tells the shop's endpoint of an event. No object stages it: it follows from a projection.
+    DeliverWebhook,
     /// A text message to a ride's pilot, which only releases before have staged: nothing sends it any more.
     #[serde(rename = "send_message")]
     Retired,
@@ -55,13 +57,14 @@ pub enum JobKind {
 
 impl JobKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Project, Self::SendReceipt, Self::Retired];
+    pub const ALL: [Self; 4] = [Self::Project, Self::SendReceipt, Self::DeliverWebhook, Self::Retired];
 
     /// The name as stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Project => "project",
             Self::SendReceipt => "send_receipt",
+            Self::DeliverWebhook => "deliver_webhook",
             Self::Retired => "send_message",
         }
     }

@@ -1,0 +1,221 @@
+//! Outgoing webhooks, as the document tells of them.
+
+use messages::event::EventType;
+use serde_json::{Map, Value, json};
+
+use super::answers::*;
+use super::examples::{AT, payment_example};
+use super::operation::Operation;
+use super::schema::{Schema, constant, integer, integer_of, object, one_of_words, reference, text, uri};
+use crate::edge::shop_url::URL_MAX;
+use crate::edge::webhook_endpoint::TEST;
+
+const TAG: &str = "Webhooks";
+const URL: &str = "https://shop.example/webhooks/paid-once";
+const SECRET: &str = "whsec_WkQwb3RVd1ZtYkxyMHpQMk9hc2QxcVl4a0pvTnRIZ0M=";
+
+/// What any of these may be refused for.
+const ANY: [Refusal; 3] = [UNAUTHORIZED, HTTPS_REQUIRED, RATE_LIMITED];
+/// What whoever sends a body may be refused for, beside that.
+const BODY: [Refusal; 5] =
+    [REQUEST_TIMEOUT, CONTENT_TOO_LARGE, BAD_BODY, UNSUPPORTED_MEDIA_TYPE, INVALID_PARAMETERS];
+
+pub(in crate::edge) fn put_webhook_endpoint() -> Operation {
+    Operation::new(
+        TAG,
+        "putWebhookEndpoint",
+        "Make or change the endpoint",
+        "The address at which this account is told of its payments, by [Standard Webhooks](https://www.standardwebhooks.com/). An account has \
+         one; to send the same again changes nothing, so it needs no key. `secret_version` that is one more than the newest makes a new \
+         secret, and the one before signs for another 24 hours.",
+    )
+    .parameters_in_body(true, reference("WebhookEndpointRequest"))
+    .shows("The endpoint.", reference("WebhookEndpoint"))
+    .answers(201, "The endpoint, made.", &[], [("application/json", reference("WebhookEndpoint"))])
+    .refuses(&ANY)
+    .refuses(&BODY)
+    .refuses(&[ENDPOINT_UNKNOWN])
+}
+
+pub(in crate::edge) fn show_webhook_endpoint() -> Operation {
+    Operation::new(TAG, "showWebhookEndpoint", "Show the endpoint", "With its secret. Without one it is 404.")
+        .shows("The endpoint.", reference("WebhookEndpoint"))
+        .refuses(&ANY)
+        .refuses(&[NOT_FOUND, UNREADABLE])
+}
+
+pub(in crate::edge) fn remove_webhook_endpoint() -> Operation {
+    Operation::new(
+        TAG,
+        "removeWebhookEndpoint",
+        "Remove the endpoint",
+        "Nothing is told any more, also not what is being tried. One that is made later has another secret.",
+    )
+    .answers(204, "Removed, now or before.", &[], [])
+    .refuses(&ANY)
+    .refuses(&[ENDPOINT_UNKNOWN])
+}
+
+pub(in crate::edge) fn test_webhook_endpoint() -> Operation {
+    Operation::new(
+        TAG,
+        "testWebhookEndpoint",
+        "Test the endpoint",
+        "Sends it a message of the type `webhook_endpoint.test` at once, and says what it has answered. Each request sends another one, \
+         which is about nothing.",
+    )
+    .parameters_in_body(false, reference("WebhookTestRequest"))
+    .shows("What came of it.", reference("WebhookTest"))
+    .refuses(&ANY)
+    .refuses(&BODY)
+    .refuses(&[NOT_FOUND, UNREADABLE])
+}
+
+/// The messages that are sent: the document's `webhooks`.
+pub(super) fn webhooks() -> Value {
+    let body = |schema: &str| json!({ "required": true, "content": { "application/json": { "schema": reference(schema) } } });
+    let parameters = || {
+        ["WebhookId", "WebhookTimestamp", "WebhookSignature"]
+            .map(|name| json!({ "$ref": format!("#/components/parameters/{name}") }))
+    };
+    let sent = |name: &str, about: &str, schema: &str| {
+        let message = json!({
+            "summary": name, "description": about, "parameters": parameters(), "requestBody": body(schema),
+            "responses": {
+                "2XX": { "description": "It is taken. The body does not count." },
+                "410": { "description": "Nothing is wanted there any more: this message is not sent again." },
+                "default": { "description": "It is sent again, for about three days." },
+            },
+        });
+        (name.to_owned(), json!({ "post": message }))
+    };
+    let events = EventType::ALL.iter().map(|event| sent(event.as_str(), event.about(), "WebhookEvent"));
+    let test = sent(TEST, "What `POST /webhook-endpoint/test` sends.", "WebhookTestEvent");
+    events.chain([test]).collect::<Map<String, Value>>().into()
+}
+
+/// The headers of these messages.
+pub(super) fn parameters() -> [(&'static str, Value); 3] {
+    let header = |name: &str, about: &str, schema: Schema, example: Value| json!({ "name": name, "in": "header", "required": true, "description": about, "schema": schema, "example": example });
+    let id = "pay_Qm9va2luZ3MtbmV2ZXItY2hhcmdlLXR3aWNlLW9rLTE_event_2";
+    [
+        (
+            "WebhookId",
+            header(
+                "webhook-id",
+                "The message's id: the same one for each attempt. What was taken with it is not taken again.",
+                text(),
+                json!(id),
+            ),
+        ),
+        (
+            "WebhookTimestamp",
+            header(
+                "webhook-timestamp",
+                "When this attempt was made: seconds since 1970.",
+                integer(),
+                json!(1_795_253_400),
+            ),
+        ),
+        (
+            "WebhookSignature",
+            header(
+                "webhook-signature",
+                "Signatures with a space between, such as `v1,…`: HMAC-SHA256 of `id.timestamp.body` with the secret, in base64. One of them must be right.",
+                text(),
+                json!("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+            ),
+        ),
+    ]
+}
+
+/// What stands in the answers, bodies and messages above.
+pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
+    let url = || uri().at_most(URL_MAX);
+    let version = || integer_of(1, u32::MAX);
+    let types = EventType::ALL.iter().map(|event| event.as_str());
+    vec![
+        (
+            "WebhookEndpointRequest",
+            object()
+                .has("url", url().about("Where: `https://` at a public host, in the demo also `http://` and this machine."))
+                .may_have(
+                    "secret_version",
+                    version().about("The newest version, or one more for a new secret. Left out, the secret stays."),
+                )
+                .closed()
+                .example(json!({ "url": URL })),
+        ),
+        (
+            "WebhookEndpoint",
+            object()
+                .has("object", constant("webhook_endpoint"))
+                .has("url", url())
+                .has("secret", text().with("pattern", "^whsec_").about("With which its messages are signed: for a library of Standard Webhooks."))
+                .has("secret_version", version())
+                .has(
+                    "previous_secret_expires_at",
+                    reference("Time").or_null().about("Until when the secret before signs, too."),
+                )
+                .has("created_at", reference("Time"))
+                .has("updated_at", reference("Time"))
+                .may_have("cached", reference("Cached"))
+                .example(json!({
+                    "object": "webhook_endpoint", "url": URL, "secret": SECRET, "secret_version": 1,
+                    "previous_secret_expires_at": null, "created_at": AT, "updated_at": AT,
+                })),
+        ),
+        ("WebhookTestRequest", object().closed().example(json!({}))),
+        (
+            "WebhookTest",
+            object()
+                .has("object", constant("webhook_test"))
+                .has("webhook_id", text())
+                .has("delivered", super::schema::boolean().about("It was answered with 2xx."))
+                .has("response_status", integer_of(100, 599).or_null().about("What was answered, if anything was."))
+                .has("error", text().or_null().about("Why there was no answer."))
+                .example(json!({
+                    "object": "webhook_test", "webhook_id": "test_5a2f0c1d9be84f6e8f1a7c3b2d4e6f80", "delivered": true,
+                    "response_status": 204, "error": null,
+                })),
+        ),
+        (
+            "WebhookEvent",
+            object()
+                .has("type", one_of_words(types).about("What has happened. A later release may have more of them."))
+                .has("timestamp", reference("Time").about("When it happened."))
+                .has(
+                    "sequence",
+                    integer_of(1, u32::MAX).about("Grows with each event of the payment, with gaps: messages may come in any order."),
+                )
+                .may_have("refund", reference("WebhookRefund").about("The refund, where the event is about one."))
+                .has(
+                    "data",
+                    reference("Payment").about("The payment as it was when this was made: it may be newer than the event, and is never older."),
+                )
+                .example(json!({
+                    "type": "payment.succeeded", "timestamp": AT, "sequence": 2, "data": payment_example(),
+                })),
+        ),
+        (
+            "WebhookRefund",
+            object()
+                .has("id", text())
+                .has("object", constant("refund"))
+                .has("payment", reference("PaymentId"))
+                .has("status", text())
+                .has("amount", integer())
+                .has("currency", text())
+                .has("reason", text())
+                .has("provider_refund", text().or_null())
+                .has("created_at", reference("Time")),
+        ),
+        (
+            "WebhookTestEvent",
+            object().has("type", constant(TEST)).has("timestamp", reference("Time")).has(
+                "data",
+                object().has("object", constant("webhook_endpoint")).has("url", url()),
+            ),
+        ),
+    ]
+}

@@ -1,0 +1,117 @@
+//! `deliver_webhook`: tells a shop's endpoint of an event, until it answers with 2xx. <https://www.standardwebhooks.com/>
+//!
+//! An event is told at least once: each attempt has the same id, and sends the same bytes to wherever the endpoint is by then.
+
+use std::cell::RefCell;
+
+use worker::Env;
+
+use super::ledger::Ledger;
+use super::outcome::{Done, Failure};
+use super::slow::SlowEndpoints;
+use crate::accounts;
+use crate::config::Config;
+use crate::deliveries::send::{Message, host, send};
+use crate::deliveries::{are_on, known};
+use messages::event::Delivery;
+use messages::job::Job;
+use once::trace::TraceContext;
+use runtime::{now_ms, trace};
+use web::trace::Kind;
+
+thread_local! {
+    static SLOW: RefCell<SlowEndpoints> = const { RefCell::new(SlowEndpoints::new()) };
+}
+
+pub(super) async fn run(
+    env: &Env,
+    config: &Config,
+    job: &Job,
+    ledger: &Ledger<'_>,
+    trace: Option<TraceContext>,
+) -> Result<Done, Failure> {
+    let Delivery { account, body, .. } = json_text::from_str(&job.payload.to_string())
+        .map_err(|_| Failure::Permanent("not a delivery".to_owned()))?;
+    if !are_on(env) {
+        return not_sent(ledger, "DELIVERIES is not bound").await;
+    }
+    let seller = accounts::of_id(env, config, &account, ledger.now_ms)
+        .await
+        .map_err(|_| Failure::Retryable("the account cannot be read".to_owned()))?;
+    if seller.is_none_or(|seller| seller.is_closed) {
+        return not_sent(ledger, "the account is closed").await;
+    }
+    let Some(endpoint) = known::of(env, config, &account, ledger.now_ms).await? else {
+        return not_sent(ledger, "the account has no endpoint any more").await;
+    };
+    let Some(known) = ledger.begin(Some(body)).await? else {
+        return Ok(Done::Already);
+    };
+    let host = host(&endpoint.url);
+    if !SLOW.with_borrow_mut(|slow| slow.may_begin(&account, now_ms())) {
+        return Err(Failure::Retryable(format!("not tried: {host} was slow a moment ago")));
+    }
+    let body = known.frozen.unwrap_or_default();
+    let mut span = trace::begin(trace, "deliver webhook", Kind::Client);
+    if let Some(span) = &mut span {
+        span.set("http.request.method", "POST");
+    }
+    let message = Message { account: &account, id: &job.job_id, body: &body };
+    let began_ms = now_ms();
+    let sent = send(env, config, &endpoint, message).await;
+    SLOW.with_borrow_mut(|slow| slow.ended(&account, now_ms().saturating_sub(began_ms)));
+    if let (Some(span), Ok(status)) = (&mut span, &sent) {
+        span.answered(*status);
+    }
+    trace::end(span);
+    match sent {
+        Ok(status) => read(status, host),
+        Err(error) => Err(Failure::Retryable(format!("{host}: {error}"))),
+    }
+}
+
+/// What an answer of this status means. It is that of the endpoint, and the body does not count.
+fn read(status: u16, host: &str) -> Result<Done, Failure> {
+    match status {
+        200..300 => Ok(Done::Recorded(format!("{status} from {host}"))),
+        // Its owner says that nothing is wanted there any more.
+        410 => Err(Failure::Permanent(format!("{host} has answered 410: it is gone"))),
+        300..400 => {
+            Err(Failure::Retryable(format!("{host} has answered {status}: a redirect is not followed")))
+        }
+        status => Err(Failure::Retryable(format!("{host} has answered {status}"))),
+    }
+}
+
+async fn not_sent(ledger: &Ledger<'_>, why: &str) -> Result<Done, Failure> {
+    Ok(match ledger.begin(None).await? {
+        Some(_) => Done::Recorded(format!("not sent: {why}")),
+        None => Done::Already,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_2xx_ends_a_delivery_and_410_ends_it_for_good() {
+        let of = |status| match read(status, "shop.example") {
+            Ok(Done::Recorded(result)) => format!("done: {result}"),
+            Err(Failure::Permanent(error)) => format!("dead: {error}"),
+            Err(Failure::Retryable(error)) => format!("again: {error}"),
+            _ => "otherwise".to_owned(),
+        };
+        for status in [200, 202, 204, 299] {
+            assert_eq!(of(status), format!("done: {status} from shop.example"));
+        }
+        assert_eq!(of(410), "dead: shop.example has answered 410: it is gone");
+        assert_eq!(of(302), "again: shop.example has answered 302: a redirect is not followed");
+        for status in [199, 300, 400, 401, 404, 409, 429, 500, 503] {
+            assert!(
+                of(status).starts_with(&format!("again: shop.example has answered {status}")),
+                "{status}"
+            );
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What becomes of a job after an attempt, and what is written down of it: in the ledger, in the counts and in the log.
+
+use super::backoff::{Backoff, Tried, backoff_s, delivery_backoff_s, patient_backoff_s};
+use super::hand_on::{self, Next};
+use super::ledger::{FailedAs, JobRow, Ledger};
+use super::outcome::Failure;
+use messages::job::{Apart, Job};
+use payments::payment::records::JobKind;
+use runtime::log::log;
+use runtime::metrics;
+use runtime::now_ms;
+use runtime::random;
+use runtime::trace;
+
+/// The delay after a failure that could not be recorded, in seconds.
+pub(super) const RETRY_DELAY_S: u32 = 60;
+
+/// What becomes of a job.
+pub(super) enum Disposition {
+    /// It is over.
+    Over,
+    /// It comes again after this many seconds.
+    Again(u32),
+    /// It was left before its end was written down, and goes on by itself after this many seconds.
+    Left(u32, Apart),
+}
+
+impl Disposition {
+    /// What is still to be done of a job.
+    pub(super) fn next(self, job: &Job) -> Option<Next<'_>> {
+        match self {
+            Self::Over => None,
+            Self::Again(after_s) => Some(Next { job, after_s, left: None }),
+            Self::Left(after_s, left) => Some(Next { job, after_s, left: Some(left) }),
+        }
+    }
+}
+
+pub(super) fn is_done(job: &Job, outcome: &str) -> Disposition {
+    metrics::job(job.kind.as_str(), "done");
+    log_job("info", "job_over", job, outcome);
+    Disposition::Over
+}
+
+pub(super) fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
+    log_job("error", "job_unfinished", job, &error.to_string());
+    Disposition::Again(RETRY_DELAY_S)
+}
+
+/// The read model has a snapshot, and the queue has not taken what the shop is told of it.
+pub(super) fn not_told(job: &Job, error: &worker::Error) -> Disposition {
+    log_job("warn", "events_not_handed_on", job, &error.to_string());
+    Disposition::Again(RETRY_DELAY_S)
+}
+
+/// It is done, and that goes on until it is written down.
+pub(super) fn unrecorded(job: &Job, error: &worker::Error, result: String) -> Disposition {
+    log_job("warn", "job_unrecorded", job, &error.to_string());
+    Disposition::Left(RETRY_DELAY_S, Apart { frozen: None, result: Some(result) })
+}
+
+/// It is not waited for here. Left in the midst of a send it goes on when that has ended.
+pub(super) fn left(job: &Job, why: &str, left: Apart) -> Disposition {
+    metrics::job(job.kind.as_str(), "handed_on");
+    log_job("info", "job_handed_on", job, why);
+    Disposition::Left(hand_on::after_left_s(&left), left)
+}
+
+/// Records a failure.
+pub(super) async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> worker::Result<Disposition> {
+    match failure {
+        Failure::LedgerUnavailable(error) => {
+            log_job("warn", "job_unfinished", job, &error);
+            Ok(Disposition::Again(RETRY_DELAY_S))
+        }
+        Failure::Retryable(error) if job.kind == JobKind::DeliverWebhook => {
+            again(job, ledger, &error, delivery_backoff_s).await
+        }
+        Failure::Retryable(error) => again(job, ledger, &error, backoff_s).await,
+        Failure::Misconfigured(error) => again(job, ledger, &error, patient_backoff_s).await,
+        Failure::Permanent(error) => {
+            dead(job, ledger, &ledger.known().await?.unwrap_or_default(), &error).await
+        }
+    }
+}
+
+/// It comes again after a pause; or it is dead, where there is none any more.
+async fn again(job: &Job, ledger: &Ledger<'_>, error: &str, after: Backoff) -> worker::Result<Disposition> {
+    let known = match ledger.known().await? {
+        // The snapshot is older than the erasure of personal data; a newer one follows.
+        Some(known) if known.is_purged() => return Ok(over(job)),
+        // `begin` has counted this attempt already.
+        Some(known) if job.kind != JobKind::Project => known,
+        Some(known) => JobRow { attempts: known.attempts.saturating_add(1), ..known },
+        None => JobRow::default(),
+    };
+    let for_ms = if known.first_at_ms > 0 { now_ms().saturating_sub(known.first_at_ms) } else { 0 };
+    let tried = Tried { failures: known.attempts, for_ms };
+    let Some(seconds) = after(tried, random::permille()) else {
+        return dead(job, ledger, &known, error).await;
+    };
+    ledger.failed(&known, FailedAs::Retryable, error).await?;
+    metrics::job(job.kind.as_str(), "failed");
+    log_job("warn", "job_failed", job, error);
+    Ok(Disposition::Again(seconds))
+}
+
+async fn dead(job: &Job, ledger: &Ledger<'_>, known: &JobRow, error: &str) -> worker::Result<Disposition> {
+    ledger.failed(known, FailedAs::Dead, error).await?;
+    metrics::job(job.kind.as_str(), "dead");
+    log_job("error", "job_over", job, &format!("dead: {error}"));
+    Ok(Disposition::Over)
+}
+
+/// The job was over before, and counted then.
+pub(super) fn over(job: &Job) -> Disposition {
+    log_job("info", "job_over", job, "was over before");
+    Disposition::Over
+}
+
+fn log_job(level: &str, event: &str, job: &Job, outcome: &str) {
+    let lag_ms = now_ms().saturating_sub(job.staged_at_ms);
+    let mut fields = vec![
+        ("event", event.into()),
+        ("job_id", job.job_id.as_str().into()),
+        ("kind", job.kind.as_str().into()),
+        ("outcome", outcome.into()),
+        ("lag_ms", lag_ms.into()),
+    ];
+    fields.extend(trace::fields(job.trace));
+    log(level, &fields);
+}

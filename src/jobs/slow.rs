@@ -1,0 +1,71 @@
+//! Which endpoints were slow, as far as an isolate knows: each is tried by one message at a time, so that those of a dead one do not fill the batches in
+//! which other shops' messages are.
+
+use std::collections::BTreeMap;
+
+/// How long an answer may take that holds up nobody, in ms.
+const FAST_MS: u64 = 10_000;
+/// How long a message that is tried keeps others from being tried, in ms, should it never end here: longer than an endpoint may take.
+const TRIAL_MS: u64 = 20_000;
+/// How many are remembered. With more of them all are forgotten.
+const ENDPOINTS_MAX: usize = 1_000;
+
+/// By account: until when a message is being tried, in ms since the epoch.
+#[derive(Debug, Default)]
+pub(super) struct SlowEndpoints(BTreeMap<String, u64>);
+
+impl SlowEndpoints {
+    /// None was slow.
+    pub(super) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Whether a message to an account's endpoint may begin.
+    pub(super) fn may_begin(&mut self, account: &str, now_ms: u64) -> bool {
+        let Some(tried_until_ms) = self.0.get_mut(account) else { return true };
+        let begins = *tried_until_ms <= now_ms;
+        if begins {
+            *tried_until_ms = now_ms.saturating_add(TRIAL_MS);
+        }
+        begins
+    }
+
+    /// A message has ended that took so long, in ms.
+    pub(super) fn ended(&mut self, account: &str, took_ms: u64) {
+        if took_ms <= FAST_MS {
+            self.0.remove(account);
+            return;
+        }
+        if self.0.len() >= ENDPOINTS_MAX {
+            self.0.clear();
+        }
+        self.0.insert(account.to_owned(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_was_slow_is_tried_by_one_message_at_a_time_until_it_is_fast() {
+        let mut slow = SlowEndpoints::new();
+        assert!(slow.may_begin("ada", 0) && slow.may_begin("ada", 0), "as many as there are");
+        slow.ended("ada", FAST_MS + 1);
+        assert!(slow.may_begin("ada", 20_000), "that one comes again");
+        assert!(!slow.may_begin("ada", 20_001) && slow.may_begin("bob", 20_001));
+        assert!(!slow.may_begin("ada", 20_000 + TRIAL_MS - 1));
+        assert!(slow.may_begin("ada", 20_000 + TRIAL_MS), "one that never ends is not waited for");
+        slow.ended("ada", 10);
+        assert!(slow.may_begin("ada", 40_001) && slow.may_begin("ada", 40_001));
+    }
+
+    #[test]
+    fn a_bounded_number_is_remembered() {
+        let mut slow = SlowEndpoints::new();
+        for number in 0..ENDPOINTS_MAX * 2 + 1 {
+            slow.ended(&number.to_string(), FAST_MS + 1);
+            assert!(slow.0.len() <= ENDPOINTS_MAX);
+        }
+    }
+}

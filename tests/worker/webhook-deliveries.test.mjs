@@ -1,0 +1,225 @@
+// Outgoing webhooks that a shop's server does not take: how they come again, what ends them, and what they hold up.
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+
+import { demoWorkers, startSite } from './support/harness.mjs';
+import { receiptsOf } from './support/jobs.mjs';
+import { objectId } from './support/objects.mjs';
+import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
+import { paid } from './support/payments.mjs';
+import { startReceiver, verified } from './support/receiver.mjs';
+import { until } from './support/until.mjs';
+
+const ENDPOINT = '/webhook-endpoint';
+const site = await startSite({
+  workers: demoWorkers({ vars: { ACCOUNTS_CACHE_MS: '0' }, secrets: { ADMIN_TOKEN } }),
+});
+const receiver = await startReceiver();
+after(async () => {
+  receiver.close();
+  await site.close();
+});
+
+const admin = (path) =>
+  site.fetch(path, { method: 'POST', headers: { authorization: `Bearer ${ADMIN_TOKEN}` } });
+
+/** A shop whose server answers with these. */
+async function shop(...answers) {
+  const made = await registry(site).shop({ own: false, key: null });
+  const server = receiver.shop(...answers);
+  const use = (url) =>
+    made.client.ask(ENDPOINT, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ url }),
+    });
+  const endpoint = (await use(server.url)).json();
+  return { ...made, user: made.client, server, endpoint, settings: made.use, move: use };
+}
+
+/** The job that tells of a payment's first event. */
+const rowOf = async ({ id }) =>
+  (
+    await site.rows(
+      "SELECT * FROM job_list WHERE object = ? AND kind = 'deliver_webhook' ORDER BY staged_at_ms LIMIT 1",
+      objectId(id),
+    )
+  )[0];
+const ownRow = async ({ job_id }) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job_id))[0];
+const becomes = (payment, state) =>
+  until(`the delivery of ${payment.id} is ${state}`, async () => {
+    const row = await rowOf(payment);
+    return row?.state === state && row;
+  });
+const isLogged = (job, what) =>
+  until(`the log has ${job}: ${what}`, () =>
+    site.logs().some(({ message }) => message.includes(`"job_id":"${job}"`) && message.includes(what)),
+  );
+
+/** The same message each time, signed at the time of each attempt. */
+function areSame([first, ...others], secret) {
+  verified(first, secret);
+  assert.ok(others.length > 0);
+  for (const other of others) {
+    verified(other, secret);
+    assert.equal(other.body, first.body);
+    assert.equal(other.headers['webhook-id'], first.headers['webhook-id']);
+    assert.ok(Number(other.headers['webhook-timestamp']) > Number(first.headers['webhook-timestamp']));
+  }
+}
+
+// Each waits for seconds until a message comes again: beside each other.
+describe('a message that is not taken', { concurrency: true }, () => {
+  for (const [what, answer, error] of [
+    ['a failure of the server', 500, '127.0.0.1 has answered 500'],
+    ['a refusal', 404, '127.0.0.1 has answered 404'],
+    // What stands for the network here answers 500 where there is no connection.
+    ['a connection that breaks off', 'reset', '127.0.0.1 has answered 500'],
+    ['no answer in 15 s', 'never', '127.0.0.1: no answer within 15000 ms'],
+  ])
+    test(`comes again as it was after ${what}`, async () => {
+      const ada = await shop(answer, 200);
+      const payment = await paid(ada.user);
+      areSame(await ada.server.has(2), ada.endpoint.secret);
+      const row = await becomes(payment, 'done');
+      assert.deepEqual([row.attempts, row.result, row.payload], [2, '200 from 127.0.0.1', null]);
+      assert.ok(row.history.includes(error), row.history);
+    });
+
+  test('comes again where nobody listens, to wherever the endpoint is by then', async () => {
+    const ada = await shop();
+    await ada.move('http://127.0.0.1:9/nobody');
+    const payment = await paid(ada.user);
+    const { job_id } = await becomes(payment, 'tried');
+    await ada.move(ada.server.url);
+    const [request] = await ada.server.has(1);
+    assert.equal(request.headers['webhook-id'], job_id);
+    assert.equal(verified(request, ada.endpoint.secret).data.id, payment.id);
+  });
+
+  test('is kept with what was sent, so that what has changed meanwhile changes nothing', async () => {
+    const ada = await shop(500, 200);
+    const payment = await paid(ada.user);
+    await becomes(payment, 'tried');
+    // The payment's audit goes to the read model anew: the same event, with what the payment is by now.
+    const refund = await ada.user.post(`/payments/${payment.id}/refunds`, { amount: 100 });
+    assert.equal(refund.status, 201, refund.text);
+    const { job_id } = await becomes(payment, 'done');
+    const sent = ada.server.requests.filter(({ headers }) => headers['webhook-id'] === job_id);
+    assert.equal(new Set(sent.map(({ body }) => body)).size, 1);
+    assert.equal(JSON.parse(sent[0].body).data.amount_refunded, 0);
+  });
+
+  test('is over once the endpoint is removed', async () => {
+    const ada = await shop(500);
+    const payment = await paid(ada.user);
+    await becomes(payment, 'tried');
+    assert.equal((await ada.user.ask(ENDPOINT, { method: 'DELETE' })).status, 204);
+    const row = await becomes(payment, 'done');
+    assert.equal(row.result, 'not sent: the account has no endpoint any more');
+    assert.equal(ada.server.requests.length, 1);
+  });
+
+  test('is over once the account is closed', async () => {
+    const ada = await shop(500);
+    const payment = await paid(ada.user);
+    await becomes(payment, 'tried');
+    const closed = await registry(site).api('PUT', `/${ada.id}`, {
+      settings: { payment_method: 'pm_card_visa' },
+      state: 'closed',
+    });
+    assert.equal(closed.status, 200, closed.text);
+    const row = await becomes(payment, 'done');
+    assert.equal(row.result, 'not sent: the account is closed');
+    assert.equal(ada.server.requests.length, 1);
+  });
+
+  test('is dead at once where nothing is wanted any more, and is sent again by an operator', async () => {
+    const ada = await shop(410);
+    const payment = await paid(ada.user);
+    const dead = await becomes(payment, 'dead');
+    assert.equal(dead.attempts, 1);
+    assert.match(dead.history, /127\.0\.0\.1 has answered 410: it is gone/);
+    const page = await site.fetch('/admin/dead-letters?kind=deliver_webhook', {
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    });
+    assert.ok((await page.text()).includes(encodeURIComponent(dead.job_id)));
+    ada.server.answer(204);
+    const requeued = await admin('/admin/api/dead-letters/deliver_webhook/requeue');
+    assert.equal(requeued.status, 200);
+    assert.ok((await requeued.json()).requeued >= 1);
+    areSame(await ada.server.has(2), ada.endpoint.secret);
+    await becomes(payment, 'done');
+  });
+
+  test('is forgotten with the personal data of its payment', async () => {
+    const ada = await shop(500);
+    const payment = await paid(ada.user, {
+      amount: 2500,
+      currency: 'usd',
+      metadata: { name: 'Ada Lovelace' },
+    });
+    const { job_id } = await becomes(payment, 'tried');
+    assert.ok((await ownRow({ job_id })).payload.includes('Ada Lovelace'), 'control: it is kept');
+    assert.equal((await admin(`/admin/payments/${payment.id}/erase`)).status, 200);
+    const row = await ownRow({ job_id });
+    assert.deepEqual([row.state, row.payload, row.frozen], ['purged', null, null]);
+    await isLogged(job_id, 'was over before');
+    assert.equal(ada.server.requests.length, 1);
+
+    // A message that was not tried before the erasure, with a version of before: it is not sent either.
+    const late = `${payment.id}_event_99`;
+    const { DELIVERIES } = await site.worker.getEnv();
+    const job = (version) => ({
+      version: 1,
+      job_id: `${late}${version}`,
+      kind: 'deliver_webhook',
+      object: objectId(payment.id),
+      payload: { account: ada.id, version, body: '{"data":"Ada Lovelace"}' },
+      staged_at_ms: Date.now(),
+      apart: {},
+    });
+    const newer = 1_000_000;
+    ada.server.answer(204);
+    for (const version of [1, newer])
+      await DELIVERIES.send(JSON.stringify(job(version)), { contentType: 'text' });
+    await isLogged(`${late}1`, 'was over before');
+    const [, request] = await ada.server.has(2);
+    assert.equal(
+      request.headers['webhook-id'],
+      `${late}${newer}`,
+      'control: what is told of it later is sent',
+    );
+  });
+});
+
+describe('a server that does not answer', () => {
+  test('holds up no projection, no email and no other shop', async () => {
+    const [slow, fast] = [await shop('never'), await shop()];
+    const theirs = await Promise.all(Array.from({ length: 12 }, () => paid(slow.user)));
+    await slow.server.has(1);
+    const ended = () =>
+      site
+        .logs()
+        .filter(({ message }) => theirs.some(({ id }) => message.includes(`"job_id":"${id}_event`)))
+        .filter(({ message }) => message.includes('no answer within 15000 ms')).length;
+    const beganMs = Date.now();
+    const payment = await paid(fast.user, {
+      amount: 2500,
+      currency: 'usd',
+      receipt_email: 'ada@shop.example',
+    });
+    assert.deepEqual(await receiptsOf(site, payment.id), [`${payment.id}_receipt`]);
+    for (const { id } of [...theirs, payment])
+      await until(
+        `${id} is shown`,
+        async () => (await site.rows('SELECT 1 FROM payments WHERE payment_id = ?', id)).length,
+      );
+    // On a machine on which that takes as long as the first of these messages it shows nothing.
+    if (Date.now() - beganMs < 15_000) assert.equal(ended(), 0, 'they are under way');
+    // Here a queue has one batch at a time: with the first of them, which nobody knew to be slow. The others wait for no answer any more.
+    await fast.server.has(1);
+    assert.ok(ended() < theirs.length, `${ended()} were waited for`);
+  });
+});
