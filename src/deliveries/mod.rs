@@ -15,12 +15,12 @@ use messages::queue::DELIVERIES;
 use messages::snapshot::Snapshot;
 use once::id::Owner;
 use runtime::{metrics, now_ms, queue};
-use worker::{Env, Result};
+use worker::{Env, Error, Result};
 
 use crate::config::Config;
 
 /// How long the queue may take to accept events.
-const QUEUE_TAKES: Duration = Duration::from_secs(10);
+const QUEUE_TAKES: Duration = Duration::from_secs(5);
 /// How much earlier than its endpoint's row an event may be, in ms: clocks differ.
 const CLOCKS_DIFFER_MS: u64 = 60_000;
 
@@ -46,7 +46,8 @@ pub(crate) async fn tell(env: &Env, config: &Config, snapshot: &Snapshot) -> Res
         events.iter().map(|event| event.delivery(&account)).collect::<serde_json::Result<Vec<_>>>()?;
     for batch in batches(texts, String::as_str) {
         let texts = batch.iter().map(|text| (text.as_str(), 0));
-        queue::send(env, DELIVERIES, texts, QUEUE_TAKES).await?;
+        let sent = queue::send(env, DELIVERIES, texts, QUEUE_TAKES).await;
+        sent.map_err(|error| Error::RustError(format!("its events were not handed on: {error}")))?;
         metrics::queued(batch.len());
     }
     Ok(())

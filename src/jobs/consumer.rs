@@ -14,9 +14,7 @@ use serde_json::{Map, Value};
 use worker::{Delay, Env, Message, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
 use super::deliver_webhook;
-use super::disposition::{
-    Disposition, RETRY_DELAY_S, failed, is_done, left, not_told, over, unfinished, unrecorded,
-};
+use super::disposition::{Disposition, RETRY_DELAY_S, failed, is_done, left, over, unfinished, unrecorded};
 use super::hand_on::{self, Next};
 use super::ledger::{Frozen, IN_PAYMENT_MS, KnownJobs, Ledger, Reads};
 use super::outcome::{Done, Failure, retired};
@@ -290,51 +288,36 @@ impl Work<'_> {
     /// has taken it.
     async fn project(&self, job: &Job, done: &DoneJobs) -> (Disposition, bool) {
         let span = begin(self.env, job);
-        let snapshot = snapshot_of(job);
         let projected = async {
             let ledger = Ledger::new(job, self.known)?;
-            let outcome = match &snapshot {
+            let (outcome, is_taken) = match snapshot_of(job) {
                 // Also where the queue has given it up: the read model may have been away for as long as that took, and to write it is safe.
-                Ok(snapshot) => {
-                    project(self.env, snapshot, done, &self.together.writes).await.map_err(|error| match self
-                        .is_dead
-                    {
-                        true => Failure::Permanent(format!("{GIVEN_UP}: {error}")),
-                        false => Failure::Retryable(error.to_string()),
-                    })
-                }
-                Err(what) => Err(Failure::Permanent((*what).to_owned())),
+                Ok(snapshot) => match project(self.env, &snapshot, done, &self.together.writes).await {
+                    // Also of one that is older than what is shown: its message may be the only one with these events.
+                    Ok(is_taken) => (tell(self.env, self.config, &snapshot).await, is_taken),
+                    Err(error) => (Err(error), false),
+                },
+                Err(failure) => return Ok((failed(job, &ledger, failure).await?, false)),
             };
-            match outcome {
-                Ok(is_taken) => {
-                    // There is a row only if an attempt failed before.
-                    if ledger.has_row() {
-                        ledger.done("").await?;
-                    }
-                    Ok((is_done(job, "done"), is_taken))
+            let Err(error) = outcome else {
+                // There is a row only if an attempt failed before.
+                if ledger.has_row() {
+                    ledger.done("").await?;
                 }
-                Err(failure) => Ok((failed(job, &ledger, failure).await?, false)),
-            }
+                return Ok((is_done(job, "done"), is_taken));
+            };
+            let failure = match self.is_dead {
+                true => Failure::Permanent(format!("{GIVEN_UP}: {error}")),
+                false => Failure::Retryable(error.to_string()),
+            };
+            Ok((failed(job, &ledger, failure).await?, is_taken))
         };
         let end = match within(PROJECTION_TAKES, "the read model", projected).await {
             Ok(end) => end,
             Err(error) => (unfinished(job, &error), false),
         };
-        let end = match (end, &snapshot) {
-            // Also of one that is older than what is shown: its message may be the only one with these events.
-            ((Disposition::Over, is_taken), Ok(snapshot)) => (self.tell(job, snapshot).await, is_taken),
-            (end, _) => end,
-        };
         ended(span, matches!(end, (Disposition::Over, _)));
         end
-    }
-
-    /// Hands on what the shop is told. The projection is over once the queue has taken that: else it comes again, which changes nothing else.
-    async fn tell(&self, job: &Job, snapshot: &Snapshot) -> Disposition {
-        match tell(self.env, self.config, snapshot).await {
-            Ok(()) => Disposition::Over,
-            Err(error) => not_told(job, &error),
-        }
     }
 
     /// Does a job and records its outcome, unless it is done at its first attempt. An error means that the outcome was not recorded.
@@ -383,8 +366,8 @@ fn ended(mut span: Option<Span>, is_over: bool) {
     trace::end(span);
 }
 
-fn snapshot_of(job: &Job) -> Result<Snapshot, &'static str> {
-    json_text::from_str(&job.payload.to_string()).map_err(|_| "not a snapshot")
+fn snapshot_of(job: &Job) -> Result<Snapshot, Failure> {
+    json_text::from_str(&job.payload.to_string()).map_err(|_| Failure::Permanent("not a snapshot".to_owned()))
 }
 
 async fn run(

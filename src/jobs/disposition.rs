@@ -47,12 +47,6 @@ pub(super) fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
     Disposition::Again(RETRY_DELAY_S)
 }
 
-/// The read model has a snapshot, and the queue has not taken what the shop is told of it.
-pub(super) fn not_told(job: &Job, error: &worker::Error) -> Disposition {
-    log_job("warn", "events_not_handed_on", job, &error.to_string());
-    Disposition::Again(RETRY_DELAY_S)
-}
-
 /// It is done, and that goes on until it is written down.
 pub(super) fn unrecorded(job: &Job, error: &worker::Error, result: String) -> Disposition {
     log_job("warn", "job_unrecorded", job, &error.to_string());

@@ -3,11 +3,12 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 
+import { startChanged } from './support/changed.mjs';
 import { demoWorkers, startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
-import { paid } from './support/payments.mjs';
+import { client, paid } from './support/payments.mjs';
 import { startReceiver, verified } from './support/receiver.mjs';
 import { until } from './support/until.mjs';
 
@@ -221,5 +222,61 @@ describe('a server that does not answer', () => {
     // Here a queue has one batch at a time: with the first of them, which nobody knew to be slow. The others wait for no answer any more.
     await fast.server.has(1);
     assert.ok(ended() < theirs.length, `${ended()} were waited for`);
+  });
+});
+
+/** The runtime's own class is changed: workers-rs takes no other object for a queue. */
+const FULL_QUEUE = `
+import { env } from 'cloudflare:workers';
+import Site from '../../src/entry.mjs';
+
+export * from '../../src/entry.mjs';
+
+let isFull = false;
+const queue = Object.getPrototypeOf(env.DELIVERIES);
+const { sendBatch } = queue;
+queue.sendBatch = async function (messages) {
+  if (isFull && messages.some(({ body }) => body.includes('"kind":"deliver_webhook"')))
+    throw new Error('Too Many Requests');
+  return sendBatch.call(this, messages);
+};
+
+export default class extends Site {
+  fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (!pathname.startsWith('/_queue/')) return super.fetch(request);
+    isFull = pathname.endsWith('/full');
+    return new Response();
+  }
+}
+`;
+
+test('what the queue does not take comes again with its projection', async (t) => {
+  const full = await startChanged((settings) => settings.replace('"../../src/entry.mjs"', '"entry.mjs"'), {
+    vars: { ACCOUNTS_CACHE_MS: '0' },
+    files: { 'entry.mjs': FULL_QUEUE },
+  });
+  t.after(() => full.close());
+  const [user, server] = [client(full), receiver.shop()];
+  const made = await user.ask(ENDPOINT, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ url: server.url }),
+  });
+  await full.fetch('/_queue/full');
+  const { id } = await paid(user);
+  const project = await until('its projection has failed', async () => {
+    const [row] = await full.rows("SELECT * FROM jobs WHERE object = ? AND kind = 'project'", objectId(id));
+    return row;
+  });
+  assert.match(project.history, /its events were not handed on: .*Too Many Requests/);
+  const [shown] = await full.rows('SELECT status FROM payments WHERE payment_id = ?', id);
+  assert.equal(shown.status, 'succeeded', 'the lists have it all the same');
+  await full.fetch('/_queue/empty');
+  const [request] = await server.has(1);
+  assert.equal(verified(request, made.json().secret).data.id, id);
+  await until('the projection is over', async () => {
+    const [row] = await full.rows('SELECT state FROM jobs WHERE job_id = ?', project.job_id);
+    return row.state === 'done';
   });
 });
