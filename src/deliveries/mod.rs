@@ -14,7 +14,7 @@ use messages::job::batches;
 use messages::queue::DELIVERIES;
 use messages::snapshot::Snapshot;
 use once::id::Owner;
-use runtime::{metrics, now_ms, queue};
+use runtime::{metrics, queue};
 use worker::{Env, Error, Result};
 
 use crate::config::Config;
@@ -30,11 +30,10 @@ pub(crate) fn are_on(env: &Env) -> bool {
 }
 
 /// Hands on the events of a snapshot, if its account has an endpoint, and had one when they happened. An error means that the queue may not have them.
-pub(crate) async fn tell(env: &Env, config: &Config, snapshot: &Snapshot) -> Result<()> {
+pub(crate) async fn tell(env: &Env, config: &Config, snapshot: &Snapshot, now_ms: u64) -> Result<()> {
     if !are_on(env) {
         return Ok(());
     }
-    let now_ms = now_ms();
     let mut events = events(snapshot, now_ms);
     let Some(Owner::Account(account)) = Owner::from_text(&snapshot.owner).filter(|_| !events.is_empty())
     else {

@@ -294,7 +294,7 @@ impl Work<'_> {
                 // Also where the queue has given it up: the read model may have been away for as long as that took, and to write it is safe.
                 Ok(snapshot) => match project(self.env, &snapshot, done, &self.together.writes).await {
                     // Also of one that is older than what is shown: its message may be the only one with these events.
-                    Ok(is_taken) => (tell(self.env, self.config, &snapshot).await, is_taken),
+                    Ok(is_taken) => (tell(self.env, self.config, &snapshot, ledger.now_ms).await, is_taken),
                     Err(error) => (Err(error), false),
                 },
                 Err(failure) => return Ok((failed(job, &ledger, failure).await?, false)),
