@@ -1,7 +1,5 @@
 //! Which addresses an endpoint may have. In production a public host by https: whoever has a token must not have us look around in a network.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use super::shop_url::address;
 use crate::deliveries::send::{host, name_of};
 
@@ -27,16 +25,14 @@ pub fn endpoint_url(text: &str, demo: bool, own_host: &str) -> Result<String, St
 }
 
 /// Whether it is the name of a host that others can find. What ends with a number is an IPv4 address for a URL, however it is written
-/// (<https://url.spec.whatwg.org/#ends-in-a-number-checker>).
+/// (<https://url.spec.whatwg.org/#ends-in-a-number-checker>), and a colon is in no name.
 fn is_public(host: &str) -> bool {
-    let is_address = host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok();
-    let labels: Vec<&str> = host.split('.').collect();
-    let is_label = |label: &&str| {
+    let (_, end) = host.rsplit_once('.').unwrap_or_default();
+    let is_label = |label: &str| {
         !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
     };
-    let end = labels.last().copied().unwrap_or_default();
     let is_name = end.starts_with(|c: char| c.is_ascii_alphabetic()) && !PRIVATE_ENDS.contains(&end);
-    !is_address && labels.len() > 1 && labels.iter().all(is_label) && is_name
+    is_name && host.split('.').all(is_label)
 }
 
 #[cfg(test)]

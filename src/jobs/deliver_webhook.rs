@@ -13,10 +13,11 @@ use crate::accounts;
 use crate::config::Config;
 use crate::deliveries::send::{Message, host, send};
 use crate::deliveries::{are_on, known};
-use messages::event::Delivery;
+use messages::event::{ACCOUNT, BODY};
 use messages::job::Job;
 use once::trace::TraceContext;
 use runtime::{now_ms, trace};
+use serde_json::Value;
 use web::trace::Kind;
 
 thread_local! {
@@ -30,8 +31,10 @@ pub(super) async fn run(
     ledger: &Ledger<'_>,
     trace: Option<TraceContext>,
 ) -> Result<Done, Failure> {
-    let Delivery { account, body, .. } = json_text::from_str(&job.payload.to_string())
-        .map_err(|_| Failure::Permanent("not a delivery".to_owned()))?;
+    let part = |name: &str| job.payload.get(name).and_then(Value::as_str).map(str::to_owned);
+    let (Some(account), Some(body)) = (part(ACCOUNT), part(BODY)) else {
+        return Err(Failure::Permanent("not a delivery".to_owned()));
+    };
     if !are_on(env) {
         return not_sent(ledger, "DELIVERIES is not bound").await;
     }

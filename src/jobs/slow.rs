@@ -1,28 +1,26 @@
 //! Which endpoints were slow, as far as an isolate knows: each is tried by one message at a time, so that those of a dead one do not fill the batches in
 //! which other shops' messages are.
 
-use std::collections::BTreeMap;
-
 /// How long an answer may take that holds up nobody, in ms.
 const FAST_MS: u64 = 10_000;
 /// How long a message that is tried keeps others from being tried, in ms, should it never end here: longer than an endpoint may take.
 const TRIAL_MS: u64 = 20_000;
-/// How many are remembered. With more of them all are forgotten.
-const ENDPOINTS_MAX: usize = 1_000;
+/// How many are remembered. A newer one takes the place of the last.
+const ENDPOINTS_MAX: usize = 200;
 
-/// By account: until when a message is being tried, in ms since the epoch.
-#[derive(Debug, Default)]
-pub(super) struct SlowEndpoints(BTreeMap<String, u64>);
+/// Accounts, and until when a message is being tried, in ms since the epoch. Few are slow.
+#[derive(Debug)]
+pub(super) struct SlowEndpoints(Vec<(String, u64)>);
 
 impl SlowEndpoints {
     /// None was slow.
     pub(super) const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self(Vec::new())
     }
 
     /// Whether a message to an account's endpoint may begin.
     pub(super) fn may_begin(&mut self, account: &str, now_ms: u64) -> bool {
-        let Some(tried_until_ms) = self.0.get_mut(account) else { return true };
+        let Some((_, tried_until_ms)) = self.0.iter_mut().find(|(of, _)| of == account) else { return true };
         let begins = *tried_until_ms <= now_ms;
         if begins {
             *tried_until_ms = now_ms.saturating_add(TRIAL_MS);
@@ -32,14 +30,11 @@ impl SlowEndpoints {
 
     /// A message has ended that took so long, in ms.
     pub(super) fn ended(&mut self, account: &str, took_ms: u64) {
-        if took_ms <= FAST_MS {
-            self.0.remove(account);
-            return;
+        self.0.retain(|(of, _)| of != account);
+        if took_ms > FAST_MS {
+            self.0.truncate(ENDPOINTS_MAX - 1);
+            self.0.push((account.to_owned(), 0));
         }
-        if self.0.len() >= ENDPOINTS_MAX {
-            self.0.clear();
-        }
-        self.0.insert(account.to_owned(), 0);
     }
 }
 

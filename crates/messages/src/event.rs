@@ -3,7 +3,6 @@
 //! An event follows from an audit record, and has its number: told again it is the same event, under the same id. What is said beside it is the
 //! payment as it was when the snapshot was taken: it may be newer than the event, and is never older.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::job::{Apart, Job, JobPayment, MESSAGE_MAX_BYTES, VERSION};
@@ -132,16 +131,10 @@ pub fn events(snapshot: &Snapshot, now_ms: u64) -> Vec<Event<'_>> {
     young.filter_map(event).collect()
 }
 
-/// What a delivery carries.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivery {
-    /// Whose endpoint is told.
-    pub account: String,
-    /// The version of the object of which the body tells: once a later one was erased it is not sent.
-    pub version: u64,
-    /// What is sent.
-    pub body: String,
-}
+/// Whose endpoint is told, in what a delivery carries.
+pub const ACCOUNT: &str = "account";
+/// What is sent, in what a delivery carries.
+pub const BODY: &str = "body";
 
 impl Event<'_> {
     /// When it happened, in ms since the epoch.
@@ -161,14 +154,13 @@ impl Event<'_> {
 
     fn job(&self, account: &str, data: &str) -> serde_json::Result<String> {
         let Self { record, payment, snapshot, .. } = self;
-        let delivery =
-            Delivery { account: account.to_owned(), version: snapshot.version, body: self.body(data) };
         serde_json::to_string(&Job {
             version: VERSION,
             job_id: format!("{}_event_{}", payment.payment_id, record.audit_id),
             kind: JobKind::DeliverWebhook,
             object: snapshot.object.clone(),
-            payload: serde_json::to_value(delivery)?,
+            // Once a later version was erased it is not sent.
+            payload: json!({ ACCOUNT: account, "version": snapshot.version, BODY: self.body(data) }),
             staged_at_ms: record.at_ms,
             trace: None,
             apart: Some(Apart::default()),
@@ -333,12 +325,11 @@ mod tests {
         let [captured, refunded] = &jobs[..] else { panic!("{jobs:?}") };
         assert_eq!((captured.job_id.as_str(), refunded.job_id.as_str()), ("pay_1_event_2", "pay_1_event_4"));
         let read = |job: &Job| {
-            let delivery: Delivery = serde_json::from_value(job.payload.clone()).unwrap();
-            assert_eq!((delivery.account.as_str(), delivery.version), ("ada", 7));
-            let body: Value = serde_json::from_str(&delivery.body).unwrap();
-            assert!(
-                delivery.body.ends_with(&format!(r#","data":{}}}"#, told.payment.as_ref().unwrap().shown))
-            );
+            let (payload, text) = (&job.payload, job.payload[BODY].as_str().unwrap());
+            assert_eq!((&payload[ACCOUNT], &payload["version"]), (&json!("ada"), &json!(7)));
+            let body: Value = serde_json::from_str(text).unwrap();
+            let shown = &told.payment.as_ref().unwrap().shown;
+            assert!(text.ends_with(&format!(r#","data":{shown}}}"#)));
             body
         };
         let body = read(captured);

@@ -107,22 +107,33 @@ pub async fn download(
     timeout: Duration,
     max_bytes: usize,
 ) -> Result<(u16, Vec<u8>), String> {
-    exchanged(env, binding, sent, timeout, async |response: web_sys::Response| {
-        let bytes = gathered(&response, max_bytes).await?;
-        Ok((response.status(), bytes))
-    })
-    .await
+    answer(env, binding, sent, timeout, Some(max_bytes)).await
 }
 
 /// Sends a request to somebody else's server. Gives the status: nothing of the body is read. An error means that it is unknown whether the request
 /// arrived.
 pub async fn status_of(env: &Env, sent: &OutboundRequest<'_>, timeout: Duration) -> Result<u16, String> {
-    exchanged(env, None, sent, timeout, async |response: web_sys::Response| {
-        // What is left unread would hold a connection.
-        if let Some(body) = response.body() {
-            let _ = body.cancel();
-        }
-        Ok(response.status())
+    answer(env, None, sent, timeout, None).await.map(|(status, _)| status)
+}
+
+/// The status, and up to so many bytes of the body, or none.
+async fn answer(
+    env: &Env,
+    binding: Option<&str>,
+    sent: &OutboundRequest<'_>,
+    timeout: Duration,
+    max_bytes: Option<usize>,
+) -> Result<(u16, Vec<u8>), String> {
+    exchanged(env, binding, sent, timeout, async |response: web_sys::Response| {
+        let bytes = match max_bytes {
+            Some(max_bytes) => gathered(&response, max_bytes).await?,
+            None => {
+                // What is left unread would hold a connection.
+                let _ = response.body().map(|body| body.cancel());
+                Vec::new()
+            }
+        };
+        Ok((response.status(), bytes))
     })
     .await
 }
