@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -15,7 +16,7 @@ import { ownFolder } from '../../scripts/lib/leftovers.mjs';
 import { USER, freshKey, read } from './support/account.mjs';
 import { browser } from './support/browser.mjs';
 import { startChanged } from './support/changed.mjs';
-import { demoWorkers, root, startSite } from './support/harness.mjs';
+import { SIGNING_KEY, demoWorkers, productionWorkers, root, startSite } from './support/harness.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, registry, standNowhere } from './support/own-keys.mjs';
 import {
@@ -167,6 +168,59 @@ describe('a shop is told', () => {
     assert.equal(rebuilt.status, 200);
     await isOver('was over before');
     assert.equal(ada.messages().filter(({ data }) => data.id === id).length, 1);
+  });
+});
+
+describe('a read model that has lost all and is rebuilt', () => {
+  const DAYS_MS = 4 * 86_400_000;
+
+  /** What was told of a payment before and after its object sent all of its audit anew, to a read model that knows of no delivery. */
+  async function toldAnew(change) {
+    const ada = await shop();
+    const { id } = await paid(ada.user);
+    const [told] = await ada.told(id, 'payment.succeeded');
+    const object = objectId(id);
+    await until('it is noted as done', async () => {
+      const jobs = await site.rows(
+        "SELECT 1 FROM job_list WHERE object = ? AND kind = 'deliver_webhook'",
+        object,
+      );
+      return jobs.length;
+    });
+    await change(id, ada);
+    await site.rows('UPDATE payments SET done_jobs = NULL WHERE payment_id = ?', id);
+    const [{ version }] = await site.rows('SELECT version FROM payments WHERE payment_id = ?', id);
+    const rebuilt = await site.fetch(`/admin/payments/${id}/project`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    });
+    assert.equal(rebuilt.status, 200);
+    const isOver = `"job_id":"${object}_project_${version + 1}"`;
+    await until('its projection is over', () =>
+      site.logs().some(({ message }) => message.includes(isOver) && message.includes('"outcome":"done"')),
+    );
+    return { ada, told, id };
+  }
+
+  test('tells nobody of what is older than three days', async () => {
+    const { ada } = await toldAnew(async (id, { endpoint }) => {
+      await site.objects.sql(id, 'UPDATE audit_records SET at_ms = at_ms - ?', DAYS_MS);
+      await site.rows(
+        'UPDATE webhook_endpoints SET created_at_ms = created_at_ms - ? WHERE url = ?',
+        2 * DAYS_MS,
+        endpoint.url,
+      );
+    });
+    const later = await paid(ada.user);
+    await ada.told(later.id, 'payment.succeeded');
+    assert.equal(ada.server.requests.length, 2, 'the first one, and the later one');
+  });
+
+  test('control: it tells what is younger once more, under the same id', async () => {
+    const { ada, told } = await toldAnew(async () => {});
+    const [first, second] = await ada.server.has(2);
+    assert.equal(second.headers['webhook-id'], first.headers['webhook-id']);
+    assert.equal(verified(second, ada.endpoint.secret).sequence, told.sequence);
   });
 });
 
@@ -326,6 +380,36 @@ describe('the endpoint of an account', () => {
     await ada.told(id, 'payment.succeeded');
     await standNowhere(site, [['the secret', ada.endpoint.secret.slice('whsec_'.length)]], { id, seen: [] });
   });
+});
+
+test('in production it is at a public host, by https, and not at our own', async (t) => {
+  const token = 'the-token-of-an-account-of-the-tests';
+  const secrets = {
+    SIGNING_KEY,
+    STRIPE_SECRET_KEY: 'sk_test_of_the_tests',
+    API_ACCOUNTS: JSON.stringify({
+      acme: { token_sha256: createHash('sha256').update(token).digest('hex'), payment_method: 'pm_acme' },
+    }),
+  };
+  const production = await startSite({ workers: productionWorkers({ secrets }) });
+  t.after(() => production.close());
+  const user = client(
+    { ...production, fetch: (path, init) => production.fetch(`https://pay.example${path}`, init) },
+    token,
+  );
+  for (const [url, status] of [
+    ['http://shop.example/hook', 422],
+    ['https://127.0.0.1/hook', 422],
+    ['https://[::1]/hook', 422],
+    ['https://2130706433/hook', 422],
+    ['https://metadata.internal/hook', 422],
+    ['https://localhost/hook', 422],
+    ['https://pay.example/webhooks/stripe', 422],
+    ['https://shop.example/hook', 201],
+  ]) {
+    const answer = await put(user, { url });
+    assert.equal(answer.status, status, `${url}: ${answer.text}`);
+  }
 });
 
 /** A port at which nobody listens. */
