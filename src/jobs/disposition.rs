@@ -14,6 +14,16 @@ use runtime::trace;
 
 /// The delay after a failure that could not be recorded, in seconds.
 pub(super) const RETRY_DELAY_S: u32 = 60;
+/// The same of an outgoing webhook. A queue gives up what has come a hundred times, twice in all, and nobody stages an event again: a read model that is
+/// away for half a day loses none.
+const DELIVERY_RETRY_DELAY_S: u32 = 300;
+
+const fn retry_delay_s(job: &Job) -> u32 {
+    match job.kind {
+        JobKind::DeliverWebhook => DELIVERY_RETRY_DELAY_S,
+        JobKind::Project | JobKind::SendReceipt | JobKind::Retired => RETRY_DELAY_S,
+    }
+}
 
 /// What becomes of a job.
 pub(super) enum Disposition {
@@ -44,13 +54,13 @@ pub(super) fn is_done(job: &Job, outcome: &str) -> Disposition {
 
 pub(super) fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
     log_job("error", "job_unfinished", job, &error.to_string());
-    Disposition::Again(RETRY_DELAY_S)
+    Disposition::Again(retry_delay_s(job))
 }
 
 /// It is done, and that goes on until it is written down.
 pub(super) fn unrecorded(job: &Job, error: &worker::Error, result: String) -> Disposition {
     log_job("warn", "job_unrecorded", job, &error.to_string());
-    Disposition::Left(RETRY_DELAY_S, Apart { frozen: None, result: Some(result) })
+    Disposition::Left(retry_delay_s(job), Apart { frozen: None, result: Some(result) })
 }
 
 /// It is not waited for here. Left in the midst of a send it goes on when that has ended.
@@ -65,7 +75,7 @@ pub(super) async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> 
     match failure {
         Failure::LedgerUnavailable(error) => {
             log_job("warn", "job_unfinished", job, &error);
-            Ok(Disposition::Again(RETRY_DELAY_S))
+            Ok(Disposition::Again(retry_delay_s(job)))
         }
         Failure::Retryable(error) if job.kind == JobKind::DeliverWebhook => {
             again(job, ledger, &error, delivery_backoff_s).await
