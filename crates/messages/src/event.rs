@@ -57,7 +57,7 @@ event_types! {
     Disputed("payment.disputed", "A bank wants money back.");
     DisputeWon("payment.dispute_won", "A dispute was decided for the shop.");
     DisputeLost("payment.dispute_lost", "A dispute was decided for the card holder.");
-    Updated("payment.updated", "Something else has changed: a refund at the provider's dashboard, money or a dispute of an earlier try.");
+    Updated("payment.updated", "Something else has changed: a capture or a void has failed later, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
     RefundPending("refund.pending", "The provider decides later about a refund, or may repeat one that was returned.");
     RefundSucceeded("refund.succeeded", "A refund is done.");
     RefundFailed("refund.failed", "A refund has failed, perhaps after it was done.");
@@ -83,7 +83,10 @@ impl EventType {
             "refund.pending" | "refund.undone" => Self::RefundPending,
             "refund.succeeded" | "refund.repeated" => Self::RefundSucceeded,
             "refund.failed" => Self::RefundFailed,
-            "refund.elsewhere"
+            "capture.elsewhere"
+            | "capture.failed"
+            | "refund.elsewhere"
+            | "void.failed"
             | "try.disputed"
             | "try.given_back"
             | "try.give_back_refused"
@@ -285,15 +288,24 @@ mod tests {
             ("refund.succeeded", json!({}), "refund.succeeded"),
             ("refund.repeated", json!({}), "refund.succeeded"),
             ("refund.failed", json!({}), "refund.failed"),
+            ("capture.elsewhere", json!({}), "payment.updated"),
+            ("capture.failed", json!({}), "payment.updated"),
+            ("void.failed", json!({}), "payment.updated"),
             ("refund.elsewhere", json!({}), "payment.updated"),
             ("try.late_money", json!({}), "payment.updated"),
             ("try.disputed", json!({}), "payment.updated"),
         ] {
             assert_eq!(of(action, data), [expected], "{action}");
         }
-        for action in
-            ["payment.created", "payment.rerouted", "refund.requested", "webhook.alert", "later.one"]
-        {
+        for action in [
+            "payment.created",
+            "payment.rerouted",
+            "refund.requested",
+            "capture.pending",
+            "operation.refused",
+            "webhook.alert",
+            "later.one",
+        ] {
             assert!(of(action, json!({})).is_empty(), "{action}");
         }
         let named: Vec<&str> = EventType::ALL.iter().map(|one| one.as_str()).collect();
