@@ -159,7 +159,7 @@ describe('what decides how much is moved, and from where', () => {
       Object.entries({ POST: post, PUT: put }).map(([method, operation]) => ({ path, method, operation })),
     );
     const addresses = all.filter(({ operation }) => operation && takes(operation));
-    assert.equal(addresses.length, 8);
+    assert.equal(addresses.length, 10);
     const { id } = await paid(user);
     for (const { path, method } of addresses) {
       const to = path.replace('{id}', id).replace('{email}', 'a@b.example').replace('{order}', 'order-1');
