@@ -357,7 +357,7 @@ fn what_is_dated_far_ahead_keeps_nothing_out_that_is_told_later() {
     let (mut harness, derived) = received(capture(None));
     let capture = Notification { id: "psp_move", minute: 60 * 24 * 365, ..CAPTURED };
     assert_eq!(harness.is_told_under(&derived, &capture), Ingested::Applied);
-    let failed = Notification { code: "CAPTURE_FAILED", minute: 6, ..capture };
+    let failed = Notification { code: "CAPTURE_FAILED", minute: 11, ..capture };
     assert!(is_alert(&harness.is_told_under(&derived, &failed)));
     assert_eq!(harness.money().0, "capture_failed");
 }

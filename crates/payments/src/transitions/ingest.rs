@@ -126,12 +126,12 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
     Ok(taken)
 }
 
-/// A time is not signed: what is told of one to come counts as of now, and keeps nothing out that is told later.
+/// A time is not signed: one that is further ahead keeps nothing out for longer than this. What comes later has no earlier time by it.
 fn dated(event: &Event, ctx: &Context) -> Event {
     let mut event = event.clone();
     let latest_ms = ctx.now_ms.saturating_add(AHEAD_MAX_MS);
     if let Some(told) = event.news.told_mut() {
-        told.at_ms = told.at_ms.map(|at_ms| if at_ms > latest_ms { ctx.now_ms } else { at_ms });
+        told.at_ms = told.at_ms.map(|at_ms| at_ms.min(latest_ms));
     }
     event
 }
