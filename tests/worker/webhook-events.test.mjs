@@ -340,11 +340,10 @@ describe('the endpoint of an account', () => {
   test('is told nothing of what was before it', async () => {
     const user = await shopWithout();
     const { id } = await paid(user);
-    const object = objectId(id);
-    await until(
-      'it is shown',
-      async () => (await site.rows('SELECT 1 FROM payments WHERE object = ?', object)).length,
-    );
+    const isOver = ({ message }) =>
+      message.includes('"job_over"') && message.includes(`${objectId(id)}_project_`);
+    const projections = () => site.logs().filter(isOver).length;
+    const shown = await until('it is shown', projections);
     const server = receiver.shop();
     await put(user, { url: server.url });
     await site.rows(
@@ -355,6 +354,7 @@ describe('the endpoint of an account', () => {
       method: 'POST',
       headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
     });
+    await until('it was projected anew', () => projections() > shown);
     await site.rows(
       'UPDATE webhook_endpoints SET created_at_ms = created_at_ms - 120000 WHERE url = ?',
       server.url,
