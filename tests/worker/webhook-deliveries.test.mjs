@@ -9,10 +9,9 @@ import { receiptsOf } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
 import { client, paid } from './support/payments.mjs';
-import { startReceiver, verified } from './support/receiver.mjs';
+import { ENDPOINT, put, startReceiver, verified } from './support/receiver.mjs';
 import { until } from './support/until.mjs';
 
-const ENDPOINT = '/webhook-endpoint';
 const site = await startSite({
   workers: demoWorkers({ vars: { ACCOUNTS_CACHE_MS: '0' }, secrets: { ADMIN_TOKEN } }),
 });
@@ -29,12 +28,7 @@ const admin = (path) =>
 async function shop(...answers) {
   const made = await registry(site).shop({ own: false, key: null });
   const server = receiver.shop(...answers);
-  const use = (url) =>
-    made.client.ask(ENDPOINT, {
-      method: 'PUT',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ url }),
-    });
+  const use = (url) => put(made.client, { url });
   const endpoint = (await use(server.url)).json();
   return { ...made, user: made.client, server, endpoint, settings: made.use, move: use };
 }

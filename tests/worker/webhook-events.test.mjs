@@ -28,11 +28,10 @@ import {
   moved,
   paid,
 } from './support/payments.mjs';
-import { isSignedBy, startReceiver, verified } from './support/receiver.mjs';
+import { ENDPOINT, isSignedBy, put, startReceiver, verified } from './support/receiver.mjs';
 import { order } from './support/shopper.mjs';
 import { until } from './support/until.mjs';
 
-const ENDPOINT = '/webhook-endpoint';
 const site = await startSite({
   workers: demoWorkers({ vars: { ACCOUNTS_CACHE_MS: '0' }, secrets: { ADMIN_TOKEN } }),
 });
@@ -42,12 +41,6 @@ after(async () => {
   await site.close();
 });
 
-const put = (user, body) =>
-  user.ask(ENDPOINT, {
-    method: 'PUT',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
 const remove = (user) => user.ask(ENDPOINT, { method: 'DELETE' });
 
 /** A shop with a server. `told` waits until it was told of these types of a payment, and gives what. */

@@ -6,8 +6,8 @@
 //!  locale or null, cancel_url or null, false if nothing is captured yet]
 //! ```
 //!
-//! The last three are left off where nothing follows that is not null. A list and not an object: the link stands in an address bar. It is no secret of ours, but whoever has it may pay the
-//! order and see its receipt; logs name the route alone.
+//! The last three are left off from the first one on where all that follow are null. A list and not an object: the link stands in an address
+//! bar. It is no secret of ours, but whoever has it may pay the order and see its receipt; logs name the route alone.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,17 @@ import { Webhook } from 'standardwebhooks';
 
 import { until } from './until.mjs';
 
+/** Where an account's endpoint is set. */
+export const ENDPOINT = '/webhook-endpoint';
+
+/** Sets the endpoint of a client's account. */
+export const put = (client, body) =>
+  client.ask(ENDPOINT, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+
 /** A server at which each shop has a path of its own. */
 export async function startReceiver() {
   const shops = new Map();

@@ -18,7 +18,7 @@ use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Try, not_given_back};
 use crate::payment::{Failure, PaymentState};
 use crate::transitions::audit::alert;
-use crate::transitions::{late_money, left_open, polling};
+use crate::transitions::{late_money, left_open, polling, try_rows};
 use once::call::RetryPolicy;
 use once::context::Bug;
 
@@ -91,7 +91,7 @@ pub(crate) fn adopt(
     found: RemoteState,
     phase: &mut Phase<'_>,
 ) -> Result<(), Bug> {
-    let row = phase.object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt);
+    let row = try_rows::of_mut(phase.object_state, attempt);
     let row = row.ok_or_else(|| Bug(format!("no try {attempt}")))?;
     let is_asked_for =
         row.amount == request.amount && row.currency == request.currency && row.capture == request.capture;

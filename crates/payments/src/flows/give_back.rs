@@ -14,7 +14,7 @@ use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{Stage, Try};
 use crate::providers::stripe::ALREADY_REFUNDED;
 use crate::transitions::audit::record_for_payment;
-use crate::transitions::{give_back, late_money, polling};
+use crate::transitions::{give_back, late_money, polling, try_rows};
 use once::call::RetryPolicy;
 use once::context::Bug;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(request: &GiveBackRequest, phase: &mut Phase<'_>) -> Result<En
 }
 
 fn row(phase: &Phase<'_>, attempt: u32) -> Result<Try, Bug> {
-    let row = phase.object_state.resource.tries.iter().find(|row| row.attempt == attempt);
+    let row = try_rows::of(phase.object_state, attempt);
     row.cloned().ok_or_else(|| Bug(format!("no try {attempt}")))
 }
 

@@ -117,14 +117,7 @@ pub(super) fn by_call(
                 payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
                 try_rows::follow(object_state);
             }
-            object_state.append_timeline(
-                key_id,
-                ctx.now_ms,
-                "call_settled",
-                format!("{name}: told by the provider"),
-            );
-            expedite(object_state, ctx);
-            Ok(Ingested::Applied)
+            Ok(settled(object_state, key_id, format!("{name}: told by the provider"), ctx))
         }
     }
 }
@@ -174,12 +167,12 @@ pub(super) fn called_off(
         payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
         try_rows::follow(object_state);
     }
-    object_state.append_timeline(
-        key_id,
-        ctx.now_ms,
-        "call_settled",
-        format!("{name}: called off, told by the provider"),
-    );
+    settled(object_state, key_id, format!("{name}: called off, told by the provider"), ctx)
+}
+
+/// A call of this key is settled by what was told: its run is due.
+fn settled(object_state: &mut ObjectState, key_id: u32, detail: String, ctx: &Context) -> Ingested {
+    object_state.append_timeline(key_id, ctx.now_ms, "call_settled", detail);
     expedite(object_state, ctx);
     Ingested::Applied
 }

@@ -20,7 +20,7 @@ use crate::payment::{InFlight, PaymentState};
 use crate::transitions::audit::{alert, record};
 use crate::transitions::contradictions::provider_id;
 pub use crate::transitions::contradictions::{ended, id_in};
-use crate::transitions::{give_back, ingest, refunds};
+use crate::transitions::{give_back, ingest, refunds, try_rows};
 use once::by_hand;
 use once::context::Bug;
 use once::id::InstanceId;
@@ -280,7 +280,7 @@ pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u64, Currency
     let payment = state.resource.payment.as_ref()?;
     let late_minor = || {
         let attempt = give_back::attempt_of(&call.provider_key, state)?;
-        let row = state.resource.tries.iter().find(|row| row.attempt == attempt)?;
+        let row = try_rows::of(state, attempt)?;
         row.late.as_ref().map(|late| late.amount_minor)
     };
     let refund = state.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);

@@ -7,6 +7,7 @@ use crate::payment::operation::{GiveBackRequest, Operation};
 use crate::payment::result::ProviderResult;
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::transitions::audit::record_for_payment;
+use crate::transitions::try_rows;
 use once::begin::NewKey;
 use once::context::Bug;
 use once::fingerprint::Fingerprint;
@@ -98,5 +99,5 @@ pub(crate) fn derived(row: &Try, payment: &str, refund: bool) -> String {
 
 /// The money on a try.
 pub(crate) fn late_mut(state: &mut ObjectState, attempt: u32) -> Option<&mut LateMoney> {
-    state.resource.tries.iter_mut().find(|row| row.attempt == attempt)?.late.as_mut()
+    try_rows::of_mut(state, attempt)?.late.as_mut()
 }

@@ -58,11 +58,10 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         EventKind::Authorisation(told) => {
             by_call(object_state, told, &[CallKind::Authorize], authorisation, ctx)?
         }
-        news if taken_by(news).is_some_and(|told| is_of_unheard(object_state, told)) => {
-            match taken_by(news) {
-                Some(told) => taken_unheard(object_state, told, ctx)?,
-                None => Ingested::Applied,
-            }
+        news if let Some(told) = taken_by(news)
+            && is_of_unheard(object_state, told) =>
+        {
+            taken_unheard(object_state, told, ctx)?
         }
         EventKind::Capture(told) => by_call(object_state, told, &[CallKind::Capture], capture, ctx)?,
         EventKind::CaptureFailed(told) => capture_failed(object_state, told, ctx)?,

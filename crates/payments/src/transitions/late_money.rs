@@ -14,7 +14,7 @@ use crate::payment::result::{CallKind, RemoteState};
 use crate::payment::status_query::RemoteRefund;
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::transitions::audit::{alert, record_for_payment};
-use crate::transitions::give_back;
+use crate::transitions::{give_back, try_rows};
 use once::context::Bug;
 
 /// How long a provider may take to tell how giving money back ended that it has taken over, in ms. What it has told may be lost.
@@ -68,7 +68,7 @@ pub(crate) fn captured_late(
     told: &OperationNotice,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let row = object_state.resource.tries.iter().find(|row| row.attempt == attempt);
+    let row = try_rows::of(object_state, attempt);
     let amount_minor = row.map_or(told.amount_minor, |row| taken_minor(row, told));
     let taken = found(object_state, attempt, amount_minor, true, ctx)?;
     if let Some(late) = give_back::late_mut(object_state, attempt) {
@@ -114,7 +114,7 @@ pub(crate) fn found(
     captured: bool,
     ctx: &Context,
 ) -> Result<Ingested, Bug> {
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+    let Some(row) = try_rows::of_mut(object_state, attempt) else {
         return Ok(Ingested::Applied);
     };
     if row.late.as_ref().is_some_and(|late| late.captured >= captured) {
@@ -143,7 +143,7 @@ fn taken_in_parts(
     amount_minor: u64,
     ctx: &Context,
 ) -> Ingested {
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+    let Some(row) = try_rows::of_mut(object_state, attempt) else {
         return Ingested::Applied;
     };
     let elsewhere = row.late.take().map(|late| late.elsewhere).unwrap_or_default();
@@ -232,7 +232,7 @@ fn refused(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Con
 }
 
 fn tell(object_state: &mut ObjectState, attempt: u32, reason: &str, ctx: &Context) {
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else { return };
+    let Some(row) = try_rows::of_mut(object_state, attempt) else { return };
     let provider = row.provider;
     if let Some(late) = &mut row.late {
         late.is_told = true;
@@ -263,7 +263,7 @@ pub(crate) fn lost(object_state: &mut ObjectState, lost_minor: u64, ctx: &Contex
         let elsewhere_minor = RefundElsewhere::sum_minor(&late.elsewhere);
         late.captured && lost_minor.saturating_add(elsewhere_minor) >= late.amount_minor
     });
-    let row = object_state.resource.tries.iter().find(|row| row.attempt == attempt);
+    let row = try_rows::of(object_state, attempt);
     if is_gone && !row.is_some_and(|row| is_under_way(object_state, row)) {
         mark_given_back(object_state, attempt, ctx);
     }

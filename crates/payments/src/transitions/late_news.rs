@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::engine::{Context, ObjectState, ProviderCall, RecoveryPoint};
+use crate::engine::{Context, KeyRecord, ObjectState, ProviderCall, RecoveryPoint};
 use crate::payment::RefundElsewhere;
 use crate::payment::provider_event::{EventKind, Ingested, OperationNotice, Undone};
 use crate::payment::result::CallKind;
 use crate::payment::tries::{LateMoney, Stage, Try};
 use crate::transitions::audit::record_for_payment;
-use crate::transitions::give_back;
 use crate::transitions::late_money::{
     captured_late, found, hold_gone, is_under_way, mark_given_back, not_done, taken_by_now, taken_minor,
 };
+use crate::transitions::{give_back, try_rows};
 use once::context::Bug;
 
 /// Takes in news of a try that is over, or of what gives its money back. `None` if it is about neither.
@@ -20,15 +20,9 @@ pub(crate) fn news(
     news: &EventKind,
     ctx: &Context,
 ) -> Result<Option<Ingested>, Bug> {
-    let told = match news {
-        EventKind::Authorisation(told)
-        | EventKind::Capture(told)
-        | EventKind::CaptureFailed(told)
-        | EventKind::Cancellation(told)
-        | EventKind::CancelOrRefund(told)
-        | EventKind::Expired(told)
-        | EventKind::Refund(told) => told,
-        EventKind::Ask { .. } | EventKind::Dispute { .. } | EventKind::Other => return Ok(None),
+    // Disputes have rules of their own.
+    let Some(told) = news.told().filter(|_| !matches!(news, EventKind::Dispute { .. })) else {
+        return Ok(None);
     };
     let call = object_state
         .calls
@@ -62,7 +56,7 @@ pub(crate) fn news(
         }
         _ => {}
     }
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+    let Some(row) = try_rows::of_mut(object_state, attempt) else {
         return Ok(None);
     };
     let is_old = told.at_ms.zip(row.ended_at_ms).is_some_and(|(at_ms, ended_ms)| at_ms < ended_ms);
@@ -91,7 +85,7 @@ fn captured_again(
     told: &OperationNotice,
     ctx: &Context,
 ) -> Option<Ingested> {
-    let row = object_state.resource.tries.iter().find(|row| row.attempt == attempt)?;
+    let row = try_rows::of(object_state, attempt)?;
     let late = row.late.as_ref().filter(|late| late.captured)?;
     let taken_minor = match &late.capture {
         Some(known) if *known == told.id => return Some(Ingested::Applied),
@@ -114,7 +108,7 @@ fn refunded_elsewhere(
     told: &OperationNotice,
     ctx: &Context,
 ) -> Ingested {
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+    let Some(row) = try_rows::of_mut(object_state, attempt) else {
         return Ingested::Applied;
     };
     let currency = row.currency;
@@ -142,7 +136,7 @@ fn taken_and_refunded(
     told: &OperationNotice,
     ctx: &Context,
 ) -> Ingested {
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
+    let Some(row) = try_rows::of_mut(object_state, attempt) else {
         return Ingested::Applied;
     };
     if !told.success && told.undone.is_none() {
@@ -194,15 +188,11 @@ fn given_back(
     let Some(attempt) = give_back::attempt_of(&call.provider_key, object_state) else {
         return Ok(Ingested::Applied);
     };
-    let Some(row) = object_state.resource.tries.iter_mut().find(|row| row.attempt == attempt) else {
-        return Ok(Ingested::Applied);
-    };
-    let Some(late) = &mut row.late else { return Ok(Ingested::Applied) };
-    if object_state
-        .keys
-        .iter()
-        .any(|key| key.key_id == call.key_id && key.recovery_point() != RecoveryPoint::Finished)
-    {
+    let is_its = |key: &KeyRecord| key.key_id == call.key_id;
+    let is_open = |key: &KeyRecord| key.recovery_point() != RecoveryPoint::Finished;
+    let is_under_way = object_state.keys.iter().any(|key| is_its(key) && is_open(key));
+    let Some(late) = give_back::late_mut(object_state, attempt) else { return Ok(Ingested::Applied) };
+    if is_under_way {
         return Ok(Ingested::RetryLater);
     }
     if told.success {

@@ -20,7 +20,7 @@ use crate::payment::tries::Try;
 use crate::payment::{Payment, PaymentState, PendingQuery, PollSchedule, Watch, Watched};
 use crate::providers::codec::is_plain;
 use crate::transitions::audit::record_for_owner;
-use crate::transitions::{give_back, try_queries};
+use crate::transitions::{give_back, try_queries, try_rows};
 
 /// The pause before the first question, in ms; it doubles with each.
 const FIRST_PAUSE_MS: u64 = 5_000;
@@ -227,7 +227,7 @@ pub(crate) fn doubt_refund_of_try(
 ) -> bool {
     let is_its = |row: &&Try| give_back::refund_of(state, row).is_some_and(|(_, id)| id == refund);
     let Some(attempt) = state.resource.tries.iter().find(is_its).map(|row| row.attempt) else { return false };
-    if let Some(row) = state.resource.tries.iter_mut().find(|row| row.attempt == attempt) {
+    if let Some(row) = try_rows::of_mut(state, attempt) {
         row.asked_for = Some(event_id.to_owned());
         told(state, ctx);
     }

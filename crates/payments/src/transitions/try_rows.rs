@@ -6,6 +6,16 @@ use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::tries::Try;
 use once::sorted;
 
+/// The try of this number.
+pub(crate) fn of(state: &ObjectState, attempt: u32) -> Option<&Try> {
+    state.resource.tries.iter().find(|row| row.attempt == attempt)
+}
+
+/// The same, to be changed.
+pub(crate) fn of_mut(state: &mut ObjectState, attempt: u32) -> Option<&mut Try> {
+    state.resource.tries.iter_mut().find(|row| row.attempt == attempt)
+}
+
 /// A try begins: its call is frozen under this key.
 pub fn begin(state: &mut ObjectState, provider_key: &str) {
     let Some(payment) = &state.resource.payment else { return };
