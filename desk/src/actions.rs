@@ -129,7 +129,7 @@ impl Press<'_> {
                 let (amount, sum) = self.amount(&payment.currency)?;
                 match act {
                     OperatorAction::Capture => (
-                        Operation::Capture(CaptureRequest { amount: Some(amount), seen }),
+                        Operation::Capture(CaptureRequest { amount: Some(amount), attempt: None, seen }),
                         format!("capture {sum}"),
                     ),
                     _ => {

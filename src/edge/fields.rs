@@ -7,7 +7,7 @@ use payments::providers::Provider;
 use web::entries::field_error as error;
 
 /// What has no other meaning where it is left out than where it is empty.
-const MAY_BE_EMPTY: [&str; 3] = ["description", "return_url", "receipt_email"];
+const MAY_BE_EMPTY: [&str; 4] = ["description", "return_url", "receipt_email", "metadata"];
 
 /// The longest id or token, in characters.
 pub const TOKEN_MAX: usize = 255;
@@ -142,7 +142,10 @@ impl Fields {
             let group = name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map(|(group, _)| group);
             known.contains(&name) || groups.contains(&group.unwrap_or(name))
         };
-        let names: Vec<String> = self.parameters.names().into_iter().map(str::to_owned).collect();
+        let is_left_out =
+            |name: &str| MAY_BE_EMPTY.contains(&name) && self.parameters.text(name) == Field::Missing;
+        let names = self.parameters.names().into_iter().filter(|name| !is_left_out(name));
+        let names: Vec<String> = names.map(str::to_owned).collect();
         for name in names {
             if groups.contains(&name.as_str()) {
                 self.wrong(&name, "must be an object");
@@ -196,6 +199,7 @@ impl Flat {
                     }
                 }
                 Value::Null => nulls.push(name.clone()),
+                Value::String(text) if text.is_empty() && MAY_BE_EMPTY.contains(&name.as_str()) => {}
                 other => insert(name.clone(), other),
             }
         }

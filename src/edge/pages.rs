@@ -129,7 +129,7 @@ pub struct CheckoutBank {
     /// The page's own address.
     pub path: String,
     /// The shop's page for who does not pay.
-    pub cancel_url: Option<String>,
+    pub back_url: Option<String>,
     /// The merchant's id of the order.
     pub order_id: String,
     /// `$54.50`
@@ -175,8 +175,8 @@ pub struct CheckoutReceipt {
     pub amount: String,
     /// What it is: `paid`.
     pub amount_note: &'static str,
-    /// Nothing was taken yet.
-    pub reserved: bool,
+    /// What becomes of the amount, while nothing was taken yet.
+    pub reserved: Option<&'static str>,
     /// The merchant's id of the order.
     pub order_id: String,
     /// What was bought; empty if the link is not the one that was paid.

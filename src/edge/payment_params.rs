@@ -7,7 +7,7 @@ use messages::account::{Account, NotCharged};
 use once::fingerprint::Parameters;
 use payments::payment::RefundReason;
 use payments::payment::money::{AmountMinor, Currency};
-use payments::payment::operation::{CaptureRequest, PaymentRequest, RefundRequest, Route};
+use payments::payment::operation::{CaptureRequest, PaymentRequest, RefundRequest, Route, VoidRequest};
 use payments::payment::receipt_content::ReceiptContent;
 use payments::providers::{Provider, UnsupportedMoney};
 use web::entries::email;
@@ -123,11 +123,20 @@ pub fn payment_request(
 pub fn capture_request(parameters: &Parameters) -> Result<CaptureRequest, NotAllowed<CaptureRequest>> {
     let mut fields = Fields::of_money(parameters);
     let amount = fields.optional("amount", AmountMinor::parse);
-    fields.unknown(&["amount"], &[]);
-    fields.end(CaptureRequest { amount, seen: None })
+    let attempt = fields.optional("attempt", attempt);
+    fields.unknown(&["amount", "attempt"], &[]);
+    fields.end(CaptureRequest { amount, attempt, seen: None })
 }
 
-/// Reads the parameters of a void, or of what ends an order's links: there are none.
+/// Reads the parameters of a void.
+pub fn void_request(parameters: &Parameters) -> Result<VoidRequest, NotAllowed<VoidRequest>> {
+    let mut fields = Fields::of_money(parameters);
+    let attempt = fields.optional("attempt", attempt);
+    fields.unknown(&["attempt"], &[]);
+    fields.end(VoidRequest { attempt, ..VoidRequest::default() })
+}
+
+/// Reads the parameters of what ends an order's links: there are none.
 pub fn no_parameters(parameters: &Parameters) -> Result<(), NotAllowed<()>> {
     let mut fields = Fields::of(parameters);
     fields.unknown(&[], &[]);
@@ -320,6 +329,11 @@ fn known_currency(text: &str) -> Result<Currency, String> {
 }
 
 /// `true` or `false`.
+fn attempt(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|&number: &u32| number >= 1 && number.to_string() == text);
+    number.ok_or_else(|| "must be the number of an attempt, as the payment's `attempt` has it".to_owned())
+}
+
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
 }

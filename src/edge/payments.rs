@@ -5,7 +5,7 @@ use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, 
 use super::app::{App, ObjectRef};
 use super::fields::visible;
 use super::pages::Returning;
-use super::payment_params::{ORDER_MAX, capture_request, no_parameters, payment_request, refund_request};
+use super::payment_params::{ORDER_MAX, capture_request, payment_request, refund_request, void_request};
 use super::reply;
 use super::return_key::{self, ReturnKey};
 use super::route::OneRefund;
@@ -16,7 +16,7 @@ use once::id::Owner;
 use payments::payment::id::PaymentId;
 use payments::payment::money::AmountMinor;
 use payments::payment::natural_key::{NaturalKey, order_object_name};
-use payments::payment::operation::{Operation, VoidRequest};
+use payments::payment::operation::Operation;
 use payments::payment::{Payment, RefundReason};
 use web::http::{Answer, Request, with_query};
 use web::pages::Site;
@@ -87,10 +87,10 @@ pub(super) async fn capture(
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
     let mut call = Call::with_key(app, request, |_| true).await?;
-    let capture = call.asked(capture_request(&call.parameters))?;
+    let mut capture = call.asked(capture_request(&call.parameters))?;
     let place = place(app, id)?;
-    let attempt = attempt(app, &call, &place).await?;
-    let natural = (NaturalKey::capture(attempt), meaning(capture.amount, None));
+    capture.attempt = attempt(app, &call, &place, capture.attempt).await?;
+    let natural = (NaturalKey::capture(capture.attempt.unwrap_or(1)), meaning(capture.amount, None));
     call.run(Operation::Capture(capture), Some(TargetObject { place, natural })).await
 }
 
@@ -101,11 +101,11 @@ pub(super) async fn void(
     id: &Parameter<'_, PaymentId>,
 ) -> Result<Answer, Problem> {
     let mut call = Call::with_key(app, request, |_| true).await?;
-    call.asked(no_parameters(&call.parameters))?;
+    let mut void = call.asked(void_request(&call.parameters))?;
     let place = place(app, id)?;
-    let attempt = attempt(app, &call, &place).await?;
-    let natural = (NaturalKey::void(attempt), meaning(None, None));
-    call.run(Operation::Void(VoidRequest::default()), Some(TargetObject { place, natural })).await
+    void.attempt = attempt(app, &call, &place, void.attempt).await?;
+    let natural = (NaturalKey::void(void.attempt.unwrap_or(1)), meaning(None, None));
+    call.run(Operation::Void(void), Some(TargetObject { place, natural })).await
 }
 
 /// `POST /payments/{id}/refunds`, and `POST /payments/{id}/refund`: two addresses of one request.
@@ -123,15 +123,30 @@ pub(super) async fn refund(
     call.run(Operation::Refund(refund), Some(TargetObject { place, natural })).await
 }
 
-/// The number of the payment's try, where the client sends no key: the natural key is the try's own.
-async fn attempt(app: &App, call: &Call<'_>, place: &ObjectRef) -> Result<u32, Problem> {
-    if call.has_key() {
-        return Ok(1);
+/// The attempt that is moved, of which the natural key is made: the one that is asked for, or without a key the only one. Once there was another one, a
+/// retry of a request that says neither would move that.
+async fn attempt(
+    app: &App,
+    call: &Call<'_>,
+    place: &ObjectRef,
+    asked: Option<u32>,
+) -> Result<Option<u32>, Problem> {
+    if call.has_key() || asked.is_some() {
+        return Ok(asked);
     }
     let ask = ObjectRequest::Show { owner: call.owner().clone(), key_hash: None, refresh: false };
     let shown = app.ask::<Shown>(place, ask).await.map_err(unavailable)?;
     let view = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
-    Ok(view.payment.map_or(1, |payment| payment.attempt))
+    match view.payment.map_or(1, |payment| payment.attempt) {
+        1 => Ok(Some(1)),
+        current => Err(Problem::because(
+            Kind::KeyMissing,
+            format!(
+                "The order was tried again: this is attempt {current} of the payment, and this request may be a retry that meant an \
+                 earlier one. Send `attempt`, or an Idempotency-Key. Nothing was run."
+            ),
+        )),
+    }
 }
 
 /// Under its natural key a move is what it means, however it was written: as JSON, as a form, or without a body.

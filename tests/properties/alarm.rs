@@ -66,7 +66,8 @@ fn finished() -> ObjectState {
 #[test]
 fn a_bound_key_has_nothing_that_expires() {
     let mut object_state = ObjectState::empty(ObjectId::from_bytes([7; 32]));
-    let request = command("k", Operation::Capture(CaptureRequest { amount: None, seen: None }));
+    let request =
+        command("k", Operation::Capture(CaptureRequest { amount: None, attempt: None, seen: None }));
     let target = ObjectId::from_bytes([8; 32]);
     assert_eq!(bind(&mut object_state, &request, target, &at(NOW_MS)), KeyRoute::To(target));
     assert_eq!((wake_at(&object_state, &at(NOW_MS)), &object_state.bindings[0].parameters), (None, &None));

@@ -7,7 +7,7 @@ use paid_once::edge::checkout::Order;
 use paid_once::edge::checkout::cart::{Cart, LINES_MAX, Line, NAME_MAX_CHARS, QUANTITY_MAX};
 use paid_once::edge::checkout::form_key::{FormKey, Place};
 use paid_once::edge::checkout::order_token::LINK_MAX_LEN;
-use paid_once::edge::checkout::page::{self, Cards, FormState, OrderState, Paid, Visit};
+use paid_once::edge::checkout::page::{self, Cards, FormState, OrderState, Paid, Reserved, Visit};
 use paid_once::edge::checkout::request::{OrderRequest, Sent};
 use paid_once::edge::payment_params::ORDER_MAX;
 use paid_once::edge::shop_url::URL_MAX;
@@ -370,6 +370,7 @@ fn paid() -> Paid {
     Paid {
         amount_minor: 2900,
         captured_minor: 2900,
+        reserved: Reserved::Waits,
         refunded_minor: 0,
         refund_pending: false,
         refunded_at_ms: None,
@@ -410,8 +411,12 @@ fn a_receipt_tells_what_was_taken_and_given_back() {
     assert_eq!((back.title, back.amount.as_str()), ("Your payment was refunded", "$29.00"));
     let reserved = receipt(Paid { captured_minor: 0, ..paid() });
     assert_eq!((part.email.as_deref(), reserved.email.as_deref()), (Some("ada@example.com"), None));
-    assert!(reserved.reserved);
-    assert_eq!(reserved.amount_note, "reserved");
+    assert!(reserved.reserved.is_some_and(|text| text.starts_with("Nothing has been charged yet.")));
+    assert_eq!((reserved.amount_note, full.reserved), ("reserved", None));
+    for moved in [Reserved::BeingCharged, Reserved::BeingFreed, Reserved::NotCharged] {
+        let page = receipt(Paid { captured_minor: 0, reserved: moved, ..paid() });
+        assert!(page.reserved.is_some_and(|text| !text.contains("Nothing has been charged")), "{moved:?}");
+    }
     let another = receipt(Paid { amount_minor: 3000, captured_minor: 3000, ..paid() });
     assert!(another.lines.is_empty(), "the link's lines are not what was paid");
     assert_eq!(another.amount, "$30.00");

@@ -378,6 +378,20 @@ fn names_of_ours_and_too_much_metadata_are_refused() {
 }
 
 #[test]
+fn what_may_be_empty_is_left_out_however_it_is_written() {
+    let without = read(&members(&good())).unwrap();
+    for name in ["description", "return_url", "receipt_email", "metadata"] {
+        let form = [("amount", "2500"), ("currency", "usd"), (name, "")];
+        let form = Parameters::Form(form.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
+        for body in [with(name, json!("")), with(name, Value::Null), form] {
+            assert_eq!(read(&body).as_ref(), Ok(&without), "{name}: {body:?}");
+        }
+    }
+    assert_eq!(read(&with("order_id", json!(""))), Err(vec!["order_id".to_owned()]));
+    assert_eq!(read(&with("metadata", json!("x"))), Err(vec!["metadata".to_owned()]));
+}
+
+#[test]
 fn the_fallback_is_another_provider_that_is_set_up() {
     let same = with("fallback", json!({ "provider": "stripe" }));
     assert_eq!(read(&same), Err(vec!["fallback[provider]".to_owned()]));

@@ -181,7 +181,11 @@ impl Harness {
         match a_move {
             Move::Pay(capture) => drop(self.ask(pay(capture))),
             Move::Capture(minor) => {
-                drop(self.ask(Operation::Capture(CaptureRequest { amount: amount(minor), seen: None })));
+                drop(self.ask(Operation::Capture(CaptureRequest {
+                    amount: amount(minor),
+                    attempt: None,
+                    seen: None,
+                })));
             }
             Move::Void => drop(self.ask(Operation::Void(VoidRequest::default()))),
             Move::Refund(minor) => {
@@ -263,7 +267,7 @@ proptest! {
         moves.into_iter().for_each(|a_move| harness.happens(a_move));
         let before = harness.object_state.clone();
         let begun = match last {
-            Move::Capture(_) => harness.ask(Operation::Capture(CaptureRequest { amount: None, seen: None })),
+            Move::Capture(_) => harness.ask(Operation::Capture(CaptureRequest { amount: None, attempt: None, seen: None })),
             Move::Void => harness.ask(Operation::Void(VoidRequest::default())),
             _ => harness.ask(pay(true)),
         };
@@ -436,7 +440,7 @@ fn reserved_at_adyen(currency: &str, is_old: bool) -> Harness {
 #[test]
 fn what_adyen_was_told_in_another_unit_is_moved_in_its_customer_area_only() {
     let half = || AmountMinor::new(AMOUNT / 2);
-    let capture = || Operation::Capture(CaptureRequest { amount: half(), seen: None });
+    let capture = || Operation::Capture(CaptureRequest { amount: half(), attempt: None, seen: None });
     let refund =
         || Operation::Refund(RefundRequest { amount: half(), reason: RefundReason::Duplicate, seen: None });
     let is_refused = |mut harness: Harness, operation: Operation| match harness.ask(operation) {

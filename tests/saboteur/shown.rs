@@ -93,7 +93,7 @@ fn planned_send(run: &mut Run, state: &mut ObjectState, ctx: &Context) -> Option
 /// A key that is open. Nothing but that is looked at right before a send.
 const fn never_ended() -> Open {
     Open {
-        operation: Operation::Capture(CaptureRequest { amount: None, seen: None }),
+        operation: Operation::Capture(CaptureRequest { amount: None, attempt: None, seen: None }),
         recovery_point: RecoveryPoint::Started,
         lease: None,
         resume_at_ms: 0,

@@ -225,6 +225,7 @@ describe('3-D Secure', () => {
     await pay(one, BANK);
     const page = await pay(other, GOOD);
     assert.equal(heading(page), AT_THE_BANK);
+    assert.match(page.text, /Your other card was not used/);
     assert.ok(!page.text.includes('http-equiv="refresh"'), 'a reload stays here');
     assert.deepEqual((await site.simulator.ledger(await paymentAt(one))).charges, []);
   });

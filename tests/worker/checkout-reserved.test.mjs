@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { freshKey } from './support/account.mjs';
+import { SIGNING_KEY } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
+import { expired } from './support/order-link.mjs';
 import {
   AT_THE_BANK,
   BANK,
@@ -18,6 +20,7 @@ import {
   paymentOf,
   startCheckout,
 } from './support/shopper.mjs';
+import { until } from './support/until.mjs';
 
 const { site, merchant, makeLink, newOrder, open, pay, assertPaidOnce } = await startCheckout();
 
@@ -100,6 +103,64 @@ test('can be paid anew after the shop has given it up', async () => {
     charges.map(({ voided }) => voided),
     [true, false],
   );
+});
+
+for (const [operation, words, then] of [
+  ['capture', 'The shop is charging your card now', RECEIPT],
+  ['void', 'The shop is canceling this payment', FORM],
+])
+  test(`does not say that nothing was charged while nobody knows how a ${operation} has ended`, async () => {
+    const { payment, path, visitor } = await placed();
+    await site.simulator.fault('response_lost', { count: 1000 });
+    const asked = await merchant.post(`/payments/${payment}/${operation}`, {}, freshKey());
+    assert.equal(asked.status, 503, asked.text);
+    const page = await visitor.visit(path);
+    assert.equal(heading(page), PLACED);
+    assert.ok(page.text.includes(words), page.text);
+    assert.doesNotMatch(page.text, /Nothing has been charged/);
+    await site.simulator.calm();
+    await until('its end', async () => heading(await visitor.visit(path)) === then);
+  });
+
+test('is given up for good: its links are ended first, so that nobody places it again', async () => {
+  const asked = order(LATER);
+  const path = new URL((await makeLink(asked)).json().url).pathname;
+  const visit = await open(path);
+  const payment = paymentOf(await pay(visit));
+  const expire = () => merchant.post(`/checkout/sessions/${asked.order_id}/expire`, {});
+  const ended = await expire();
+  assert.deepEqual([ended.status, ended.json().revision], [200, 1], ended.text);
+  assert.equal(heading(await visit.visitor.visit(path)), PLACED, 'it is authorized still');
+  assert.equal((await move(payment, 'void')).status, 'canceled');
+  const over = await visit.visitor.visit(path);
+  assert.deepEqual([over.status, heading(over)], [410, 'This link was ended by the shop']);
+  const sent = await visit.visitor.send(path, { ...visit.form, payment_method: OTHER_GOOD });
+  assert.notEqual(heading(await visit.visitor.follow(sent)), PLACED);
+  assert.equal((await makeLink(asked)).json().revision, 2, 'the shop may sell it anew');
+});
+
+test('control: what is charged, or being charged, is not ended', async () => {
+  const asked = order(LATER);
+  const visit = await open(new URL((await makeLink(asked)).json().url).pathname);
+  const payment = paymentOf(await pay(visit));
+  const expire = () => merchant.post(`/checkout/sessions/${asked.order_id}/expire`, {});
+  await site.simulator.fault('response_lost', { count: 1000 });
+  const unknown = await merchant.post(`/payments/${payment}/capture`, {}, freshKey());
+  assert.equal(unknown.status, 503, unknown.text);
+  assert.equal((await expire()).status, 409);
+  await site.simulator.calm();
+  await until('the charge', async () => (await shown(payment)).status === 'succeeded');
+  const refused = await expire();
+  assert.deepEqual([refused.status, refused.json().state], [409, 'succeeded'], refused.text);
+});
+
+test('after its link has expired the page says that it was canceled, and not that nobody paid', async () => {
+  const { payment, path, visitor } = await placed();
+  await move(payment, 'void');
+  const page = await visitor.visit(expired(path, SIGNING_KEY));
+  assert.deepEqual([page.status, heading(page)], [410, 'That payment was canceled']);
+  assert.match(page.text, /Nothing was charged/);
+  assert.doesNotMatch(page.text, /not paid in time|<form/);
 });
 
 test('is placed after a card that was declined, and after the bank has asked', async () => {

@@ -422,6 +422,17 @@ describe('an expired link', () => {
     await assertPaidOnce(await pay(visit));
   });
 
+  test('says first how the last attempt ended', async () => {
+    const visit = await open(await newOrder());
+    await pay(visit, DECLINED);
+    const page = await visit.visitor.visit(expired(visit.path, SIGNING_KEY));
+    assert.deepEqual([page.status, heading(page)], [410, 'Your card was declined']);
+    assert.match(page.text, /Nothing was charged\. With this link the order cannot be paid any more\./);
+    assert.doesNotMatch(page.text, /<form|not paid in time/);
+    const problem = await merchant.ask(expired(visit.path, SIGNING_KEY));
+    assert.equal(problem.json().type, '/problems/order-link-expired');
+  });
+
   test('still shows what was paid', async () => {
     const visit = await open(await newOrder());
     await pay(visit);

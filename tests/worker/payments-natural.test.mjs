@@ -68,16 +68,42 @@ describe('two clicks without a header', () => {
 });
 
 describe('the natural key', () => {
-  test("of a move is its try's own: what came of an order's last try is no answer for this one", async () => {
+  for (const move of ['void', 'capture'])
+    test(`of a ${move} is its attempt's own: a late retry does not move the next one`, async () => {
+      const payment = { ...AUTHORISATION, order_id: freshOrder() };
+      const first = await paid(user, payment);
+      const canceled = await click(first.id, 'void');
+      assert.equal(canceled.json().status, 'canceled');
+      const second = await user.pay(payment, freshKey());
+      assert.deepEqual([second.json().id, second.json().status], [first.id, 'requires_capture']);
+
+      const retried = await click(first.id, move);
+      assertProblem(retried, 400, 'idempotency-key-missing');
+      assert.match(retried.json().detail, /attempt 2 of the payment/);
+      const named = await user.post(`/payments/${first.id}/${move}`, { attempt: 1 }, freshKey());
+      assertProblem(named, 409, 'payment-state');
+      assert.equal((await user.ask(`/payments/${first.id}`)).json().status, 'requires_capture');
+
+      const meant = await click(first.id, move, { attempt: 2 });
+      assert.equal(meant.json().status, move === 'void' ? 'canceled' : 'succeeded');
+      const again = await click(first.id, move, { attempt: 2 });
+      assert.deepEqual([again.bytes, again.header(REPLAYED)], [meant.bytes, 'true']);
+      const { voided, captured } = await site.simulator.moved(first.id);
+      assert.deepEqual([voided, captured], move === 'void' ? [2, 0] : [1, 2500]);
+    });
+
+  test('of the first attempt is answered as ever where it is named, whatever came since', async () => {
     const payment = { ...AUTHORISATION, order_id: freshOrder() };
-    const first = await paid(user, payment);
-    const canceled = await click(first.id, 'void');
-    assert.equal(canceled.json().status, 'canceled');
-    const second = await user.pay(payment, freshKey());
-    assert.deepEqual([second.json().id, second.json().status], [first.id, 'requires_capture']);
-    const again = await click(first.id, 'void');
-    assert.deepEqual([again.json().status, again.header(REPLAYED)], ['canceled', null]);
-    assert.equal((await site.simulator.moved(first.id)).voided, 2);
+    const { id } = await paid(user, payment);
+    const canceled = await click(id, 'void');
+    await user.pay(payment, freshKey());
+    const retried = await click(id, 'void', { attempt: 1 });
+    assert.deepEqual([retried.bytes, retried.header(REPLAYED)], [canceled.bytes, 'true']);
+    for (const attempt of [0, '01', 'two', 1.5, true]) {
+      const refused = await click(id, 'void', { attempt });
+      assert.equal(refused.status, 422, JSON.stringify(attempt));
+    }
+    assert.equal((await site.simulator.moved(id)).voided, 1);
   });
 
   test('of a refund is what it means, however it is written', async () => {

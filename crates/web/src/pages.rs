@@ -135,6 +135,8 @@ pub struct StatusPage {
     pub in_doubt: bool,
     /// And has not for so long that nobody should wait for it.
     pub is_late: bool,
+    /// The shop's page, to which it leads back.
+    pub back_url: Option<String>,
 }
 
 impl StatusPage {

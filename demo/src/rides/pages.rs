@@ -163,6 +163,7 @@ pub fn page(site: Site, id: &str, view: &View, visit: &Visit) -> RidePage {
             is_still: visit.is_still,
             in_doubt: view.in_doubt,
             is_late: is_late(view.since_ms, visit.now_ms),
+            back_url: None,
             site,
         }),
     }

@@ -129,8 +129,7 @@ pub(in crate::edge) async fn expire_links(
             Ok(Answer::new(200, "application/json", ended_to_json(&id, revision).to_string(), "links_ended"))
         }
         EndedLinks::Paid(status) => {
-            let detail =
-                "The order is paid: there is nothing left to end. Void or refund the payment instead.";
+            let detail = "The order is paid, or being charged: there is nothing left to end. Refund the payment instead.";
             Err(paid(app, &place, status, detail))
         }
         EndedLinks::KeyReused => Err(mismatch(Vec::new(), app.response_options())),

@@ -127,6 +127,39 @@ pub fn last_entries(view: &View) -> Option<Parameters> {
     Some(Parameters::Form(email.map(|email| ("email".to_owned(), email)).into_iter().collect()))
 }
 
+/// What becomes of an amount that is reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// The shop has not decided yet: nothing was charged.
+    Waits,
+    /// A capture is under way: whether it was charged is not known.
+    BeingCharged,
+    /// A void is under way.
+    BeingFreed,
+    /// A capture has failed after it was accepted.
+    NotCharged,
+}
+
+impl Reserved {
+    const fn of(payment: &Payment) -> Self {
+        match (&payment.state, &payment.pending) {
+            (_, Some(InFlight::Capture { .. })) => Self::BeingCharged,
+            (_, Some(InFlight::Void { .. })) => Self::BeingFreed,
+            (PaymentState::CaptureFailed { .. }, _) => Self::NotCharged,
+            _ => Self::Waits,
+        }
+    }
+
+    const fn text(self, t: &Messages) -> &'static str {
+        match self {
+            Self::Waits => t.nothing_taken,
+            Self::BeingCharged => t.being_charged,
+            Self::BeingFreed => t.being_freed,
+            Self::NotCharged => t.charge_failed,
+        }
+    }
+}
+
 /// What was paid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paid {
@@ -134,6 +167,8 @@ pub struct Paid {
     pub amount_minor: u64,
     /// What was taken so far, in minor units; 0 while it is only reserved.
     pub captured_minor: u64,
+    /// What becomes of what is only reserved.
+    pub reserved: Reserved,
     /// What was given back or is on its way, in minor units.
     pub refunded_minor: u64,
     /// Whether a part of that is still on its way.
@@ -165,6 +200,7 @@ impl Paid {
         Self {
             amount_minor: payment.amount.get(),
             captured_minor: payment.captured_minor(),
+            reserved: Reserved::of(payment),
             refunded_minor: payment.refunded_minor(refunds),
             refund_pending: refunds.iter().any(is_on_its_way),
             refunded_at_ms: refunds
@@ -273,7 +309,7 @@ pub fn bank(
             .map(|title| Notice::new("warning", title, and(t.card_not_used_text, t.or_another_card))),
         key,
         path: path(visit.link),
-        cancel_url: visit.order.cancel_url.clone(),
+        back_url: back_url(visit.order),
         order_id: visit.order.id.clone(),
         total,
         attempt,
@@ -295,8 +331,14 @@ pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String, is
         is_still,
         in_doubt,
         is_late: is_late(since_ms, visit.now_ms),
+        back_url: back_url(visit.order),
         site: visit.site,
     }
+}
+
+/// The shop's page for who does not pay, of a page that takes no card.
+pub fn back_url(order: &Order) -> Option<String> {
+    order.cancel_url.clone().or_else(|| order.return_url.clone())
 }
 
 /// The shop's page, with what it has to compare before it delivers. It is not signed: the shop asks the API for the payment.
@@ -336,7 +378,7 @@ pub fn receipt(visit: Visit<'_>, paid: &Paid) -> CheckoutReceipt {
         title,
         amount,
         amount_note,
-        reserved,
+        reserved: reserved.then(|| paid.reserved.text(t)),
         order_id: visit.order.id.clone(),
         lines: if is_this_cart { lines(t, cart.lines(), paid.currency) } else { Vec::new() },
         total: money(paid.amount_minor),
@@ -386,6 +428,9 @@ pub fn notice(t: &Messages, standing: &OrderState, edited: bool, wait_ms: u64) -
         | OrderState::Paid(_) => None,
     }
 }
+
+/// A wait of a try that no page offers.
+pub const LATER: u64 = u64::MAX;
 
 /// How long the next try must wait, in ms.
 pub const fn wait_ms(next_try: NextTry, now_ms: u64) -> u64 {

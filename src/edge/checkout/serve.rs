@@ -34,6 +34,8 @@ use web::problem::{Kind, Problem};
 const ON_THE_WAY: &str = "continue";
 /// Where a form leads that was changed after it was sent: its card was not used.
 const EDITED: &str = "edited";
+/// Where a form leads whose card was not used, because an earlier payment of the order is under way.
+const OTHER_CARD: &str = "other_card";
 /// Where the button for another card leads that could not do it.
 const NOT_GIVEN_UP: &str = "not_given_up";
 
@@ -50,21 +52,24 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
         Err(closed) => return Ok(closed),
     };
     let standing = OrderState::of(shown.as_ref());
-    let [on_the_way, edited, not_given_up] =
-        [ON_THE_WAY, EDITED, NOT_GIVEN_UP].map(|name| request.has_query(name));
+    let [on_the_way, edited, other_card, not_given_up] =
+        [ON_THE_WAY, EDITED, OTHER_CARD, NOT_GIVEN_UP].map(|name| request.has_query(name));
     match standing {
         OrderState::AtTheBank { attempt, url } => {
             // Where nothing else can pay the order, what waits at the bank goes on there.
             let key = till.may_begin().then(|| till.form_key()).transpose()?;
             let total = till.total(shown.as_ref());
             let t = till.t();
-            let not_done =
-                if not_given_up { Some(t.not_given_up) } else { edited.then_some(t.card_not_used) };
+            let not_done = if not_given_up {
+                Some(t.not_given_up)
+            } else {
+                (edited || other_card).then_some(t.card_not_used)
+            };
             let page = page::bank(till.visit(), key, (attempt, url), total, on_the_way, not_done);
             Ok(till.page(200, &page, "bank"))
         }
         // The address of an order is one: what stands there can be reloaded and kept.
-        _ if on_the_way || not_given_up || request.has_query("payment") => {
+        _ if on_the_way || not_given_up || other_card || request.has_query("payment") => {
             Ok(Answer::see_other(&path(link), "shown"))
         }
         OrderState::Paid(_) if !request.query.is_empty() => Ok(Answer::see_other(&path(link), "shown")),
@@ -83,6 +88,12 @@ async fn show(till: &Till<'_>) -> Result<Answer, Problem> {
         OrderState::GivingBack { is_refused } => Ok(till.giving_back(is_refused)),
         OrderState::Open | OrderState::Failed { .. } | OrderState::Canceled => {
             let next_try = shown.as_ref().map(|view| view.next_try).unwrap_or_default();
+            if till.is_expired()
+                && !till.is_closed
+                && let Some(notice) = page::notice(till.t(), &standing, false, page::LATER)
+            {
+                return Ok(till.expired_after(&notice));
+            }
             if next_try == NextTry::Never && !till.is_expired() && !till.is_closed {
                 return Ok(till.tried_too_often());
             }
@@ -192,6 +203,9 @@ impl Till<'_> {
             Ok(ExecuteResult::Refused(Refusal::LimitReached { .. })) => self.tried_too_often(),
             Ok(ExecuteResult::Refused(Refusal::LinkReplaced)) => self.closed(Kind::LinkReplaced),
             Ok(ExecuteResult::Refused(Refusal::LinkEnded)) => self.closed(Kind::LinkEnded),
+            Ok(ExecuteResult::Refused(Refusal::State { .. })) if self.request.wants_html() => {
+                Answer::see_other(&format!("{}?{OTHER_CARD}", path(self.link)), OTHER_CARD)
+            }
             Ok(result) => reply::execute_result(
                 result,
                 Channel::Form,

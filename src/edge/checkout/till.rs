@@ -24,7 +24,7 @@ use runtime::random;
 use web::http::{Answer, Request};
 use web::image_url::ImageUrl;
 use web::locale::{EN, Messages};
-use web::pages::Site;
+use web::pages::{Notice, Site};
 use web::problem::{BadLink, Kind, Problem};
 use web::reply::{CSP, PAGE_POLICY, in_language, with_images};
 
@@ -205,6 +205,12 @@ impl<'a> Till<'a> {
 
     fn expired(&self) -> Answer {
         self.closed(Kind::LinkExpired)
+    }
+
+    /// The same after a try that came to nothing, which the customer is told of first: the order may have been placed in time.
+    pub(super) fn expired_after(&self, notice: &Notice) -> Answer {
+        let text = self.t().sentences(&[&notice.text, self.t().link_over]);
+        self.worded((&notice.title, &text), &Problem::new(Kind::LinkExpired), self.way_back())
     }
 
     /// With this link the order cannot be paid any more.

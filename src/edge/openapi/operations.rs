@@ -91,8 +91,8 @@ pub(in crate::edge) fn capture_payment() -> Operation {
         "Payments",
         "capturePayment",
         "Capture a payment",
-        "Takes what was reserved, or a part of it; the rest is released. Its natural key is the capture of this payment: the \
-         header may be left out.",
+        "Takes what was reserved, or a part of it; the rest is released. Its natural key is the capture of this attempt: \
+         the header may be left out, from an order's second attempt on only where `attempt` is sent.",
     );
     move_of(operation, "CaptureRequest", AMOUNT_UNPROCESSABLE)
         .stores(200, "The payment, captured.", &[], reference("Payment"))
@@ -106,8 +106,8 @@ pub(in crate::edge) fn void_payment() -> Operation {
         "Payments",
         "voidPayment",
         "Void a payment",
-        "Gives up what was reserved: nothing is taken. Its natural key is the void of this payment: the header may be left \
-         out.",
+        "Gives up what was reserved: nothing is taken. Its natural key is the void of this attempt: the header may be \
+         left out, from an order's second attempt on only where `attempt` is sent.",
     );
     move_of(operation, "VoidRequest", UNPROCESSABLE)
         .stores(200, "The payment, canceled.", &[], reference("Payment"))

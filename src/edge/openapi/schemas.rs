@@ -94,8 +94,9 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("PaymentRequest", payment_request()),
         ("CaptureRequest", object().may_have("amount", reference("Amount")
             .about("A part of what is reserved; without it all. The rest is released."))
+            .may_have("attempt", moved_attempt())
             .example(capture_example())),
-        ("VoidRequest", object().about("Nothing is to be said.").example(json!({}))),
+        ("VoidRequest", object().may_have("attempt", moved_attempt()).example(json!({ "attempt": 1 }))),
         ("RefundRequest", object()
             .may_have("amount", reference("Amount").about("A part of what was captured; without it all that is left."))
             .may_have("reason", reason().with("default", RefundReason::RequestedByCustomer.as_str()))
@@ -229,6 +230,12 @@ fn id(prefix: &str, of: &str) -> Schema {
         .about(&format!("The public id of a {of}."))
         .with("pattern", format!("^{prefix}[A-Za-z0-9_-]{{43}}$"))
         .example(format!("{prefix}{ID}"))
+}
+
+fn moved_attempt() -> Schema {
+    integer_of(1, u32::MAX).about(
+        "The attempt that is meant, as the payment's `attempt` has it: 409 `payment-state` if the order was tried again since.",
+    )
 }
 
 fn payment_request() -> Schema {

@@ -39,7 +39,7 @@ fn pay_order() -> Operation {
 }
 
 pub(super) const fn capture(amount: Option<AmountMinor>) -> Operation {
-    Operation::Capture(CaptureRequest { amount, seen: None })
+    Operation::Capture(CaptureRequest { amount, attempt: None, seen: None })
 }
 
 fn void() -> Operation {

@@ -193,7 +193,8 @@ fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
             (Operation::Payment(Box::new(request)), "/payments".to_owned(), parameters)
         }
         Intention::Capture(minor) => {
-            let operation = Operation::Capture(CaptureRequest { amount: minor.map(amount), seen: None });
+            let operation =
+                Operation::Capture(CaptureRequest { amount: minor.map(amount), attempt: None, seen: None });
             (
                 operation,
                 format!("{path}/capture"),
@@ -205,7 +206,7 @@ fn request(wish: &Intention, place: &Place) -> (Operation, String, Value) {
             let operation = Operation::Void(VoidRequest {
                 page: None,
                 attempt: Some(*attempt),
-                link_revision: None,
+                link_revision: Some(1),
                 seen: None,
             });
             (operation, format!("{path}/void"), json!({ "attempt": attempt }))

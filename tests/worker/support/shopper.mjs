@@ -63,7 +63,7 @@ export async function startCheckout() {
   async function pay({ visitor, path, form }, card = GOOD) {
     const sent = await visitor.send(path, { ...form, payment_method: card });
     assert.equal(sent.status, 303, sent.text);
-    assert.match(sent.header('location'), /^\/checkout\/[\w-]+\.[\w-]+(\?continue)?$/);
+    assert.match(sent.header('location'), /^\/checkout\/[\w-]+\.[\w-]+(\?(continue|other_card))?$/);
     return visitor.follow(sent);
   }
   /** The page is the receipt of the only charge that there is for its payment. */

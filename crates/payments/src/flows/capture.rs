@@ -33,7 +33,9 @@ pub(crate) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<A
     let Some(payment) = &mut phase.object_state.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    if let Some(refusal) = must_be_free(payment, "captured", is_capturable) {
+    if let Some(refusal) =
+        must_be_attempt(payment, request.attempt).or_else(|| must_be_free(payment, "captured", is_capturable))
+    {
         return Ok(Err(refusal));
     }
     let amount = request.amount.unwrap_or(payment.amount);
@@ -53,6 +55,17 @@ pub(crate) fn admit(request: &CaptureRequest, phase: &mut Phase<'_>) -> Result<A
         (payment.id.to_string(), json!({ "amount": amount.get(), "currency": payment.currency }));
     phase.audit("capture.requested", id, data)?;
     Ok(Ok(Some(Point::Reserved)))
+}
+
+/// Refuses a move of an attempt that is not the payment's any more: another one was begun, which whoever asks did not mean.
+pub(crate) fn must_be_attempt(payment: &Payment, asked: Option<u32>) -> Option<Refusal> {
+    let (current, asked) = (payment.attempt, asked?);
+    (asked != current).then(|| Refusal::State {
+        state: payment.status().to_owned(),
+        detail: format!(
+            "This is attempt {current} of the payment, and attempt {asked} was meant. Nothing was run."
+        ),
+    })
 }
 
 /// Refuses a move while another one is under way, or in any state but the right ones.

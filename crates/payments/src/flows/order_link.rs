@@ -5,6 +5,7 @@ use crate::payment::operation::Refusal;
 use crate::payment::order_link::{
     ENDED, EndedLinks, KEYS_MAX, KeyOfLink, LinkState, MadeLink, OrderLinks, REVISION_MAX, state,
 };
+use crate::payment::{InFlight, PaymentState};
 use once::key::KeyHash;
 
 /// Notes that a link is made. Under a key that has made one it is that one, whatever was made since. Without a revision of the shop's own the
@@ -48,6 +49,16 @@ fn paid(object_state: &ObjectState) -> Option<String> {
     Some(payment.status().to_owned())
 }
 
+/// Whether what is paid is only held, and not being taken: to give the order up the shop ends its links, and then voids the payment, so that nobody can
+/// place it again in between.
+fn is_only_reserved(object_state: &ObjectState) -> bool {
+    let payment = object_state.resource.payment.as_ref();
+    payment.is_some_and(|payment| {
+        matches!(payment.state, PaymentState::Authorized)
+            && !matches!(payment.pending, Some(InFlight::Capture { .. }))
+    })
+}
+
 /// The newest link: of this content, or already there. What is paid is what its link said, and stays so.
 fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> MadeLink {
     let links = object_state.resource.links.as_ref();
@@ -81,14 +92,14 @@ fn newest(object_state: &mut ObjectState, asked: Option<u32>, content: &str) -> 
 }
 
 /// Ends all links that were made so far, also where none is known: there may be one of before. A payment that is under way keeps
-/// running. Under a key that has ended some it is those, and none that was made since.
+/// running, and one that is only authorized stays so. Under a key that has ended some it is those, and none that was made since.
 pub fn end(object_state: &mut ObjectState, key: Option<KeyHash>) -> EndedLinks {
     match known(object_state, key.as_ref()) {
         Some(known) if known.asked == ENDED => return EndedLinks::Through(known.revision),
         Some(_) => return EndedLinks::KeyReused,
         None => {}
     }
-    if let Some(status) = paid(object_state) {
+    if let Some(status) = paid(object_state).filter(|_| !is_only_reserved(object_state)) {
         return EndedLinks::Paid(status);
     }
     let links = object_state.resource.links.get_or_insert_default();

@@ -4,7 +4,7 @@
 //! Outcomes: 200 and the payment, canceled; 202 if the provider has only received it, and tells later how it ended; 402 if the provider refuses, with the payment as it then is: a person may have
 //! come back from the bank's page in the meantime.
 
-use super::capture::{move_key, must_be_free, settle_move};
+use super::capture::{move_key, must_be_attempt, must_be_free, settle_move};
 use super::order_link;
 use crate::payment::order_link::is_through;
 use serde_json::json;
@@ -32,7 +32,9 @@ pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
     let Some(payment) = &mut phase.object_state.resource.payment else {
         return Ok(Err(Refusal::NoPayment));
     };
-    if let Some(refusal) = must_be_free(payment, "voided", is_voidable) {
+    if let Some(refusal) =
+        must_be_attempt(payment, request.attempt).or_else(|| must_be_free(payment, "voided", is_voidable))
+    {
         return Ok(Err(refusal));
     }
     if let Some(refusal) =
@@ -42,7 +44,7 @@ pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
         return Ok(Err(refusal));
     }
     let is_at_the_bank = matches!(payment.state, PaymentState::RequiresAction { .. });
-    if request.attempt.is_some_and(|attempt| attempt != payment.attempt || !is_at_the_bank) {
+    if request.link_revision.is_some() && !is_at_the_bank {
         let detail = "This try does not wait for the bank any more. Nothing was run.".to_owned();
         return Ok(Err(Refusal::State { state: payment.status().to_owned(), detail }));
     }

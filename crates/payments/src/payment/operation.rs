@@ -119,20 +119,24 @@ pub struct Route {
 pub struct CaptureRequest {
     /// How much; all that was reserved if it is not said. What is not captured is given up.
     pub amount: Option<AmountMinor>,
+    /// The attempt that is captured: that one and no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
     /// The payment's [figures](super::Payment::figures) against which it was confirmed: it is refused once they are others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
 }
 
-/// What is asked for. The merchant has nothing to say about it.
+/// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VoidRequest {
     /// The page to which a form leads.
     pub page: Option<String>,
-    /// The try that a person gives up: that one and no other, and only while it waits at the bank's page.
+    /// The attempt that is voided: that one and no other.
     #[serde(default)]
     pub attempt: Option<u32>,
-    /// The revision of the link through which it is given up. One that was replaced or ended gives up nothing but its own.
+    /// The revision of the link through which a person gives it up: only while it waits at the bank's page. One that was replaced or ended gives up
+    /// nothing but its own.
     #[serde(default)]
     pub link_revision: Option<u32>,
     /// The payment's [figures](super::Payment::figures) against which it was confirmed: it is refused once they are others.

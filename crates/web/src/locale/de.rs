@@ -71,6 +71,9 @@ pub(super) static DE: Messages = Messages {
     goes_back: "– wird Ihnen erstattet",
     went_back: "– wurde Ihnen erstattet",
     nothing_taken: "Es wurde noch nichts abgebucht. Der Shop bucht ab, sobald er Ihre Bestellung abschließt, und nicht mehr als das.",
+    being_charged: "Der Shop bucht gerade von Ihrer Karte ab.",
+    being_freed: "Der Shop bricht diese Zahlung gerade ab. Danach gibt Ihre Bank den Betrag frei; das kann einige Tage dauern.",
+    charge_failed: "Der Shop konnte nicht abbuchen und versucht es vielleicht noch einmal. Fragen Sie im Zweifel den Shop, bevor Sie noch einmal zahlen.",
     refunded_in_full: "Vollständig erstattet: {amount}{on}{pending}.",
     refunded_in_part: "Teilweise erstattet: {amount}{on}{pending}.",
     refund_on: " am {date}",
@@ -123,6 +126,7 @@ pub(super) static DE: Messages = Messages {
     link_expired: "Dieser Link ist abgelaufen",
     link_expired_text: "Die Bestellung wurde nicht rechtzeitig bezahlt und kann mit diesem Link nicht mehr bezahlt werden. Es wurde \
                         nichts abgebucht. Der Shop kann einen neuen Link zu derselben Bestellung erstellen.",
+    link_over: "Mit diesem Link kann die Bestellung nicht mehr bezahlt werden.",
     link_replaced: "Dieser Link wurde durch einen neueren ersetzt",
     link_replaced_text: "Der Shop hat einen neueren Link zu dieser Bestellung erstellt, vielleicht mit einem anderen Preis. Über \
                          diesen wurde nichts abgebucht, und er kann nicht mehr bezahlt werden. Bitte fragen Sie den Shop nach dem \

@@ -72,6 +72,9 @@ pub static EN: Messages = Messages {
     goes_back: "goes back to you",
     went_back: "went back to you",
     nothing_taken: "Nothing has been charged yet. The shop charges your card when it completes your order, and never more than this.",
+    being_charged: "The shop is charging your card now.",
+    being_freed: "The shop is canceling this payment. Your bank then frees the amount, which can take a few days to show.",
+    charge_failed: "The shop could not charge your card, and may try again. If you are not sure, ask the shop before you pay again.",
     refunded_in_full: "Refunded in full: {amount}{on}{pending}.",
     refunded_in_part: "Partly refunded: {amount}{on}{pending}.",
     refund_on: " on {date}",
@@ -124,6 +127,7 @@ pub static EN: Messages = Messages {
     link_expired: "This link has expired",
     link_expired_text: "The order was not paid in time, and with this link it cannot be paid any more. Nothing was charged. The shop \
                         can make a new link to the same order.",
+    link_over: "With this link the order cannot be paid any more.",
     link_replaced: "This link was replaced by a newer one",
     link_replaced_text: "The shop has made a newer link to this order, perhaps with another price. Nothing was charged by this one, \
                          and it cannot be paid any more. Ask the shop for the newer link.",

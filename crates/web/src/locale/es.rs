@@ -71,6 +71,9 @@ pub(super) static ES: Messages = Messages {
     goes_back: "en proceso de reembolso",
     went_back: "– reembolsado",
     nothing_taken: "Todavía no se ha cobrado nada. La tienda cobra al completar su pedido, y no más que este importe.",
+    being_charged: "La tienda está cobrando ahora en su tarjeta.",
+    being_freed: "La tienda está cancelando este pago. Después su banco libera el importe, lo que puede tardar unos días en verse.",
+    charge_failed: "La tienda no ha podido cobrar en su tarjeta y puede volver a intentarlo. En caso de duda, pregúntele antes de volver a pagar.",
     refunded_in_full: "Reembolso total: {amount}{on}{pending}.",
     refunded_in_part: "Reembolso parcial: {amount}{on}{pending}.",
     refund_on: " el {date}",
@@ -123,6 +126,7 @@ pub(super) static ES: Messages = Messages {
     link_expired: "Este enlace ha caducado",
     link_expired_text: "El pedido no se pagó a tiempo y ya no se puede pagar con este enlace. No se ha cobrado nada. La tienda puede \
                         crear un enlace nuevo al mismo pedido.",
+    link_over: "Con este enlace ya no se puede pagar el pedido.",
     link_replaced: "Este enlace se ha sustituido por otro más reciente",
     link_replaced_text: "La tienda ha creado un enlace más reciente a este pedido, quizá con otro precio. Con este no se ha cobrado \
                          nada y ya no se puede pagar. Pida a la tienda el enlace más reciente.",

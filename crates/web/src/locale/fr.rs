@@ -73,6 +73,9 @@ pub(super) static FR: Messages = Messages {
     went_back: "– remboursé",
     nothing_taken: "Rien n’a encore été débité. La boutique débite votre carte au traitement de votre commande, et pas plus que ce \
                     montant.",
+    being_charged: "La boutique débite votre carte en ce moment.",
+    being_freed: "La boutique annule ce paiement. Votre banque libère ensuite le montant, ce qui peut prendre quelques jours.",
+    charge_failed: "La boutique n’a pas pu débiter votre carte et peut réessayer. En cas de doute, demandez-lui avant de payer à nouveau.",
     refunded_in_full: "Remboursement total\u{a0}: {amount}{on}{pending}.",
     refunded_in_part: "Remboursement partiel\u{a0}: {amount}{on}{pending}.",
     refund_on: " le {date}",
@@ -125,6 +128,7 @@ pub(super) static FR: Messages = Messages {
     link_expired: "Ce lien a expiré",
     link_expired_text: "La commande n’a pas été payée à temps et ne peut plus l’être avec ce lien. Rien n’a été débité. La boutique \
                         peut créer un nouveau lien vers la même commande.",
+    link_over: "Ce lien ne permet plus de payer la commande.",
     link_replaced: "Ce lien a été remplacé par un plus récent",
     link_replaced_text: "La boutique a créé un lien plus récent vers cette commande, peut-être à un autre prix. Rien n’a été débité \
                          par celui-ci, et il ne permet plus de payer. Demandez le lien plus récent à la boutique.",

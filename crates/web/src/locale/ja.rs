@@ -71,6 +71,9 @@ pub(super) static JA: Messages = Messages {
     goes_back: "を返金手続き中です",
     went_back: "を返金しました",
     nothing_taken: "まだ請求されていません。ご注文の手配が完了した時点で、この金額を上限としてショップが請求します。",
+    being_charged: "現在、ショップがカードに請求しています。",
+    being_freed: "ショップがこのお支払いを取り消しています。金額はその後カード会社により解放されますが、反映まで数日かかることがあります。",
+    charge_failed: "ショップはカードに請求できませんでした。再度請求することがあります。もう一度お支払いになる前に、ショップにお問い合わせください。",
     refunded_in_full: "全額返金: {amount}{on}{pending}",
     refunded_in_part: "一部返金: {amount}{on}{pending}",
     refund_on: "（{date}）",
@@ -123,6 +126,7 @@ pub(super) static JA: Messages = Messages {
     link_expired: "このリンクは有効期限が切れています",
     link_expired_text: "期限内にお支払いがなかったため、このリンクではお支払いいただけません。請求はされていません。ショップは同じ\
                         ご注文の新しいリンクを作成できます。",
+    link_over: "このリンクでは、ご注文のお支払いはもうできません。",
     link_replaced: "このリンクは新しいリンクに置き換えられました",
     link_replaced_text: "ショップがこのご注文の新しいリンクを作成しました。価格が異なる場合があります。このリンクによる請求はなく、\
                          お支払いもできません。新しいリンクについてはショップにお問い合わせください。",

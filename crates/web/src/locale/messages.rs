@@ -51,6 +51,7 @@ messages! {
         card_not_used, card_not_used_text, or_another_card, not_given_up, return_to_shop, being_processed, do_not_pay_again,
         // The receipt.
         order, thank_you, order_placed, refund_under_way, was_refunded, paid, reserved, goes_back, went_back, nothing_taken,
+        being_charged, being_freed, charge_failed,
         refund_pending, refunded, refunded_pending, you_pay, card, placed_on, paid_on, reference, details, payment, at_provider,
         in_demo_mail, mailbox, questions, say_reference, charged_once, reserved_once, back_to_shop, another_cart, what_happened,
         // While the outcome is not known.
@@ -58,7 +59,7 @@ messages! {
         stop_reloading, looks_on, check_now,
         // Pages that say no.
         back_to_start, load_again, request, show_order, link_broken, shop_gone,
-        not_found, not_found_text, link_expired, link_expired_text, link_replaced, link_replaced_text, link_ended, link_ended_text,
+        not_found, not_found_text, link_expired, link_expired_text, link_over, link_replaced, link_replaced_text, link_ended, link_ended_text,
         tried_too_often, tried_too_often_text, giving_back, giving_back_text, not_given_back, not_given_back_text, flooded, flooded_text, foreign_form, foreign_form_text, unreadable_form,
         unreadable_form_text, not_now, not_now_text, cannot_show, cannot_show_text,
         // Above the form.
