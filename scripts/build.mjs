@@ -3,6 +3,7 @@
 //   npm run build -- desk               these Workers alone
 //   npm run build -- --compile          nothing is put into build/
 //   BUILD_PROFILE=dev npm run build     fast: for tests, and to try them on this machine. What is deployed or measured is built without it
+//   BUILD_PROFILE=tested npm run build  as a whole `npm test` runs them: the payments Worker as it is deployed, the others fast
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -119,12 +120,16 @@ export async function build({
   compiles = false,
 } = {}) {
   const wanted = process.env.BUILD_PROFILE ?? profile;
-  if (!Object.hasOwn(profiles, wanted))
-    throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev, release or named, or leave it out.`);
+  if (wanted !== TESTED && !Object.hasOwn(profiles, wanted))
+    throw new Stop(`BUILD_PROFILE is "${wanted}": set it to dev, release, named or tested, or leave it out.`);
   const work = compiles ? compileWorker : buildWorker;
   for (const worker of [...workers, ...examples].filter(({ name }) => names.includes(name)))
-    await work(worker, profiles[wanted]);
+    await work(worker, profiles[wanted === TESTED ? testedAs(worker) : wanted]);
 }
+
+/** The release of the payments Worker is compiled for a whole `npm test` anyway: then it is what all suites run, and is compiled once. */
+const TESTED = 'tested';
+const testedAs = ({ dir }) => (dir === root ? 'release' : 'dev');
 
 async function compileWorker(worker, profile) {
   const shown = step(`compiling ${worker.name}`);

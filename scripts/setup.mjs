@@ -18,13 +18,19 @@ import { setUpRust } from './setup/rust.mjs';
 export async function setUp({ lints = false, browser = false } = {}) {
   const started = Date.now();
   checkNodeVersion();
-  await setUpNode();
-  putFirstOnPath(inRoot('node_modules', '.bin'));
-  await setUpRust({ lints });
-  await setUpBindgen();
-  if (browser) await setUpBrowsers();
+  const node = setUpNode().then(() => putFirstOnPath(inRoot('node_modules', '.bin')));
+  const rust = setUpRust({ lints });
+  // Debian's Rust comes by apt, as browsers do: one at a time.
+  const browsers = Promise.all([node, rust]).then(() => browser && setUpBrowsers());
+  await allOf([node, rust, rust.then(setUpBindgen), browsers]);
   setBuildEnvironment();
   say(`Set-up is complete (${seconds(Date.now() - started)}).`);
+}
+
+/** All of them; what one fails of is said when the others have ended. */
+async function allOf(steps) {
+  const failed = (await Promise.allSettled(steps)).find(({ status }) => status === 'rejected');
+  if (failed) throw failed.reason;
 }
 
 function putFirstOnPath(dir) {

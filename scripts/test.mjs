@@ -21,7 +21,7 @@ const stages = { cargo: 2, build: 1, runtime: 4, release: 1, 'on the release': 5
  * What runs beside them, one at a time, from one stage on, and takes what they leave of two cores: what is to be deployed is compiled until it is
  * needed, and cargo's tests, which never wait, run beside suites that do.
  */
-const besides = { compile: { from: 'cargo', until: 'release' }, 'cargo tests': { from: 'runtime' } };
+const besides = { compile: { from: 'cargo', until: 'build' }, 'cargo tests': { from: 'runtime' } };
 
 endOnSignals({ exitCode: 130 });
 await script(async () => {
@@ -36,6 +36,8 @@ await script(async () => {
   await setUp({ lints: true, browser: chosen.some(({ needs }) => needs === 'browser') });
 
   if (chosen.some(({ buildsTests }) => buildsTests)) process.env.TESTS_ARE_BUILT = '1';
+  // Some suites build Workers by themselves, too.
+  process.env.BUILD_PROFILE ??= wanted.length === 0 ? 'tested' : 'dev';
   spareProcessor();
   const results = await runAll(chosen);
   report(

@@ -11,6 +11,9 @@ export const seconds = (ms) =>
 
 export const say = (text = '') => process.stdout.write(`${text}\n`);
 
+/** What each step that is under way says. */
+const underWay = new Set();
+
 /**
  * Announces a long step and keeps telling how far it is: in place on a terminal, else one line every 15 s, so that
  * a log stays short and yet never looks dead.
@@ -20,15 +23,19 @@ export function step(title) {
   let lastShown = started;
   let lastDetail = '';
 
+  const told = () => `${title} (${seconds(Date.now() - started)})${lastDetail && `: ${lastDetail}`}`;
+  underWay.add(told);
   const show = () => {
     lastShown = Date.now();
-    const line = `  … ${title} (${seconds(lastShown - started)})${lastDetail && `: ${lastDetail}`}`;
+    // In place there is one line for all of them.
+    const line = `  … ${live ? [...underWay].map((told) => told()).join(' · ') : told()}`;
     process.stdout.write(
       live ? `\r\x1b[2K${line.slice(0, (process.stdout.columns ?? 80) - 1)}` : `${line}\n`,
     );
   };
   const end = (mark, text) => {
     clearInterval(timer);
+    underWay.delete(told);
     say(`${live ? '\r\x1b[2K' : ''}  ${mark} ${text} (${seconds(Date.now() - started)})`);
   };
 

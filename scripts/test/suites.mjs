@@ -2,12 +2,13 @@
 //
 // A suite is one command. `kind` says how its results are counted (see count.mjs): a `check` is one pass or failure.
 // One with `byName` runs only when it is asked for, and `asked` is what it is asked for by, if not by its name. Its `stage` says when it
-// runs (see `stages` in scripts/test.mjs). One with `maySkip` may leave out a test and pass. The suites run what is built fast; what would be
-// deployed is built last, and run by a few of them.
+// runs (see `stages` in scripts/test.mjs). One with `maySkip` may leave out a test and pass. A whole run has the payments Worker as it would be
+// deployed (`BUILD_PROFILE=tested`). Some suites alone run what is built fast.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 import { examples, inRoot, libraries, root, workers, workspaces } from '../lib/paths.mjs';
+import { firefoxDiffers, inTurn, long, longOfCargo, longest, together } from './groups.mjs';
 
 const minutes = (n) => n * 60_000;
 /** The last resort: what a test waits for is given up by itself (`HANGS_AFTER_MS`). A suite on a machine that is slow or busy is not ended. */
@@ -15,129 +16,6 @@ const compiled = minutes(90);
 const served = minutes(180);
 /** What is counted: on the release alone, which is what is billed. */
 const onReleaseOnly = ['cost', 'cost-budget'];
-/** Files of tests/worker that share their Workers when all of them are to run: to start these takes longer than most tests. */
-const sharingWorkers = {
-  'without patience for providers': [
-    'payments-problems',
-    'payments-unknown',
-    'payments-unknown-moves',
-    'payments-adyen',
-    'refused-since',
-  ],
-  'with the settings of the demo': [
-    'idempotency-keys',
-    'lab-page',
-    'payments-keys',
-    'payments-natural',
-    'payments-states',
-    'rides-api',
-    'rides-form',
-    'site',
-  ],
-  'without an alarm in between': ['outcomes', 'ride-page'],
-  "with the operator's secret": [
-    'bodies',
-    'guide',
-    'desk-csv',
-    'desk-confirm',
-    'desk-overview',
-    'desk-repairs',
-  ],
-  'with a provider that is given up after a second': ['payments-bank', 'docs'],
-  'with a shop of another origin': ['manners', 'browser-key'],
-  // Those that start it only when they begin stand first: it runs as long as a later one waits for it.
-  'the simulator alone': [
-    'simulator-dashboard',
-    'simulator-mailbox',
-    'simulator-messages',
-    'simulator-accounts',
-    'simulator-cards',
-    'simulator-customers',
-  ],
-  'the simulator and its caller': ['simulator-adyen', 'simulator', 'simulator-payments'],
-};
-/** Files of tests/worker that run in one process, too, one after the other, with Workers of their own each: every process loads wrangler. */
-const workersInTurn = {
-  'keys of shops': ['own-keys', 'own-adyen-keys', 'own-adyen-keys-webhooks', 'stripe-account'],
-  reconciliation: ['reconcile-accounts', 'reconcile-apart', 'reconcile-cron', 'reconcile-unanswered'],
-  webhooks: [
-    ...['own-keys-webhooks', 'webhooks', 'webhooks-elsewhere', 'webhooks-overtaken', 'webhooks-inbox'],
-    ...['webhooks-shards', 'webhook-events', 'webhook-deliveries'],
-  ],
-  desk: ['desk', 'desk-access', 'analytics', 'metrics', 'plots', 'traces'],
-  shards: ['shards', 'desk-shards', 'reconcile-rounds', 'history-shards'],
-  'payments that end later': [
-    'payments-stripe-later',
-    'payments-adyen-later',
-    'alarm',
-    'recovery',
-    'rides-recovery',
-    'sweep',
-  ],
-  accounts: [
-    'account-frozen',
-    'account-lowered',
-    'account-unread',
-    'accounts',
-    'accounts-closed',
-    'customers',
-    'keys',
-    'secrets',
-  ],
-  checkout: [
-    'abuse-checkout',
-    'checkout-language',
-    'checkout',
-    'checkout-bank',
-    'checkout-links',
-    'checkout-reserved',
-    'card',
-  ],
-  payments: [
-    ...['payments-alarm', 'payments-privacy', 'payments-retention', 'payments-sums', 'concurrency'],
-    ...['provider-faults', 'payments-list', 'rollout'],
-  ],
-  'settlement and history': [
-    ...['history', 'settlement', 'settle-by-hand', 'retention', 'settlement-parts', 'history-batch'],
-  ],
-  gate: [
-    ...['gate-troubles', 'gate-large', 'gate-command', 'gate-desk', 'gate', 'gate-edges', 'gate-doctor'],
-    ...['gate-pages', 'gate-zone', 'gate-cancelled', 'gate-says', 'gate-limit'],
-  ],
-  'simulator, apart': ['simulator-webhooks', 'simulator-types', 'simulator-adyen-keys'],
-  "Adyen's reports": ['own-adyen-reports', 'adyen-report-fetch', 'adyen-report'],
-  'settings and limits': ['abuse-edge', 'configuration', 'desk-counts', 'receipts-refused', 'runtime-log'],
-};
-/** The same of each folder. In a browser's, files that are together share the browsers, and have a site of their own each. */
-const together = {
-  worker: sharingWorkers,
-  browser: {
-    'paying and all pages': ['pages', 'pay', 'own-key'],
-    'checkout and trouble': ['checkout', 'trouble', 'card'],
-    'desk and lab': ['desk', 'desk-live', 'lab'],
-  },
-};
-const inTurn = {
-  worker: workersInTurn,
-  browser: { 'gate and accounts': ['gate', 'gate-desk', 'gate-doctor', 'accounts'] },
-};
-/**
- * What Firefox does in its own way, by the names of the tests: a second click while the first one is under way, ways back and reloads that
- * bring a used form again, and the key that it adds by itself. `npm test -- thorough` has it do all that Chromium does.
- */
-const firefoxDiffers = {
-  files: ['own-key', 'pay', 'trouble'],
-  tests: [
-    ...['double click', 'pressing twice', 'two clicks', 'back to ', 'a reload while'],
-    ...['in the middle of a payment', 'used key', 'another one pay an order once'],
-  ],
-};
-/** Those of cargo's that take longest: they begin. */
-const longOfCargo = ['simulation', 'model'];
-/** Those of tests/worker that take longest by themselves, in this order: they begin, so that none is left over alone. */
-const longest = ['queues', 'reconcile', 'reconcile-shards', 'jobs'];
-/** And those that take longer than the others that are left then. */
-const long = ['statements', 'replay-cache', 'settlement-shards'];
 
 export const suites = () => [
   ...[...workspaces, { name: 'scripts/bindgen', dir: inRoot('scripts', 'bindgen') }].map((worker) =>
@@ -184,14 +62,12 @@ export const suites = () => [
   ...['model', 'simulation'].map(thorough),
   check('build: the Workers', ['node', 'scripts/build.mjs'], {
     timeoutMs: compiled,
-    env: { BUILD_PROFILE: 'dev' },
     builds: 'dev',
     stage: 'build',
   }),
   ...examples.map(({ name }) =>
     check(`build: the example ${name}`, ['node', 'scripts/build.mjs', name], {
       timeoutMs: compiled,
-      env: { BUILD_PROFILE: 'dev' },
       builds: 'dev',
       stage: 'build',
     }),
@@ -230,12 +106,18 @@ export const suites = () => [
   ...[...onReleaseOnly, 'payments-keys', 'payments-states', 'checkout'].map(onRelease),
 ];
 
-/** A suite of the Worker's, most of them once more, on what would be deployed. */
+/** A suite of the Worker's on what would be deployed: without it there is no cost to count. In a whole run the others run on it anyway. */
 function onRelease(name) {
   const file = join('tests', 'worker', `${name}.test.mjs`);
   const again = !onReleaseOnly.includes(name);
-  const asked = again ? 'release' : undefined;
-  return { ...nodeSuite([file]), name: `release: ${name}`, runs: 'release', asked, stage: 'on the release' };
+  return {
+    ...nodeSuite([file]),
+    name: `release: ${name}`,
+    runs: 'release',
+    stage: 'on the release',
+    byName: again,
+    asked: again ? 'release' : undefined,
+  };
 }
 
 /** Bounds and numbers of histories that take many minutes. */
