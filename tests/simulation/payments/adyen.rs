@@ -18,11 +18,16 @@ pub(crate) struct Adyen {
     pub(crate) references: BTreeMap<String, String>,
     /// Notifications that no payment's new state tells of, to be sent.
     pub(crate) items: Vec<Value>,
+    /// The refunds that somebody made by asking for a cancel or a refund: told of as that.
+    pub(crate) reversals: BTreeSet<String>,
     /// The keys whose payments are being called off, or were.
     pub(crate) called_off: BTreeSet<String>,
     /// When what happens now happens.
     pub(crate) now_ms: u64,
 }
+
+/// <https://docs.adyen.com/online-payments/reversal>: `additionalData` says which it was.
+pub(crate) const CANCEL_OR_REFUND: &str = "CANCEL_OR_REFUND";
 
 /// How long a capture or a void is worked on that was received.
 const WORK_MS: u64 = 30 * SECOND;
@@ -128,23 +133,33 @@ impl Adyen {
             return false;
         }
         let reference = self.ledger.intent(id).and_then(|intent| self.references.get(&intent.by)).cloned();
-        let by = match does {
-            Effect::Refunds { .. } => self.ledger.refunds.last().map(|refund| refund.by.clone()),
-            _ => Some(format!("{DASHBOARD}-{id}")),
+        let is_refund = self.ledger.intent(id).is_some_and(|intent| intent.captured > 0)
+            && !matches!(does, Effect::Captures { .. });
+        let refund = self.ledger.refunds.last().filter(|_| is_refund);
+        if let (Some(refund), Effect::CancelsOrRefunds) = (refund, does) {
+            self.reversals.insert(refund.id.clone());
+        }
+        let by = match is_refund {
+            true => refund.map(|refund| refund.by.clone()),
+            false => Some(format!("{DASHBOARD}-{id}")),
         };
         let (Some(reference), Some(by)) = (reference, by) else { return true };
         self.references.insert(by.clone(), reference);
         let code = match does {
-            Effect::Captures { .. } => "CAPTURE",
-            Effect::Cancels => "CANCELLATION",
             // Told of as every refund is.
-            Effect::Refunds { .. } => return true,
+            _ if is_refund => return true,
+            Effect::Captures { .. } => "CAPTURE",
+            Effect::CancelsOrRefunds => CANCEL_OR_REFUND,
+            Effect::Cancels | Effect::Refunds { .. } => "CANCELLATION",
         };
         let Some(intent) = self.ledger.intent_mut(id) else { return true };
         intent.moved_by = Some(by.clone());
-        let minor = if matches!(does, Effect::Cancels) { intent.amount } else { intent.captured };
+        let minor = if intent.captured == 0 { intent.amount } else { intent.captured };
         let amount = json!({ "value": minor, "currency": intent.currency });
-        let item = self.notification(code, &format!("M{by}"), id, &by, amount, true);
+        let mut item = self.notification(code, &format!("M{by}"), id, &by, amount, true);
+        if code == CANCEL_OR_REFUND {
+            item["additionalData"] = json!({ "modification.action": "cancel" });
+        }
         self.items.push(item);
         true
     }

@@ -15,9 +15,15 @@ pub(crate) const DASHBOARD: &str = "dashboard";
 /// What a person does at the dashboard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
-    Captures { permille: u64 },
+    Captures {
+        permille: u64,
+    },
     Cancels,
-    Refunds { permille: u64 },
+    Refunds {
+        permille: u64,
+    },
+    /// Whichever of the two it can be by then: Adyen alone has that.
+    CancelsOrRefunds,
 }
 
 /// Who else moves the money of a history.
@@ -134,11 +140,13 @@ impl World {
             }
             let permille = it.rng.pick(&[200, 1000]);
             let does = match status {
-                Status::Reserved => it.rng.pick(&[Effect::Captures { permille }, Effect::Cancels]),
-                Status::Captured => Effect::Refunds { permille },
+                Status::Reserved => {
+                    it.rng.pick(&[Effect::Captures { permille }, Effect::Cancels, Effect::CancelsOrRefunds])
+                }
+                Status::Captured => it.rng.pick(&[Effect::Refunds { permille }, Effect::CancelsOrRefunds]),
                 _ => continue,
             };
-            let most_ms = it.rng.pick(&[10 * MINUTE, 30 * HOUR, 6 * DAY]);
+            let most_ms = it.rng.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 6 * DAY]);
             let ms = it.rng.between(SECOND, most_ms);
             self.after(ms, Event::Decided { provider: "adyen", later: Later::Person { intent, does } });
         }
@@ -204,11 +212,14 @@ impl Ledger {
                 intent.taken = intent.captured;
                 intent.moved_by = Some(DASHBOARD.to_owned());
             }
-            (Effect::Cancels, Status::Reserved) => {
+            (Effect::Cancels | Effect::CancelsOrRefunds, Status::Reserved) => {
                 (intent.status, intent.moved_by) = (Status::Canceled, Some(DASHBOARD.to_owned()));
             }
             (Effect::Refunds { permille }, Status::Captured) if left > 1 && permits_refunds => {
                 self.refund_elsewhere(id, left * permille / 1000);
+            }
+            (Effect::CancelsOrRefunds, Status::Captured) if left > 0 && permits_refunds => {
+                self.refund_elsewhere(id, left);
             }
             _ => return false,
         }

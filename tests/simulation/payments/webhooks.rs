@@ -15,7 +15,7 @@ use payments::payment::PaymentState;
 use payments::payment::id::PaymentId;
 use serde_json::{Value, json};
 
-use super::adyen::Adyen;
+use super::adyen::{Adyen, CANCEL_OR_REFUND};
 use super::bank::{Dispute, Intent, Later, Status};
 use super::stripe::Stripe;
 use super::world::{Disabled, Event, Reached, Transacted, World};
@@ -428,10 +428,15 @@ fn of_modified_refund(adyen: &Adyen, id: &str, before: Option<&'static str>) -> 
     let intent = adyen.ledger.intent(&refund.intent)?;
     let amount = json!({ "value": refund.amount, "currency": intent.currency });
     let (code, success) = match (refund.status, before) {
+        ("succeeded", _) if adyen.reversals.contains(id) => (CANCEL_OR_REFUND, true),
         ("succeeded", _) => ("REFUND", true),
         ("failed", Some("succeeded")) => ("REFUNDED_REVERSED", true),
         ("failed", _) => ("REFUND", false),
         _ => return None,
     };
-    Some(adyen.notification(code, id, &intent.id, &refund.by, amount, success))
+    let mut item = adyen.notification(code, id, &intent.id, &refund.by, amount, success);
+    if code == CANCEL_OR_REFUND {
+        item["additionalData"] = json!({ "modification.action": "refund" });
+    }
+    Some(item)
 }

@@ -264,6 +264,7 @@ impl World {
                     ("adyen", Effect::Cancels) => "customer area: canceled",
                     ("adyen", Effect::Refunds { .. }) => "customer area: refunded",
                     (_, Effect::Captures { .. }) => "elsewhere: captured",
+                    (_, Effect::CancelsOrRefunds) => "customer area: canceled or refunded",
                     (_, Effect::Cancels) => "elsewhere: canceled",
                     (_, Effect::Refunds { .. }) => "elsewhere: refunded",
                 });

@@ -235,6 +235,7 @@ impl World {
                 keys: Keys::new(kept_ms(7)),
                 references: BTreeMap::new(),
                 items: Vec::new(),
+                reversals: BTreeSet::new(),
                 called_off: BTreeSet::new(),
                 now_ms: EPOCH_MS,
             },
