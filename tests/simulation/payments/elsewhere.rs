@@ -144,6 +144,8 @@ impl World {
                     it.rng.pick(&[Effect::Captures { permille }, Effect::Cancels, Effect::CancelsOrRefunds])
                 }
                 Status::Captured => it.rng.pick(&[Effect::Refunds { permille }, Effect::CancelsOrRefunds]),
+                // Adyen tries it all the same, and the issuer may agree.
+                Status::Expired => Effect::Captures { permille },
                 _ => continue,
             };
             let most_ms = it.rng.pick(&[10 * SECOND, 10 * MINUTE, 30 * HOUR, 6 * DAY]);
@@ -159,18 +161,34 @@ impl World {
         else {
             return false;
         };
-        let resource = intent.resource.clone();
-        let is_other = |other: &&Intent| other.resource == resource && other.id != id;
-        let is_over =
-            |other: &Intent| matches!(other.status, Status::Refused | Status::Canceled | Status::Expired);
-        let all = self.stripe.ledger.intents.iter().chain(&self.adyen.ledger.intents);
-        let is_alone =
-            all.filter(is_other).all(is_over) && !self.stripe.unfinished.values().any(|it| is_other(&it));
+        let is_alone = self.is_alone(id, &intent.resource);
         self.stripe.ledger.revive(id);
         if let Some(intent) = self.stripe.ledger.intent_mut(id) {
             intent.is_revived = is_alone;
         }
         true
+    }
+
+    /// What has lapsed Adyen captures all the same, and the issuer agrees: no charge of ours while it is the only one, too.
+    pub(crate) fn in_the_customer_area(&mut self, id: &str, does: Effect) -> bool {
+        let lapsed = self.adyen.ledger.intent(id).filter(|intent| intent.status == Status::Expired);
+        if let (Some(intent), Effect::Captures { .. }) = (lapsed, does) {
+            let is_alone = self.is_alone(id, &intent.resource);
+            if let Some(intent) = self.adyen.ledger.intent_mut(id) {
+                (intent.status, intent.is_revived) = (Status::Reserved, is_alone);
+            }
+            self.counters.count("customer area: captured after it had lapsed");
+        }
+        self.adyen.in_the_customer_area(id, does)
+    }
+
+    /// Whether no other try of the same payment is, or can become, a charge.
+    fn is_alone(&self, id: &str, resource: &str) -> bool {
+        let is_other = |other: &&Intent| other.resource == resource && other.id != id;
+        let is_over =
+            |other: &Intent| matches!(other.status, Status::Refused | Status::Canceled | Status::Expired);
+        let all = self.stripe.ledger.intents.iter().chain(&self.adyen.ledger.intents);
+        all.filter(is_other).all(is_over) && !self.stripe.unfinished.values().any(|it| is_other(&it))
     }
 
     fn later_at_stripe(&mut self, ms: u64, later: Later) {

@@ -253,7 +253,7 @@ impl World {
             }
             Later::Person { intent, does } => {
                 let is_done = match provider {
-                    "adyen" => self.adyen.in_the_customer_area(&intent, does),
+                    "adyen" => self.in_the_customer_area(&intent, does),
                     _ => ledger.at_the_dashboard(&intent, does),
                 };
                 if !is_done {

@@ -266,17 +266,16 @@ impl Auditor {
         }
         let entry = payment.provider_payment.as_ref().and_then(|id| self.ledger.get(id)).cloned();
         let ledger = entry.as_ref().map_or("refused", |entry| entry.status);
+        let is_revived = entry.as_ref().is_some_and(|entry| entry.is_revived);
         let agrees = match payment.state {
             "succeeded" => ledger == "captured" || (!knows && ledger == "capture_failed"),
             "capture_failed" => ledger == "capture_failed" || (!knows && ledger == "captured"),
             "requires_capture" => ledger == "reserved" || !knows,
             "canceled" => ledger == "canceled",
-            "expired" => ledger == "expired",
+            // What was captured afterwards is given back: `judge_given_back`.
+            "expired" => ledger == "expired" || is_revived,
             // A void can still reach what had failed: nothing is held either way.
-            "failed" => {
-                matches!(ledger, "refused" | "canceled" | "expired")
-                    || entry.as_ref().is_some_and(|it| it.is_revived)
-            }
+            "failed" => matches!(ledger, "refused" | "canceled" | "expired") || is_revived,
             "requires_action" => ledger == "action",
             "processing" => ledger == "processing" || !knows,
             _ => false,
@@ -294,14 +293,13 @@ impl Auditor {
             self.violated(ONE_CHARGE, format!("{left:?} live beside {payment:?}"));
         }
         let (rows, given) = (sum(&seen.refunds), entry.as_ref().map_or(0, |entry| entry.refunded));
-        let is_revived = entry.as_ref().is_some_and(|entry| entry.is_revived);
         if knows && rows != given && !is_revived {
             self.violated(AGREES, format!("at the end {rows} refunded in the rows, {given} in the ledger"));
         }
         let elsewhere = self.ledger.get(payment.provider_payment.as_deref().unwrap_or_default());
         let elsewhere = elsewhere.map_or(0, |entry| entry.refunded_elsewhere);
         // What somebody gives back of a try that was over is nothing of the payment's.
-        let is_over_revived = is_revived && payment.state == "failed";
+        let is_over_revived = is_revived && matches!(payment.state, "failed" | "expired");
         if knows && payment.refunded_elsewhere != elsewhere && !is_over_revived {
             self.violated(AGREES, format!("at the end {elsewhere} refunded by others: {payment:?}"));
         }
