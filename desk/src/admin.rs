@@ -41,7 +41,7 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
         Err(error) => drop(unreadable(error)),
     }
     if let Some(waiting) = waiting {
-        let Counts { in_doubt, late_or_flagged, .. } = waiting.counts;
+        let Counts { in_doubt, late_or_flagged, ending, gate, .. } = waiting.counts;
         shown.push_str(&by_kind(&waiting.counts));
         shown.push_str(&read_model_bytes(waiting.sizes));
         for (name, help, number) in [
@@ -54,6 +54,16 @@ pub(super) async fn metrics(app: &App, request: &Request) -> Result<Answer, Prob
                 "paid_once_keys_late_or_flagged",
                 "Open keys whose alarm is late, or that need a person.",
                 late_or_flagged,
+            ),
+            (
+                "paid_once_reservations_ending",
+                "Authorizations that lapse within a day, by Stripe's own date, and are not captured.",
+                ending,
+            ),
+            (
+                "paid_once_gate_unknown",
+                "Operations that the gate has passed on and of which nobody knows how they ended.",
+                gate,
             ),
         ] {
             shown.push_str(&text::gauge(name, help, number));

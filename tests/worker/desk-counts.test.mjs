@@ -66,7 +66,9 @@ for (const tasks of [true, false])
     test('is what they have counted, together with D1, and no shard is asked', async () => {
       await all.takeDown(NEWEST);
       await model.run(BREAK, 'of-d1');
-      await ran(names[1], { counts: { dead: 2, breaks: 1, open: 3, in_doubt: 1, late_or_flagged: 1 } });
+      await ran(names[1], {
+        counts: { dead: 2, breaks: 1, gate: 6, open: 3, in_doubt: 1, late_or_flagged: 1 },
+      });
       await ran(names[299], {
         sweep: { late: 7 },
         counts: { breaks: 5, ending: 4, kinds: { 'breaks:silent': 3 } },
@@ -84,6 +86,7 @@ for (const tasks of [true, false])
       // What the shards of a release before have counted has no kind.
       assert.deepEqual([of('silent'), of('settlement'), of('other'), of('orphan')], [3, 1, 3, 0]);
       assert.equal(sum('dead_letters', { kind: 'other' }), 2);
+      assert.deepEqual([sum('reservations_ending'), sum('gate_unknown')], [4, 6]);
       const shown = await page('/admin/settlement');
       assert.match(shown, /Dead letters <span class="waits">2</);
       assert.doesNotMatch(shown, /notice warning/);
