@@ -213,8 +213,9 @@ async fn end(env: &Env, db: &Db, whose: &Known, claimed: &Claimed) -> Result<Nex
                 "INSERT INTO breaks (break_id, kind, provider, provider_payment, object, theirs, state, note,
                     first_seen_at_ms, last_seen_at_ms)
                  VALUES (?1, 'webhook', 'adyen', ?2, ?3, ?4, 'open', ?5, ?6, ?6)
-                 ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = excluded.note,
-                    last_seen_at_ms = excluded.last_seen_at_ms";
+                 ON CONFLICT (break_id) DO UPDATE SET last_seen_at_ms = excluded.last_seen_at_ms,
+                    note = CASE WHEN breaks.state = 'accepted' AND ?7 THEN breaks.note ELSE excluded.note END,
+                    state = CASE WHEN breaks.state = 'accepted' AND ?7 THEN 'accepted' ELSE 'open' END";
             let values = vec![
                 break_id.into(),
                 claimed.provider_payment.clone().into(),
@@ -222,6 +223,7 @@ async fn end(env: &Env, db: &Db, whose: &Known, claimed: &Claimed) -> Result<Nex
                 claimed.kind.as_str().into(),
                 note.into(),
                 now_ms.into(),
+                u32::from(claimed.says_the_same(&next)).into(),
             ];
             statements.push(Statement::new(sql, values));
         }

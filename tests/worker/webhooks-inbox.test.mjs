@@ -177,9 +177,8 @@ test('a date that nobody has signed hides nothing: not one that says the other, 
   for (const { told_at_ms, received_at_ms } of rows) assert.ok(told_at_ms <= received_at_ms);
 });
 
-test('one that is about a call on its way waits, holds up no other, and is placed by the clock', async () => {
-  const other = await captured();
-  await site.simulator.fault('slow_response', { path: '/adyen/', delay_ms: 60_000 });
+/** A payment whose call does not come to its end, because Adyen is slow, and the item that tells of it. */
+async function onItsWay() {
   const known = new Set(await site.objects.ids());
   const isNew = ({ resource }) => resource && !known.has(hexOf(resource));
   const slow = user.pay({ ...PAYMENT, ...ADYEN }, freshKey(), AT_ONCE);
@@ -189,6 +188,13 @@ test('one that is about a call on its way waits, holds up no other, and is place
     ),
   );
   const [item] = await itemsOf(psp);
+  return { slow, psp, item };
+}
+
+test('one that is about a call on its way waits, holds up no other, and is placed by the clock', async () => {
+  const other = await captured();
+  await site.simulator.fault('slow_response', { path: '/adyen/', delay_ms: 60_000 });
+  const { slow, psp, item } = await onItsWay();
   await accepted(item, other.item);
   await until('the other is taken in', async () => (await statusOf(other.id)) === 'succeeded');
   const [row] = await inboxOf(site, psp);
@@ -207,6 +213,37 @@ test('one that is about a call on its way waits, holds up no other, and is place
     await tick();
     return (await state(psp))[0][0] === 'done';
   });
+});
+
+test('whoever has accepted that one waits is told again of another reason, and not of the same', async () => {
+  await site.simulator.fault('slow_response', { path: '/adyen/', delay_ms: 60_000 });
+  const { slow, psp, item } = await onItsWay();
+  await accepted(item);
+  await worked(site);
+  const tries = async () => (await inboxOf(site, psp))[0].attempts;
+  const again = async () => {
+    const before = await tries();
+    await until('another try', async () => {
+      await pausesEnd(site);
+      await tick();
+      return (await tries()) > before;
+    });
+  };
+  const found = async () => (await site.rows('SELECT state, note FROM breaks')).map((row) => ({ ...row }));
+  await site.rows('UPDATE inbox SET received_at_ms = received_at_ms - ?', DAY_MS + HOUR_MS);
+  await again();
+  const [{ state: opened, note }] = await found();
+  assert.equal(opened, 'open');
+  assert.match(note, /still tried: .*on its way/);
+  const told = { state: 'accepted', note: 'Adyen is slow today' };
+  await site.rows('UPDATE breaks SET state = ?, note = ?', told.state, told.note);
+  await again();
+  assert.deepEqual(await found(), [told]);
+  await site.rows('UPDATE inbox SET history = ?', JSON.stringify([{ at_ms: 1, error: 'another reason' }]));
+  await again();
+  assert.deepEqual(await found(), [{ state: 'open', note }]);
+  await site.simulator.calm();
+  await slow;
 });
 
 test('what broke off after the answer is taken up by the clock', async () => {

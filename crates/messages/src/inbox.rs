@@ -346,6 +346,13 @@ impl Claimed {
         }
     }
 
+    /// Whether it is tried again for the same reason as at the last try: who has accepted that is told nothing new.
+    pub fn says_the_same(&self, next: &Next) -> bool {
+        let lines: Vec<Value> = json_text::from_str(&self.history).unwrap_or_default();
+        let last = lines.last().and_then(|line| line.get("error"));
+        matches!(next, Next::Again(error) if last == Some(&json!(error)))
+    }
+
     /// Whether an earlier try has failed: a break may be open.
     pub fn has_failed(&self) -> bool {
         self.history != "[]"
@@ -409,6 +416,17 @@ mod tests {
             assert!(looked_for_ms <= NEW_MS && one.note(&next, at_ms).is_none());
             at_ms += (30_000 << (attempts - 1)).min(21_600_000);
         }
+    }
+
+    #[test]
+    fn the_same_reason_again_is_nothing_new_and_a_dead_letter_is() {
+        let again = |error: &str| Next::Again(error.to_owned());
+        let mut one = claimed(1);
+        assert!(!one.says_the_same(&again("busy")));
+        one.history = one.history_with(&again("busy"), 1);
+        assert!(one.says_the_same(&again("busy")));
+        assert!(!one.says_the_same(&again("the object does not answer")));
+        assert!(!one.says_the_same(&Next::Dead("busy".to_owned())));
     }
 
     #[test]
