@@ -1,7 +1,8 @@
 // `npm run deploy`: looks whether each Worker has an address, has no variable that is too long and keeps nobody's addresses, and whether all migrations are applied, builds the Workers, makes the queues that are missing,
 // and deploys the Workers, each after those that it is bound to. It shows wrangler's warnings, and what went where. Last it asks the payments
 // Worker at /healthz, where it knows its address, and ends with 1 if that is not well.
-// What stands behind `--` goes to wrangler, such as --dry-run, which shows the bindings. Names of Workers there deploy these alone: `npm run deploy -- desk`.
+// `-- --without-d1` deploys also where D1 does not say which migrations are applied, as in an outage.
+// What else stands behind `--` goes to wrangler, such as --dry-run, which shows the bindings. Names of Workers there deploy these alone: `npm run deploy -- desk`.
 // The gate, which stands by itself, is deployed by its name only.
 import { readFileSync } from 'node:fs';
 
@@ -31,7 +32,8 @@ const all = [
 const args = process.argv.slice(2);
 const isNamed = ({ name }) => args.includes(name);
 const isWanted = all.some(isNamed) ? isNamed : ({ byName }) => !byName;
-const forWrangler = args.filter((arg) => !all.some(({ name }) => name === arg));
+const WITHOUT_D1 = '--without-d1';
+const forWrangler = args.filter((arg) => arg !== WITHOUT_D1 && !all.some(({ name }) => name === arg));
 const env = environmentOf(forWrangler);
 
 endOnSignals({ exitCode: 130 });
@@ -45,7 +47,8 @@ await script(async () => {
     .flatMap((worker) => [unreachable(worker, configs, forWrangler), tooLong(worker), keepsAddresses(worker)])
     .filter(Boolean);
   if (wrong.length > 0 && !isDryRun) throw new Stop([...wrong, 'Nothing was deployed.'].join('\n\n'));
-  if (!isDryRun && wanted.some(hasReadModel)) await needMigrations(env ? ['--env', env] : []);
+  if (!isDryRun && wanted.some(hasReadModel))
+    await needMigrations(env ? ['--env', env] : [], { mayBeAway: args.includes(WITHOUT_D1) });
   await build({ names: wanted.map(({ name }) => name) });
   if (!isDryRun) await makeQueues([...new Set(wanted.flatMap(({ config }) => queuesOf(config.queues)))]);
   let health = null;

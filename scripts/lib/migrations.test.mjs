@@ -50,6 +50,13 @@ test('a question that fails, or has another answer, stops it, too', async () => 
   await assert.rejects(needMigrations(), /Nothing was deployed/);
 });
 
+test('while D1 may be away it goes on without an answer, and not where one is missing', async () => {
+  wrangler('D1 is overloaded', 1);
+  await needMigrations([], { mayBeAway: true });
+  wrangler('Migrations to be applied:\n│ 0042_what_is_missing.sql │');
+  await assert.rejects(needMigrations([], { mayBeAway: true }), /0042_what_is_missing/);
+});
+
 // What D1 is known to take apart at the wrong semicolon: https://github.com/cloudflare/workers-sdk/issues/15314 and 4326.
 test('triggers have the form that D1 finds the end of, where migrations are sent to it whole', () => {
   const texts = readdirSync(inRoot('migrations')).map((name) =>
