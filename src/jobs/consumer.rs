@@ -31,6 +31,7 @@ use once::trace::TraceContext;
 use payments::payment::records::JobKind;
 use runtime::http_client::within;
 use runtime::log::log;
+use runtime::now_ms;
 use runtime::queue;
 use runtime::trace;
 use web::trace::{Kind, Span};
@@ -42,6 +43,11 @@ const NOT_SPLIT_DELAY_S: u32 = 5;
 
 /// How long a job may take that goes on by itself. The batch waits for all of its messages.
 const JOB_TIMEOUT: Duration = Duration::from_secs(90);
+/// The delay of what cannot be read, or is met by wrong settings, in seconds, once it is older than a deploy takes: a queue gives up what has come a hundred
+/// times, and that must take longer than to find a release that can.
+const UNREADABLE_RETRY_DELAY_S: u32 = 300;
+/// How long a deploy takes, in ms: meanwhile a new object may send to an old consumer.
+const DEPLOY_MS: u64 = 600_000;
 /// How long the read model has to take a snapshot. One that was left may be written all the same: its version says so to the next try.
 const PROJECTION_TAKES: Duration = Duration::from_secs(10);
 /// How long the read model waits for the jobs beside it, so that one row says what became of all of them. A slow one holds it up no longer.
@@ -58,7 +64,7 @@ pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
         Ok(config) => config,
         Err(what) => {
             log("error", &[("event", "misconfigured".into()), ("error", what.as_str().into())]);
-            batch.retry_all_with_options(&delay(RETRY_DELAY_S));
+            batch.retry_all_with_options(&delay(UNREADABLE_RETRY_DELAY_S));
             return;
         }
     };
@@ -79,9 +85,13 @@ async fn handle(message: &Message<String>, env: &Env, config: &Config, (is_dead,
     let jobs = match Job::read(message.body()) {
         Ok(jobs) => jobs,
         Err(error) => {
-            // During a deploy, a new object may send to an old consumer: retry.
             log("error", &[("event", "job_unreadable".into()), ("error", error.into())]);
-            message.retry_with_options(&delay(RETRY_DELAY_S));
+            let is_young = now_ms().saturating_sub(message.timestamp().as_millis()) < DEPLOY_MS;
+            message.retry_with_options(&delay(if is_young {
+                RETRY_DELAY_S
+            } else {
+                UNREADABLE_RETRY_DELAY_S
+            }));
             return;
         }
     };
