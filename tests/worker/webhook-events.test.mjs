@@ -125,6 +125,21 @@ describe('a shop is told', () => {
   });
 
   test('of a refund, and which one it is', async () => {
+  test('nothing of an end where the payment goes on with its other provider', async () => {
+    const fallback = { provider: 'adyen', payment_method: 'adyen_card_visa', customer: 'ada' };
+    const { id } = await paid(ada.user, { ...PAYMENT, payment_method: DECLINED_CARD, fallback });
+    const messages = await ada.told(id, 'payment.succeeded');
+    assert.deepEqual(inOrder(messages), ['payment.updated', 'payment.succeeded']);
+    const { data } = messages.find(({ type }) => type === 'payment.updated');
+    assert.equal(data.tries[0].status, 'declined');
+    // Its record says so itself: the next one may be in another snapshot.
+    const [row] = await site.rows(
+      "SELECT data FROM audit_records WHERE subject = ? AND action = 'payment.failed'",
+      id,
+    );
+    assert.equal(JSON.parse(row.data).rerouted, true);
+  });
+
     const { id } = await paid(ada.user);
     const refund = await moved(ada.user, id, 'refunds', { amount: 700, reason: 'duplicate' });
     const messages = await ada.told(id, 'payment.succeeded', 'refund.succeeded');

@@ -57,7 +57,7 @@ event_types! {
     Disputed("payment.disputed", "A bank wants money back.");
     DisputeWon("payment.dispute_won", "A dispute was decided for the shop.");
     DisputeLost("payment.dispute_lost", "A dispute was decided for the card holder.");
-    Updated("payment.updated", "Something else has changed: a capture or a void has failed later, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
+    Updated("payment.updated", "Something else has changed: the payment goes on with its `fallback` provider, a capture or a void has failed later, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
     RefundPending("refund.pending", "The provider decides later about a refund, or may repeat one that was returned.");
     RefundSucceeded("refund.succeeded", "A refund is done.");
     RefundFailed("refund.failed", "A refund has failed, perhaps after it was done.");
@@ -65,7 +65,7 @@ event_types! {
 
 impl EventType {
     /// Of an audit record of this payment; `None` if it is not for shops.
-    fn of(record: &AuditRow, payment: &PaymentRow) -> Option<Self> {
+    fn of(record: &AuditRow, payment: &PaymentRow, audit: &[AuditRow]) -> Option<Self> {
         Some(match record.action.as_str() {
             "payment.requires_action" => Self::RequiresAction,
             "payment.processing" => Self::Processing,
@@ -74,6 +74,7 @@ impl EventType {
             "payment.capture_failed" => Self::CaptureFailed,
             "payment.canceled" => Self::Canceled,
             "payment.expired" => Self::Expired,
+            "payment.failed" if is_rerouted(record, audit) => Self::Updated,
             "payment.failed" => Self::of_failure(record, payment),
             "payment.disputed" => match member(&record.data, "status").as_str() {
                 Some("won") => Self::DisputeWon,
@@ -108,6 +109,13 @@ impl EventType {
     }
 }
 
+/// Whether the payment goes on with its other provider, and was never shown as failed. Older records do not say so themselves: the next one does.
+fn is_rerouted(record: &AuditRow, audit: &[AuditRow]) -> bool {
+    let is_next = |other: &AuditRow| other.audit_id == record.audit_id.saturating_add(1);
+    member(&record.data, "rerouted") == true
+        || audit.iter().any(|other| is_next(other) && other.action == "payment.rerouted")
+}
+
 /// A member of an object that is written as text; `null` if there is none.
 fn member(text: &str, name: &str) -> Value {
     let mut value: Value = json_text::from_str(text).unwrap_or_default();
@@ -129,7 +137,12 @@ pub fn events(snapshot: &Snapshot, now_ms: u64) -> Vec<Event<'_>> {
     let Some(payment) = &snapshot.payment else { return Vec::new() };
     let young = snapshot.audit.iter().filter(|record| record.at_ms.saturating_add(TOLD_FOR_MS) > now_ms);
     let event = |record| {
-        EventType::of(record, payment).map(|event_type| Event { event_type, record, payment, snapshot })
+        EventType::of(record, payment, &snapshot.audit).map(|event_type| Event {
+            event_type,
+            record,
+            payment,
+            snapshot,
+        })
     };
     young.filter_map(event).collect()
 }
@@ -282,6 +295,7 @@ mod tests {
             ("payment.failed", json!({ "attempt": 2 }), "payment.failed"),
             ("payment.disputed", json!({ "status": "open" }), "payment.disputed"),
             ("payment.disputed", json!({ "status": "won" }), "payment.dispute_won"),
+            ("payment.failed", json!({ "attempt": 1, "rerouted": true }), "payment.updated"),
             ("payment.disputed", json!({ "status": "lost" }), "payment.dispute_lost"),
             ("refund.pending", json!({}), "refund.pending"),
             ("refund.undone", json!({}), "refund.pending"),
@@ -316,6 +330,14 @@ mod tests {
 
     #[test]
     fn old_events_are_not_told_again_and_without_a_payment_there_are_none() {
+    #[test]
+    fn an_older_record_of_what_goes_on_elsewhere_is_known_by_the_next_one() {
+        let failed = |audit_id| record(audit_id, "payment.failed", json!({ "attempt": 1 }));
+        let rerouted = |audit_id| record(audit_id, "payment.rerouted", json!({ "attempt": 2 }));
+        assert_eq!(types(&snapshot(vec![failed(1), rerouted(2)])), ["payment.updated"]);
+        assert_eq!(types(&snapshot(vec![failed(1), rerouted(3)])), ["payment.declined"], "of another try");
+    }
+
         let mut young = record(1, "payment.captured", json!({}));
         young.at_ms = NOW_MS - TOLD_FOR_MS + 1;
         let old = AuditRow { at_ms: NOW_MS - TOLD_FOR_MS, audit_id: 2, ..young.clone() };
