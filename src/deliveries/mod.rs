@@ -21,8 +21,6 @@ use crate::config::Config;
 
 /// How long the queue may take to accept events.
 const QUEUE_TAKES: Duration = Duration::from_secs(5);
-/// How much earlier than its endpoint's row an event may be, in ms: clocks differ.
-const CLOCKS_DIFFER_MS: u64 = 60_000;
 
 /// Whether there are outgoing webhooks here.
 pub(crate) fn are_on(env: &Env) -> bool {
@@ -40,7 +38,7 @@ pub(crate) async fn tell(env: &Env, config: &Config, snapshot: &Snapshot, now_ms
         return Ok(());
     };
     let Some(endpoint) = known::of(env, config, &account, now_ms).await? else { return Ok(()) };
-    events.retain(|event| event.at_ms().saturating_add(CLOCKS_DIFFER_MS) >= endpoint.created_at_ms);
+    events.retain(|event| endpoint.is_told_of(event.at_ms()));
     let texts =
         events.iter().map(|event| event.delivery(&account)).collect::<serde_json::Result<Vec<_>>>()?;
     for batch in batches(texts, String::as_str) {

@@ -47,6 +47,9 @@ pub(super) async fn run(
     let Some(endpoint) = known::of(env, config, &account, ledger.now_ms).await? else {
         return not_sent(ledger, "the account has no endpoint any more").await;
     };
+    if !endpoint.is_told_of(job.staged_at_ms) {
+        return not_sent(ledger, "it is of before the account's endpoint was made").await;
+    }
     let Some(known) = ledger.begin(Some(body)).await? else {
         return Ok(Done::Already);
     };

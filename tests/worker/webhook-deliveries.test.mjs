@@ -116,6 +116,20 @@ describe('a message that is not taken', { concurrency: true }, () => {
     assert.equal(ada.server.requests.length, 1);
   });
 
+  test('of an endpoint that was removed is not sent to one that is made later', async () => {
+    const ada = await shop(500);
+    const payment = await paid(ada.user);
+    await becomes(payment, 'tried');
+    // Another isolate may remove it and make it anew before the message comes again; clocks differ by up to a minute.
+    await site.rows(
+      'UPDATE webhook_endpoints SET created_at_ms = created_at_ms + 120000 WHERE url = ?',
+      ada.server.url,
+    );
+    const row = await becomes(payment, 'done');
+    assert.equal(row.result, "not sent: it is of before the account's endpoint was made");
+    assert.equal(ada.server.requests.length, 1);
+  });
+
   test('is over once the account is closed', async () => {
     const ada = await shop(500);
     const payment = await paid(ada.user);
