@@ -10,6 +10,7 @@ import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 
 import { Webhook } from 'standardwebhooks';
 
@@ -124,7 +125,6 @@ describe('a shop is told', () => {
     assert.equal(message.data.failure.code, 'card_declined');
   });
 
-  test('of a refund, and which one it is', async () => {
   test('nothing of an end where the payment goes on with its other provider', async () => {
     const fallback = { provider: 'adyen', payment_method: 'adyen_card_visa', customer: 'ada' };
     const { id } = await paid(ada.user, { ...PAYMENT, payment_method: DECLINED_CARD, fallback });
@@ -140,6 +140,7 @@ describe('a shop is told', () => {
     assert.equal(JSON.parse(row.data).rerouted, true);
   });
 
+  test('of a refund, and which one it is', async () => {
     const { id } = await paid(ada.user);
     const refund = await moved(ada.user, id, 'refunds', { amount: 700, reason: 'duplicate' });
     const messages = await ada.told(id, 'payment.succeeded', 'refund.succeeded');
@@ -509,6 +510,26 @@ describe('the receiver of docs/integrate.md', () => {
     assert.equal((await send('pay_event', other)).status, 204);
     assert.ok(isAlive(), said());
   });
+});
+
+test('an endpoint that is made elsewhere is told a second later, however long an isolate knows of accounts', async (t) => {
+  const cached = await startSite({ workers: demoWorkers({ vars: { ACCOUNTS_CACHE_MS: '60000' } }) });
+  t.after(() => cached.close());
+  const [user, server] = [client(cached), receiver.shop()];
+  const { id } = await paid(user);
+  const [{ owner }] = await until('its projection was looked through', async () => {
+    const rows = await cached.rows('SELECT owner FROM payments WHERE payment_id = ?', id);
+    return rows.length > 0 && rows;
+  });
+  // By another isolate: this one is not told.
+  await cached.rows(
+    'INSERT INTO webhook_endpoints VALUES (?, ?, 1, NULL, ?, ?)',
+    ...[owner.replace('account:', ''), server.url, Date.now(), Date.now()],
+  );
+  await pause(1_000);
+  const later = await paid(user);
+  const [request] = await server.has(1);
+  assert.equal(JSON.parse(request.body).data.id, later.id);
 });
 
 test('without its queue there are none, and nothing is looked up', async (t) => {
