@@ -28,11 +28,17 @@ pub(crate) fn are_on(env: &Env) -> bool {
 }
 
 /// Hands on the events of a snapshot, if its account has an endpoint, and had one when they happened. An error means that the queue may not have them.
-pub(crate) async fn tell(env: &Env, config: &Config, snapshot: &Snapshot, now_ms: u64) -> Result<()> {
+pub(crate) async fn tell(
+    env: &Env,
+    config: &Config,
+    snapshot: &Snapshot,
+    staged_at_ms: u64,
+    now_ms: u64,
+) -> Result<()> {
     if !are_on(env) {
         return Ok(());
     }
-    let mut events = events(snapshot, now_ms);
+    let mut events = events(snapshot, staged_at_ms);
     let Some(Owner::Account(account)) = Owner::from_text(&snapshot.owner).filter(|_| !events.is_empty())
     else {
         return Ok(());

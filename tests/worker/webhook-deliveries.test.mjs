@@ -272,11 +272,21 @@ test('what the queue does not take comes again with its projection', async (t) =
     body: JSON.stringify({ url: server.url }),
   });
   await full.fetch('/_queue/full');
-  const { id } = await paid(user);
-  const project = await until('its projection has failed', async () => {
-    const [row] = await full.rows("SELECT * FROM jobs WHERE object = ? AND kind = 'project'", objectId(id));
-    return row;
-  });
+  const projectOf = async ({ id }) =>
+    (await full.rows("SELECT * FROM jobs WHERE object = ? AND kind = 'project'", objectId(id)))[0];
+  const fails = async (payment, attempts) =>
+    until('its projection has failed', async () => {
+      const row = await projectOf(payment);
+      return row?.attempts >= attempts && row;
+    });
+  // It is our queue, and not the job: no attempt is the last one.
+  const often = await paid(user);
+  const { job_id } = await fails(often, 1);
+  await full.rows('UPDATE jobs SET attempts = 90 WHERE job_id = ?', job_id);
+  assert.equal((await fails(often, 91)).state, 'tried');
+  const payment = await paid(user);
+  const { id } = payment;
+  const project = await fails(payment, 1);
   assert.match(project.history, /its events were not handed on: .*Too Many Requests/);
   const [shown] = await full.rows('SELECT status FROM payments WHERE payment_id = ?', id);
   assert.equal(shown.status, 'succeeded', 'the lists have it all the same');
@@ -288,3 +298,31 @@ test('what the queue does not take comes again with its projection', async (t) =
     return row.state === 'done';
   });
 });
+
+  // One that was put back after days tells what was new when it was staged; one that is staged then does not.
+  const DAYS_MS = 4 * 86_400_000;
+  await full.rows('UPDATE webhook_endpoints SET created_at_ms = created_at_ms - ?', 2 * DAYS_MS);
+  const { JOBS } = await full.worker.getEnv();
+  const putBack = (audit_id, staged_at_ms) => {
+    const payload = JSON.parse(project.payload);
+    const [captured] = payload.audit.filter(({ action }) => action === 'payment.captured');
+    payload.audit = [{ ...captured, audit_id, at_ms: captured.at_ms - DAYS_MS }];
+    const { object, job_id } = project;
+    const job = {
+      version: 1,
+      job_id: `${job_id}${audit_id}`,
+      kind: 'project',
+      object,
+      payload,
+      staged_at_ms,
+    };
+    return JOBS.send(JSON.stringify(job), { contentType: 'text' });
+  };
+  await putBack(98, project.staged_at_ms);
+  await putBack(99, project.staged_at_ms - DAYS_MS);
+  const isTold = ({ headers }) => headers['webhook-id'].startsWith(`${id}_event_9`);
+  const told = await until(
+    'it is told',
+    () => server.requests.some(isTold) && server.requests.filter(isTold),
+  );
+  assert.deepEqual([...new Set(told.map(({ headers }) => headers['webhook-id']))], [`${id}_event_99`]);

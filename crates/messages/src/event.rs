@@ -10,8 +10,8 @@ use crate::snapshot::{AuditRow, PaymentRow, RefundRow, Snapshot};
 use payments::payment::records::JobKind;
 use payments::timestamp;
 
-/// For how long an event is told after it happened, and for how long its delivery is tried, in ms. The read model can be rebuilt of snapshots with all
-/// audit records: of older ones nobody is told again.
+/// How old an event may be that a snapshot tells, and for how long its delivery is tried, in ms. The read model can be rebuilt of snapshots with all audit
+/// records: of older ones nobody is told again.
 pub const TOLD_FOR_MS: u64 = 3 * 86_400_000;
 
 /// Makes [`EventType`]: its name in a message, and what it means.
@@ -132,10 +132,12 @@ pub struct Event<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// The events in a snapshot that are young enough at `now_ms` (since the epoch) to be told, in order.
-pub fn events(snapshot: &Snapshot, now_ms: u64) -> Vec<Event<'_>> {
+/// The events in a snapshot that were young enough to be told when it was staged, in ms since the epoch, in order. However late it comes, as a dead letter
+/// that somebody puts back does, it may be the only one that has them.
+pub fn events(snapshot: &Snapshot, staged_at_ms: u64) -> Vec<Event<'_>> {
     let Some(payment) = &snapshot.payment else { return Vec::new() };
-    let young = snapshot.audit.iter().filter(|record| record.at_ms.saturating_add(TOLD_FOR_MS) > now_ms);
+    let young =
+        snapshot.audit.iter().filter(|record| record.at_ms.saturating_add(TOLD_FOR_MS) > staged_at_ms);
     let event = |record| {
         EventType::of(record, payment, &snapshot.audit).map(|event_type| Event {
             event_type,
@@ -293,9 +295,9 @@ mod tests {
             ("payment.expired", json!({}), "payment.expired"),
             ("payment.failed", json!({ "attempt": 1 }), "payment.declined"),
             ("payment.failed", json!({ "attempt": 2 }), "payment.failed"),
+            ("payment.failed", json!({ "attempt": 1, "rerouted": true }), "payment.updated"),
             ("payment.disputed", json!({ "status": "open" }), "payment.disputed"),
             ("payment.disputed", json!({ "status": "won" }), "payment.dispute_won"),
-            ("payment.failed", json!({ "attempt": 1, "rerouted": true }), "payment.updated"),
             ("payment.disputed", json!({ "status": "lost" }), "payment.dispute_lost"),
             ("refund.pending", json!({}), "refund.pending"),
             ("refund.undone", json!({}), "refund.pending"),
@@ -329,8 +331,6 @@ mod tests {
     }
 
     #[test]
-    fn old_events_are_not_told_again_and_without_a_payment_there_are_none() {
-    #[test]
     fn an_older_record_of_what_goes_on_elsewhere_is_known_by_the_next_one() {
         let failed = |audit_id| record(audit_id, "payment.failed", json!({ "attempt": 1 }));
         let rerouted = |audit_id| record(audit_id, "payment.rerouted", json!({ "attempt": 2 }));
@@ -338,6 +338,8 @@ mod tests {
         assert_eq!(types(&snapshot(vec![failed(1), rerouted(3)])), ["payment.declined"], "of another try");
     }
 
+    #[test]
+    fn old_events_are_not_told_again_and_without_a_payment_there_are_none() {
         let mut young = record(1, "payment.captured", json!({}));
         young.at_ms = NOW_MS - TOLD_FOR_MS + 1;
         let old = AuditRow { at_ms: NOW_MS - TOLD_FOR_MS, audit_id: 2, ..young.clone() };
