@@ -238,7 +238,7 @@ impl Work<'_> {
         };
         hand_on::email_ended(done.is_some());
         done.unwrap_or_else(|| {
-            let sent = Apart { frozen: frozen.get().cloned(), result: None };
+            let sent = Apart { frozen: frozen.get().cloned(), ..Apart::default() };
             End::Recorded(left(job, "not done in time", sent))
         })
     }
@@ -266,7 +266,7 @@ impl Work<'_> {
             // How it failed cannot be judged without what is known of it. What was sent may have arrived: it goes out again as it was.
             Ok(Ok(Done::Already) | Err(_)) | Err(_) => match (unfinished(job, error), frozen.get()) {
                 (Disposition::Again(seconds), Some(sent)) => {
-                    Disposition::Left(seconds, Apart { frozen: Some(sent.clone()), result: None })
+                    Disposition::Left(seconds, Apart { frozen: Some(sent.clone()), ..Apart::default() })
                 }
                 (end, _) => end,
             },

@@ -9,6 +9,8 @@ pub(super) enum Failure {
     /// Something of ours fails, and not the job: a setting, or our own queue. It works under the same id once that is mended. The job itself says when
     /// that is too late.
     Ours(String),
+    /// It was not begun, because others of its kind go first: that is no attempt.
+    NotTried(String),
     /// D1 did not answer: nothing is recorded.
     LedgerUnavailable(String),
     /// It cannot or must not be retried.

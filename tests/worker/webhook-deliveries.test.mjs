@@ -230,6 +230,14 @@ describe('a server that does not answer', () => {
     // Here a queue has one batch at a time: with the first of them, which nobody knew to be slow. The others wait for no answer any more.
     await fast.server.has(1);
     assert.ok(ended() < theirs.length, `${ended()} were waited for`);
+    // What was not tried has lost none of its attempts, and none of its three days.
+    const passedOver = await until('others go first', () =>
+      site
+        .logs()
+        .find(({ message }) => message.includes('not tried: 127.0.0.1 was slow a moment ago'))
+        ?.message.match(/"job_id":"([^"]+)"/),
+    );
+    assert.deepEqual(await ownRow({ job_id: passedOver[1] }), undefined);
   });
 });
 
@@ -297,7 +305,6 @@ test('what the queue does not take comes again with its projection', async (t) =
     const [row] = await full.rows('SELECT state FROM jobs WHERE job_id = ?', project.job_id);
     return row.state === 'done';
   });
-});
 
   // One that was put back after days tells what was new when it was staged; one that is staged then does not.
   const DAYS_MS = 4 * 86_400_000;
@@ -326,3 +333,4 @@ test('what the queue does not take comes again with its projection', async (t) =
     () => server.requests.some(isTold) && server.requests.filter(isTold),
   );
   assert.deepEqual([...new Set(told.map(({ headers }) => headers['webhook-id']))], [`${id}_event_99`]);
+});
