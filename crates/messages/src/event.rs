@@ -57,7 +57,7 @@ event_types! {
     Disputed("payment.disputed", "A bank wants money back.");
     DisputeWon("payment.dispute_won", "A dispute was decided for the shop.");
     DisputeLost("payment.dispute_lost", "A dispute was decided for the card holder.");
-    Updated("payment.updated", "Something else has changed: the payment goes on with its `fallback` provider, a capture or a void has failed later, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
+    Updated("payment.updated", "Something else has changed: the payment goes on with its `fallback` provider, a capture or a void has ended later otherwise than by a status of its own, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
     RefundPending("refund.pending", "The provider decides later about a refund, or may repeat one that was returned.");
     RefundSucceeded("refund.succeeded", "A refund is done.");
     RefundFailed("refund.failed", "A refund has failed, perhaps after it was done.");
@@ -76,11 +76,7 @@ impl EventType {
             "payment.expired" => Self::Expired,
             "payment.failed" if is_rerouted(record, audit) => Self::Updated,
             "payment.failed" => Self::of_failure(record, payment),
-            "payment.disputed" => match member(&record.data, "status").as_str() {
-                Some("won") => Self::DisputeWon,
-                Some("lost") => Self::DisputeLost,
-                _ => Self::Disputed,
-            },
+            "payment.disputed" => Self::of_dispute(record),
             "refund.pending" | "refund.undone" => Self::RefundPending,
             "refund.succeeded" | "refund.repeated" => Self::RefundSucceeded,
             "refund.failed" => Self::RefundFailed,
@@ -98,6 +94,17 @@ impl EventType {
 
     /// A decline is a failure that the bank has decided. The payment's try says which one it was, also after another one was begun.
     fn of_failure(record: &AuditRow, payment: &PaymentRow) -> Self {
+    /// As the dispute stands that has moved. Older records have only how all disputes of the payment stand as one.
+    fn of_dispute(record: &AuditRow) -> Self {
+        let moved = member(&record.data, "moved");
+        let all = member(&record.data, "status");
+        match moved.get("status").unwrap_or(&all).as_str() {
+            Some("won") => Self::DisputeWon,
+            Some("lost") => Self::DisputeLost,
+            _ => Self::Disputed,
+        }
+    }
+
         let tries = member(&payment.shown, "tries");
         let attempt = member(&record.data, "attempt");
         let mut tries = tries.as_array().into_iter().flatten();
@@ -193,12 +200,15 @@ impl Event<'_> {
         let refund = refund.map(|refund| format!(r#","refund":{}"#, refund_json(refund)));
         format!(
             r#"{{"type":"{}","timestamp":"{}","sequence":{}{},"data":{data}}}"#,
+        let dispute = Some(member(&record.data, "moved")).filter(Value::is_object);
+        let dispute = dispute.map(|dispute| format!(r#","dispute":{dispute}"#));
             event_type.as_str(),
             timestamp(record.at_ms),
             record.audit_id,
             refund.unwrap_or_default(),
         )
     }
+            dispute.unwrap_or_default(),
 }
 
 /// A refund as the API shows it, without why it has failed.
@@ -301,6 +311,12 @@ mod tests {
             ("payment.disputed", json!({ "status": "lost" }), "payment.dispute_lost"),
             ("refund.pending", json!({}), "refund.pending"),
             ("refund.undone", json!({}), "refund.pending"),
+            (
+                "payment.disputed",
+                json!({ "status": "open", "moved": { "id": "du_2", "status": "won" } }),
+                "payment.dispute_won",
+            ),
+            ("payment.disputed", json!({ "status": "lost", "moved": null }), "payment.dispute_lost"),
             ("refund.succeeded", json!({}), "refund.succeeded"),
             ("refund.repeated", json!({}), "refund.succeeded"),
             ("refund.failed", json!({}), "refund.failed"),
@@ -383,6 +399,16 @@ mod tests {
         if let Some(payment) = &mut told.payment {
             payment.shown = json!({ "id": "pay_1", "metadata": { "a": "\"".repeat(40_000) } }).to_string();
         }
+    #[test]
+    fn a_dispute_that_moved_is_named_whatever_becomes_of_the_others() {
+        let moved = json!({ "id": "du_2", "status": "won", "amount": 700, "funds_withdrawn": false });
+        let data = json!({ "dispute": "du_1", "status": "open", "moved": moved });
+        let told = snapshot(vec![record(2, "payment.disputed", data)]);
+        let body = events(&told, NOW_MS)[0].body("{}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&body["type"], &body["dispute"]), (&json!("payment.dispute_won"), &moved));
+    }
+
         let text = events(&told, NOW_MS)[0].delivery("ada").unwrap();
         assert!(text.len() < MESSAGE_MAX_BYTES);
         let job = Job::read(&text).unwrap().remove(0);

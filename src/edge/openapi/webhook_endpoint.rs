@@ -189,6 +189,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                     integer_of(1, u32::MAX).about("Grows with each event of the payment, with gaps: messages may come in any order."),
                 )
                 .may_have("refund", reference("WebhookRefund").about("The refund, where the event is about one."))
+                .may_have("dispute", reference("Dispute").about("The dispute that moved, where the event is about one: of several that one."))
                 .has(
                     "data",
                     reference("Payment").about("The payment as it was when this was made: it may be newer than the event, and is never older."),
