@@ -82,18 +82,18 @@ impl EventType {
             "refund.failed" => Self::RefundFailed,
             "capture.elsewhere"
             | "capture.failed"
+            | "operation.ended"
             | "refund.elsewhere"
             | "void.failed"
             | "try.disputed"
             | "try.given_back"
             | "try.give_back_refused"
+            | "try.give_back_undone"
             | "try.late_money" => Self::Updated,
             _ => return None,
         })
     }
 
-    /// A decline is a failure that the bank has decided. The payment's try says which one it was, also after another one was begun.
-    fn of_failure(record: &AuditRow, payment: &PaymentRow) -> Self {
     /// As the dispute stands that has moved. Older records have only how all disputes of the payment stand as one.
     fn of_dispute(record: &AuditRow) -> Self {
         let moved = member(&record.data, "moved");
@@ -105,6 +105,8 @@ impl EventType {
         }
     }
 
+    /// A decline is a failure that the bank has decided. The payment's try says which one it was, also after another one was begun.
+    fn of_failure(record: &AuditRow, payment: &PaymentRow) -> Self {
         let tries = member(&payment.shown, "tries");
         let attempt = member(&record.data, "attempt");
         let mut tries = tries.as_array().into_iter().flatten();
@@ -198,17 +200,17 @@ impl Event<'_> {
         let Self { event_type, record, snapshot, .. } = self;
         let refund = snapshot.refunds.iter().find(|refund| refund.refund_id == record.subject);
         let refund = refund.map(|refund| format!(r#","refund":{}"#, refund_json(refund)));
-        format!(
-            r#"{{"type":"{}","timestamp":"{}","sequence":{}{},"data":{data}}}"#,
         let dispute = Some(member(&record.data, "moved")).filter(Value::is_object);
         let dispute = dispute.map(|dispute| format!(r#","dispute":{dispute}"#));
+        format!(
+            r#"{{"type":"{}","timestamp":"{}","sequence":{}{}{},"data":{data}}}"#,
             event_type.as_str(),
             timestamp(record.at_ms),
             record.audit_id,
             refund.unwrap_or_default(),
+            dispute.unwrap_or_default(),
         )
     }
-            dispute.unwrap_or_default(),
 }
 
 /// A refund as the API shows it, without why it has failed.
@@ -309,20 +311,24 @@ mod tests {
             ("payment.disputed", json!({ "status": "open" }), "payment.disputed"),
             ("payment.disputed", json!({ "status": "won" }), "payment.dispute_won"),
             ("payment.disputed", json!({ "status": "lost" }), "payment.dispute_lost"),
-            ("refund.pending", json!({}), "refund.pending"),
-            ("refund.undone", json!({}), "refund.pending"),
             (
                 "payment.disputed",
                 json!({ "status": "open", "moved": { "id": "du_2", "status": "won" } }),
                 "payment.dispute_won",
             ),
             ("payment.disputed", json!({ "status": "lost", "moved": null }), "payment.dispute_lost"),
+            ("refund.pending", json!({}), "refund.pending"),
+            ("refund.undone", json!({}), "refund.pending"),
             ("refund.succeeded", json!({}), "refund.succeeded"),
             ("refund.repeated", json!({}), "refund.succeeded"),
             ("refund.failed", json!({}), "refund.failed"),
             ("capture.elsewhere", json!({}), "payment.updated"),
             ("capture.failed", json!({}), "payment.updated"),
             ("void.failed", json!({}), "payment.updated"),
+            ("operation.ended", json!({}), "payment.updated"),
+            ("try.given_back", json!({}), "payment.updated"),
+            ("try.give_back_refused", json!({}), "payment.updated"),
+            ("try.give_back_undone", json!({}), "payment.updated"),
             ("refund.elsewhere", json!({}), "payment.updated"),
             ("try.late_money", json!({}), "payment.updated"),
             ("try.disputed", json!({}), "payment.updated"),
@@ -394,12 +400,6 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_a_message_is_told_by_its_id() {
-        let mut told = snapshot(vec![record(2, "payment.captured", json!({}))]);
-        if let Some(payment) = &mut told.payment {
-            payment.shown = json!({ "id": "pay_1", "metadata": { "a": "\"".repeat(40_000) } }).to_string();
-        }
-    #[test]
     fn a_dispute_that_moved_is_named_whatever_becomes_of_the_others() {
         let moved = json!({ "id": "du_2", "status": "won", "amount": 700, "funds_withdrawn": false });
         let data = json!({ "dispute": "du_1", "status": "open", "moved": moved });
@@ -409,6 +409,12 @@ mod tests {
         assert_eq!((&body["type"], &body["dispute"]), (&json!("payment.dispute_won"), &moved));
     }
 
+    #[test]
+    fn what_does_not_fit_into_a_message_is_told_by_its_id() {
+        let mut told = snapshot(vec![record(2, "payment.captured", json!({}))]);
+        if let Some(payment) = &mut told.payment {
+            payment.shown = json!({ "id": "pay_1", "metadata": { "a": "\"".repeat(40_000) } }).to_string();
+        }
         let text = events(&told, NOW_MS)[0].delivery("ada").unwrap();
         assert!(text.len() < MESSAGE_MAX_BYTES);
         let job = Job::read(&text).unwrap().remove(0);
