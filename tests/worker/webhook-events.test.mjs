@@ -392,6 +392,12 @@ describe('the endpoint of an account', () => {
   });
 });
 
+test('what it asks in its own zone comes in from outside', () => {
+  const settings = readFileSync(join(root, 'wrangler.toml'), 'utf8');
+  const [above] = settings.split(/^\[/m);
+  assert.match(above, /^compatibility_flags = \["global_fetch_strictly_public"\]$/m);
+});
+
 test('in production it is at a public host, by https, and not at our own', async (t) => {
   const token = 'the-token-of-an-account-of-the-tests';
   const secrets = {
