@@ -155,7 +155,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("secret_version", version())
                 .has(
                     "previous_secret_expires_at",
-                    reference("Time").or_null().about("Until when the secret before signs, too."),
+                    reference("Time").or_null().about("When the first of what signs beside this secret ends, if that is known: a version before it, or an older key of the operator's."),
                 )
                 .has("created_at", reference("Time"))
                 .has("updated_at", reference("Time"))
