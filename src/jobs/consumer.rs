@@ -298,7 +298,7 @@ impl Work<'_> {
                         let told =
                             tell(self.env, self.config, &snapshot, job.staged_at_ms, ledger.now_ms).await;
                         // The read model has it, and it comes again until the shop's events are on their way.
-                        (told.map_err(|error| Failure::Ours(error.to_string())), is_taken)
+                        (told.map_err(|error| Failure::Unready(error.to_string())), is_taken)
                     }
                     Err(error) => (Err(Failure::Retryable(error.to_string())), false),
                 },
@@ -312,7 +312,7 @@ impl Work<'_> {
                 return Ok((is_done(job, "done"), is_taken));
             };
             let failure = match failure {
-                Failure::Retryable(error) | Failure::Ours(error) if self.is_dead => {
+                Failure::Retryable(error) | Failure::Unready(error) if self.is_dead => {
                     Failure::Permanent(format!("{GIVEN_UP}: {error}"))
                 }
                 failure => failure,

@@ -92,7 +92,7 @@ pub(super) async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> 
             again(job, ledger, &error, delivery_backoff_s).await
         }
         Failure::Retryable(error) => again(job, ledger, &error, backoff_s).await,
-        Failure::Ours(error) => again(job, ledger, &error, patient_backoff_s).await,
+        Failure::Unready(error) => again(job, ledger, &error, patient_backoff_s).await,
         Failure::Permanent(error) => {
             dead(job, ledger, &ledger.known().await?.unwrap_or_default(), &error).await
         }

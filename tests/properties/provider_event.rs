@@ -173,11 +173,6 @@ impl Harness {
         self.object_state.appended = Default::default();
     }
 
-    /// Whether this was written down since something was last heard.
-    fn has_recorded(&self, action: &str) -> bool {
-        self.object_state.appended.facts.audit.iter().any(|record| record.action == action)
-    }
-
     /// The alarm: takes up what is due.
     fn wake(&mut self) {
         let now_ms = NOW_MS + 1;

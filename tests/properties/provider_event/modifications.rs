@@ -83,6 +83,11 @@ impl Harness {
         event
     }
 
+    /// Whether this was written down since something was last heard.
+    fn has_recorded(&self, action: &str) -> bool {
+        self.object_state.appended.facts.audit.iter().any(|record| record.action == action)
+    }
+
     fn status(&self) -> (&'static str, Option<&'static str>) {
         let payment = self.object_state.resource.payment.as_ref().unwrap();
         (payment.status(), payment.pending.map(|pending| pending.operation()))
