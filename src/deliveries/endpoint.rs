@@ -91,6 +91,11 @@ impl Endpoint {
         at_ms.saturating_add(CLOCKS_DIFFER_MS) >= self.created_at_ms
     }
 
+    /// From when on what was staged is told to it, in ms since the epoch.
+    pub(crate) const fn told_since_ms(&self) -> u64 {
+        self.created_at_ms.saturating_sub(CLOCKS_DIFFER_MS)
+    }
+
     /// Until when what signed before the newest secret does so, too, in ms since the epoch, as far as it is known: a version before it, or an older key of
     /// `SIGNING_KEY`. Of several the first that ends.
     fn previous_until_ms(&self, keys: &SigningKeys, now_ms: u64) -> Option<u64> {

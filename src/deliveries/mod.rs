@@ -6,6 +6,7 @@
 pub mod endpoint;
 pub(crate) mod known;
 pub(crate) mod send;
+pub mod untaken;
 
 use std::time::Duration;
 

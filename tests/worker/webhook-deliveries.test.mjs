@@ -8,7 +8,7 @@ import { demoWorkers, startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
-import { client, paid } from './support/payments.mjs';
+import { assertProblem, client, paid } from './support/payments.mjs';
 import { ENDPOINT, put, startReceiver, verified } from './support/receiver.mjs';
 import { until } from './support/until.mjs';
 
@@ -160,6 +160,57 @@ describe('a message that is not taken', { concurrency: true }, () => {
     assert.ok((await requeued.json()).requeued >= 1);
     areSame(await ada.server.has(2), ada.endpoint.secret);
     await becomes(payment, 'done');
+  });
+
+  test('is seen by its shop once it is dead, and sent again by it', async () => {
+    const [ada, bob] = [await shop(410), await shop()];
+    const deliveries = `${ENDPOINT}/deliveries`;
+    const listed = async ({ user }, query = '') => (await user.ask(deliveries + query)).json();
+    const payments = [await paid(ada.user), await paid(ada.user)];
+    const ids = [];
+    for (const payment of payments) ids.unshift((await becomes(payment, 'dead')).job_id);
+    const list = await listed(ada);
+    assert.deepEqual(
+      list.data.map(({ webhook_id }) => webhook_id),
+      ids,
+    );
+    const [, first] = list.data;
+    const { created_at, last_attempt_at, ...shown } = first;
+    assert.deepEqual(shown, {
+      object: 'webhook_delivery',
+      webhook_id: ids[1],
+      type: 'payment.succeeded',
+      payment: payments[0].id,
+      state: 'dead',
+      attempts: 1,
+      error: '127.0.0.1 has answered 410: it is gone',
+    });
+    assert.ok(Date.parse(created_at) <= Date.parse(last_attempt_at), last_attempt_at);
+    const page = await listed(ada, '?limit=1');
+    assert.deepEqual([page.has_more, page.data[0].webhook_id], [true, ids[0]]);
+    const next = await listed(ada, `?limit=1&starting_after=${ids[0]}`);
+    assert.deepEqual([next.has_more, next.data[0].webhook_id], [false, ids[1]]);
+    assert.deepEqual((await listed(bob)).data, [], 'of no other shop');
+    assertProblem(await ada.user.ask(`${deliveries}?starting_after=x`), 422, 'invalid-parameters');
+
+    const requeue = ({ user }, id) => user.post(`${deliveries}/${id}/requeue`);
+    assertProblem(await requeue(bob, ids[1]), 404, 'not-found');
+    ada.server.answer(500, 204);
+    const answer = await requeue(ada, ids[1]);
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual([answer.json().webhook_id, answer.json().state], [ids[1], 'trying']);
+    await becomes(payments[0], 'tried');
+    const again = await requeue(ada, ids[1]);
+    assert.deepEqual([again.status, again.json().state], [200, 'trying'], 'it stays as it is');
+    const all = await listed(ada, '?state=all');
+    assert.deepEqual(
+      all.data.map(({ state }) => state),
+      ['dead', 'trying'],
+    );
+    await becomes(payments[0], 'done');
+    const sent = ada.server.requests.filter(({ headers }) => headers['webhook-id'] === ids[1]);
+    areSame(sent, ada.endpoint.secret);
+    assertProblem(await requeue(ada, ids[1]), 404, 'not-found');
   });
 
   test('is forgotten with the personal data of its payment', async () => {
