@@ -52,7 +52,8 @@ pub fn revive() -> String {
 }
 
 /// It is dead as before: the queue did not take it.
-const BURY: &str = "UPDATE jobs SET state = 'dead' WHERE job_id = ?1 AND state = 'tried' AND attempts = 0";
+const BURY: &str = "UPDATE jobs SET state = 'dead' WHERE state = 'tried' AND attempts = 0
+     AND job_id IN (SELECT value FROM json_each(?1))";
 
 /// A message that was not taken.
 #[derive(Clone, Debug, Deserialize)]
@@ -202,7 +203,7 @@ impl<'a> Messages<'a> {
         };
         let text = revived.job(self.account)?;
         if let Err(error) = queue::send(self.env, DELIVERIES, [(text.as_str(), 0)], QUEUE_TAKES).await {
-            db.run(BURY, vec![id.into()]).await?;
+            db.run(BURY, vec![serde_json::to_string(&[id])?.into()]).await?;
             return Err(error);
         }
         metrics::queued(1);

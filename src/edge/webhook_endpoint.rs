@@ -232,7 +232,7 @@ pub(super) async fn requeue(
     let endpoint = there(app, &account).await?;
     limited(app, &account).await?;
     let messages = Messages::of(&app.env, &account, endpoint.told_since_ms());
-    let shown = messages.requeue(webhook_id, request.now_ms).await.map_err(unreadable)?;
+    let shown = messages.requeue(webhook_id, request.now_ms).await.map_err(unavailable)?;
     let shown = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
     Ok(Answer::new(200, "application/json", shown.to_string(), "requeued"))
 }

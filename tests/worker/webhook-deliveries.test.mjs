@@ -41,7 +41,8 @@ const rowOf = async ({ id }) =>
       objectId(id),
     )
   )[0];
-const ownRow = async ({ job_id }) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job_id))[0];
+const ownRow = async ({ job_id }, at = site) =>
+  (await at.rows('SELECT * FROM jobs WHERE job_id = ?', job_id))[0];
 const becomes = (payment, state) =>
   until(`the delivery of ${payment.id} is ${state}`, async () => {
     const row = await rowOf(payment);
@@ -162,57 +163,6 @@ describe('a message that is not taken', { concurrency: true }, () => {
     await becomes(payment, 'done');
   });
 
-  test('is seen by its shop once it is dead, and sent again by it', async () => {
-    const [ada, bob] = [await shop(410), await shop()];
-    const deliveries = `${ENDPOINT}/deliveries`;
-    const listed = async ({ user }, query = '') => (await user.ask(deliveries + query)).json();
-    const payments = [await paid(ada.user), await paid(ada.user)];
-    const ids = [];
-    for (const payment of payments) ids.unshift((await becomes(payment, 'dead')).job_id);
-    const list = await listed(ada);
-    assert.deepEqual(
-      list.data.map(({ webhook_id }) => webhook_id),
-      ids,
-    );
-    const [, first] = list.data;
-    const { created_at, last_attempt_at, ...shown } = first;
-    assert.deepEqual(shown, {
-      object: 'webhook_delivery',
-      webhook_id: ids[1],
-      type: 'payment.succeeded',
-      payment: payments[0].id,
-      state: 'dead',
-      attempts: 1,
-      error: '127.0.0.1 has answered 410: it is gone',
-    });
-    assert.ok(Date.parse(created_at) <= Date.parse(last_attempt_at), last_attempt_at);
-    const page = await listed(ada, '?limit=1');
-    assert.deepEqual([page.has_more, page.data[0].webhook_id], [true, ids[0]]);
-    const next = await listed(ada, `?limit=1&starting_after=${ids[0]}`);
-    assert.deepEqual([next.has_more, next.data[0].webhook_id], [false, ids[1]]);
-    assert.deepEqual((await listed(bob)).data, [], 'of no other shop');
-    assertProblem(await ada.user.ask(`${deliveries}?starting_after=x`), 422, 'invalid-parameters');
-
-    const requeue = ({ user }, id) => user.post(`${deliveries}/${id}/requeue`);
-    assertProblem(await requeue(bob, ids[1]), 404, 'not-found');
-    ada.server.answer(500, 204);
-    const answer = await requeue(ada, ids[1]);
-    assert.equal(answer.status, 200, answer.text);
-    assert.deepEqual([answer.json().webhook_id, answer.json().state], [ids[1], 'trying']);
-    await becomes(payments[0], 'tried');
-    const again = await requeue(ada, ids[1]);
-    assert.deepEqual([again.status, again.json().state], [200, 'trying'], 'it stays as it is');
-    const all = await listed(ada, '?state=all');
-    assert.deepEqual(
-      all.data.map(({ state }) => state),
-      ['dead', 'trying'],
-    );
-    await becomes(payments[0], 'done');
-    const sent = ada.server.requests.filter(({ headers }) => headers['webhook-id'] === ids[1]);
-    areSame(sent, ada.endpoint.secret);
-    assertProblem(await requeue(ada, ids[1]), 404, 'not-found');
-  });
-
   test('is forgotten with the personal data of its payment', async () => {
     const ada = await shop(500);
     const payment = await paid(ada.user, {
@@ -252,6 +202,57 @@ describe('a message that is not taken', { concurrency: true }, () => {
       'control: what is told of it later is sent',
     );
   });
+});
+
+test('a dead message is seen by its shop, and sent again by it', async () => {
+  const [ada, bob] = [await shop(410), await shop()];
+  const deliveries = `${ENDPOINT}/deliveries`;
+  const listed = async ({ user }, query = '') => (await user.ask(deliveries + query)).json();
+  const payments = [await paid(ada.user), await paid(ada.user)];
+  const ids = [];
+  for (const payment of payments) ids.unshift((await becomes(payment, 'dead')).job_id);
+  const list = await listed(ada);
+  assert.deepEqual(
+    list.data.map(({ webhook_id }) => webhook_id),
+    ids,
+  );
+  const [, first] = list.data;
+  const { created_at, last_attempt_at, ...shown } = first;
+  assert.deepEqual(shown, {
+    object: 'webhook_delivery',
+    webhook_id: ids[1],
+    type: 'payment.succeeded',
+    payment: payments[0].id,
+    state: 'dead',
+    attempts: 1,
+    error: '127.0.0.1 has answered 410: it is gone',
+  });
+  assert.ok(Date.parse(created_at) <= Date.parse(last_attempt_at), last_attempt_at);
+  const page = await listed(ada, '?limit=1');
+  assert.deepEqual([page.has_more, page.data[0].webhook_id], [true, ids[0]]);
+  const next = await listed(ada, `?limit=1&starting_after=${ids[0]}`);
+  assert.deepEqual([next.has_more, next.data[0].webhook_id], [false, ids[1]]);
+  assert.deepEqual((await listed(bob)).data, [], 'of no other shop');
+  assertProblem(await ada.user.ask(`${deliveries}?starting_after=x`), 422, 'invalid-parameters');
+
+  const requeue = ({ user }, id) => user.post(`${deliveries}/${id}/requeue`);
+  assertProblem(await requeue(bob, ids[1]), 404, 'not-found');
+  ada.server.answer(500, 204);
+  const answer = await requeue(ada, ids[1]);
+  assert.equal(answer.status, 200, answer.text);
+  assert.deepEqual([answer.json().webhook_id, answer.json().state], [ids[1], 'trying']);
+  await becomes(payments[0], 'tried');
+  const again = await requeue(ada, ids[1]);
+  assert.deepEqual([again.status, again.json().state], [200, 'trying'], 'it stays as it is');
+  const all = await listed(ada, '?state=all');
+  assert.deepEqual(
+    all.data.map(({ state }) => state),
+    ['dead', 'trying'],
+  );
+  await becomes(payments[0], 'done');
+  const sent = ada.server.requests.filter(({ headers }) => headers['webhook-id'] === ids[1]);
+  areSame(sent, ada.endpoint.secret);
+  assertProblem(await requeue(ada, ids[1]), 404, 'not-found');
 });
 
 describe('a server that does not answer', () => {
@@ -346,6 +347,23 @@ test('what the queue does not take comes again with its projection', async (t) =
   const payment = await paid(user);
   const { id } = payment;
   const project = await fails(payment, 1);
+
+  // What its shop sends again meanwhile is dead as before.
+  const [{ owner }] = await full.rows('SELECT owner FROM payments WHERE payment_id = ?', id);
+  const dead = `${id}_event_97`;
+  await full.rows(
+    `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?, 'deliver_webhook', ?, 'dead', 9, ?, 1, '[]', ?, 1)`,
+    ...[
+      dead,
+      objectId(id),
+      JSON.stringify({ account: owner.replace('account:', ''), body: '{}' }),
+      Date.now(),
+    ],
+  );
+  const refused = await user.post(`${ENDPOINT}/deliveries/${dead}/requeue`);
+  assertProblem(refused, 503, 'temporarily-unavailable');
+  assert.equal((await ownRow({ job_id: dead }, full)).state, 'dead');
   assert.match(project.history, /its events were not handed on: .*Too Many Requests/);
   const [shown] = await full.rows('SELECT status FROM payments WHERE payment_id = ?', id);
   assert.equal(shown.status, 'succeeded', 'the lists have it all the same');
