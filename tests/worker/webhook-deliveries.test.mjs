@@ -10,6 +10,7 @@ import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
 import { assertProblem, client, paid } from './support/payments.mjs';
 import { ENDPOINT, put, startReceiver, verified } from './support/receiver.mjs';
+import { shards, workersWithShards } from './support/shards.mjs';
 import { until } from './support/until.mjs';
 
 const site = await startSite({
@@ -253,6 +254,28 @@ test('a dead message is seen by its shop, and sent again by it', async () => {
   const sent = ada.server.requests.filter(({ headers }) => headers['webhook-id'] === ids[1]);
   areSame(sent, ada.endpoint.secret);
   assertProblem(await requeue(ada, ids[1]), 404, 'not-found');
+});
+
+test('it is so where it stands in a shard, too', async (t) => {
+  const many = await startSite({ workers: workersWithShards({ vars: { ACCOUNTS_CACHE_MS: '0' } }) });
+  t.after(() => many.close());
+  await shards(many).lay(2, { period: 'month', from_ms: Date.now() - 40 * 86_400_000 });
+  const [user, server] = [client(many), receiver.shop(410)];
+  assert.equal((await put(user, { url: server.url })).status, 201);
+  const { id } = await paid(user);
+  const listed = async (query = '') => (await user.ask(`${ENDPOINT}/deliveries${query}`)).json().data;
+  const [{ webhook_id, payment }] = await until('it is listed', async () => {
+    const data = await listed();
+    return data.length > 0 && data;
+  });
+  assert.equal(payment, id);
+  assert.deepEqual(await many.rows('SELECT 1 FROM jobs WHERE job_id = ?', webhook_id), [], 'not in D1');
+  server.answer(204);
+  const answer = await user.post(`${ENDPOINT}/deliveries/${webhook_id}/requeue`);
+  assert.deepEqual([answer.status, answer.json().state], [200, 'trying']);
+  const [, again] = await server.has(2);
+  assert.equal(again.headers['webhook-id'], webhook_id);
+  await until('it is taken', async () => (await listed('?state=all')).length === 0);
 });
 
 describe('a server that does not answer', () => {
