@@ -1,4 +1,5 @@
--- Where a shop is told of its payments: one endpoint of an account. No secret stands here: it is derived of the account and the number of its version.
+-- Where a shop is told of its payments: one endpoint of an account. No secret stands here: it is derived of the account, of when its endpoint was
+-- made, and of the number of its version.
 -- docs/protocol-shop.md says what is sent.
 --
 -- url             where it is told; NULL once it was removed: then the next one has another secret

@@ -104,7 +104,7 @@ async function keyed(provider, module, compatibilityFlags) {
   };
 }
 
-/** Ours, as it is built and as wrangler.toml has it. `entry` may stand around src/entry.mjs; `vars` go before all settings. */
+/** Ours, as it is built and as wrangler.toml has it. `entry` may stand around src/entry.mjs; `vars` go before all settings, and the queues of the bindings in `without` are not there. */
 export async function ours({
   provider,
   database,
@@ -112,10 +112,12 @@ export async function ours({
   vars = {},
   batchTimeoutS,
   preventEviction,
+  without = [],
 }) {
   const wrangler = await wranglerConfig();
   const date = wrangler.compatibility_date;
   const [queue] = wrangler.queues.consumers;
+  const producers = wrangler.queues.producers.filter(({ binding }) => !without.includes(binding));
   const objects = wrangler.durable_objects.bindings;
   const bound = (list, make) => (list ?? []).map(make);
   return {
@@ -152,7 +154,7 @@ export async function ours({
                 durableObjectNamespace,
               })),
               ...bound(wrangler.ratelimits, ({ name }) => wrapped(name, 'bench:limiter')),
-              ...bound(wrangler.queues.producers, ({ binding }) => ({ name: binding, queue: 'queue' })),
+              ...bound(producers, ({ binding }) => ({ name: binding, queue: 'queue' })),
               ...bound(wrangler.d1_databases, ({ binding }) =>
                 wrapped(binding, 'cloudflare-internal:d1-api', [{ name: 'fetcher', service: 'database' }]),
               ),

@@ -206,7 +206,8 @@ fn lost(row: &DeadRow) -> (String, &'static str) {
         ),
         Some(JobKind::Project) => (
             "the update of the lists".to_owned(),
-            "The lists keep what they had, until the payment changes again or they are rebuilt. The money is not touched.",
+            "The lists keep what they had, until the payment changes again or they are rebuilt. It may have events that the shop is then told of \
+             by nobody: requeue it instead. The money is not touched.",
         ),
         Some(JobKind::Retired) | None => ("the job".to_owned(), "What it was to do is not done."),
     }

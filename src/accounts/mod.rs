@@ -169,7 +169,7 @@ async fn first(
     value: &str,
     now_ms: u64,
 ) -> worker::Result<(Option<AccountRow>, u64)> {
-    let (rows, read_at_ms) = read(env, config, sql, value, now_ms).await?;
+    let (rows, read_at_ms) = read(env, config, (sql, value), config.accounts_cache_ms, now_ms).await?;
     Ok((rows.into_iter().next(), read_at_ms))
 }
 

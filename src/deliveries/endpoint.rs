@@ -1,7 +1,7 @@
 //! An account's endpoint: all SQL over the table `webhook_endpoints`, and its secret.
 //!
-//! No secret is kept. It is derived from `SIGNING_KEY`, of the account and the number of its version, which stands in the row. What was removed keeps
-//! its number, so an endpoint that is made anew has another secret.
+//! No secret is kept. It is derived from `SIGNING_KEY`, of the account, when its endpoint was made, and the number of the secret's version, which stand in
+//! the row. So an endpoint that is made anew has another secret, also where the table was lost.
 
 use serde::Deserialize;
 use worker::{Env, Result};
@@ -14,6 +14,8 @@ use web::standard_webhooks::WebhookSecret;
 
 /// For how long the secret before the newest signs, too, in ms.
 pub const ROTATION_MS: u64 = 24 * 3_600_000;
+/// How much earlier than its endpoint's row an event may be, in ms: clocks differ.
+const CLOCKS_DIFFER_MS: u64 = 60_000;
 
 /// What finds an account's endpoint, also one that was removed.
 pub(super) const OF_ACCOUNT: &str = "SELECT url, secret_version, rotated_at_ms, created_at_ms, updated_at_ms FROM webhook_endpoints WHERE account = ?1";
@@ -77,10 +79,27 @@ impl Endpoint {
         let before = self.rotated_until_ms(now_ms).map(|_| self.secret_version.saturating_sub(1));
         let versions = [Some(self.secret_version), before].into_iter().flatten();
         let of = |version: u32| {
-            let parts = [&version.to_be_bytes()[..], account.as_bytes()];
+            let made = self.created_at_ms.to_be_bytes();
+            let parts = [&version.to_be_bytes()[..], &made, account.as_bytes()];
             keys.secrets(Purpose::ShopEvent, &parts, now_ms)
         };
         versions.flat_map(of).map(WebhookSecret::from).collect()
+    }
+
+    /// Whether it is told of what happened then, in ms since the epoch: not of what was before it, nor of what an earlier endpoint was to be told.
+    pub(crate) const fn is_told_of(&self, at_ms: u64) -> bool {
+        at_ms.saturating_add(CLOCKS_DIFFER_MS) >= self.created_at_ms
+    }
+
+    /// From when on what was staged is told to it, in ms since the epoch.
+    pub(crate) const fn told_since_ms(&self) -> u64 {
+        self.created_at_ms.saturating_sub(CLOCKS_DIFFER_MS)
+    }
+
+    /// Until when what signed before the newest secret does so, too, in ms since the epoch, as far as it is known: a version before it, or an older key of
+    /// `SIGNING_KEY`. Of several the first that ends.
+    fn previous_until_ms(&self, keys: &SigningKeys, now_ms: u64) -> Option<u64> {
+        [self.rotated_until_ms(now_ms), keys.next_end_ms(now_ms)].into_iter().flatten().min()
     }
 
     /// Whether it was made just then, in ms since the epoch.
@@ -96,7 +115,7 @@ impl Endpoint {
             "url": self.url,
             "secret": secret,
             "secret_version": self.secret_version,
-            "previous_secret_expires_at": self.rotated_until_ms(now_ms).map(timestamp),
+            "previous_secret_expires_at": self.previous_until_ms(keys, now_ms).map(timestamp),
             "created_at": timestamp(self.created_at_ms),
             "updated_at": timestamp(self.updated_at_ms),
         })
@@ -201,6 +220,12 @@ mod tests {
         assert_eq!((both.len(), &both[0]), (2, newest));
         assert_ne!(both[0], both[1]);
         assert_ne!(&of(old, "bob", later_ms)[0], newest);
+        let anew = Endpoint { created_at_ms: 2, ..endpoint.clone() };
+        assert_ne!(
+            &anew.secrets(&keys(old), "ada", later_ms)[0].to_text(),
+            newest,
+            "of one that is made anew"
+        );
         // While SIGNING_KEY is rolled both sign, and the shop is shown the new one.
         let rolled = of(&format!("{new} {old}"), "ada", later_ms);
         assert_eq!((rolled.len(), &rolled[1]), (2, newest));
@@ -210,6 +235,28 @@ mod tests {
         let shown = endpoint.to_json(&keys(old), "ada", 2_000);
         assert_eq!(shown["secret"], both[0]);
         assert_eq!(shown["previous_secret_expires_at"], timestamp(later_ms));
-        assert!(endpoint.to_json(&keys(old), "ada", later_ms)["previous_secret_expires_at"].is_null());
+        let until = |setting: &str, now_ms| {
+            endpoint.to_json(&keys(setting), "ada", now_ms)["previous_secret_expires_at"].clone()
+        };
+        assert!(until(old, later_ms).is_null());
+        // While SIGNING_KEY is rolled a shop has until the older key's end, if that is known, or until the end of its own rotation.
+        assert!(until(&format!("{new} {old}"), later_ms).is_null());
+        let rolled = format!("{new} {old}@1970-01-09");
+        assert_eq!(until(&rolled, 2_000), timestamp(later_ms), "the first to end");
+        assert_eq!(until(&rolled, later_ms), "1970-01-09T00:00:00.000Z");
+        assert!(until(&rolled, 8 * 86_400_000).is_null());
+    }
+
+    #[test]
+    fn one_is_told_of_what_happened_since_it_was_made_by_clocks_that_differ() {
+        let endpoint = Endpoint {
+            url: URL.to_owned(),
+            secret_version: 1,
+            rotated_at_ms: None,
+            created_at_ms: 1_000_000,
+            updated_at_ms: 1_000_000,
+        };
+        assert!(endpoint.is_told_of(1_000_000 - CLOCKS_DIFFER_MS));
+        assert!(!endpoint.is_told_of(1_000_000 - CLOCKS_DIFFER_MS - 1));
     }
 }

@@ -6,6 +6,7 @@
 pub mod endpoint;
 pub(crate) mod known;
 pub(crate) mod send;
+pub mod untaken;
 
 use std::time::Duration;
 
@@ -21,8 +22,6 @@ use crate::config::Config;
 
 /// How long the queue may take to accept events.
 const QUEUE_TAKES: Duration = Duration::from_secs(5);
-/// How much earlier than its endpoint's row an event may be, in ms: clocks differ.
-const CLOCKS_DIFFER_MS: u64 = 60_000;
 
 /// Whether there are outgoing webhooks here.
 pub(crate) fn are_on(env: &Env) -> bool {
@@ -30,17 +29,23 @@ pub(crate) fn are_on(env: &Env) -> bool {
 }
 
 /// Hands on the events of a snapshot, if its account has an endpoint, and had one when they happened. An error means that the queue may not have them.
-pub(crate) async fn tell(env: &Env, config: &Config, snapshot: &Snapshot, now_ms: u64) -> Result<()> {
+pub(crate) async fn tell(
+    env: &Env,
+    config: &Config,
+    snapshot: &Snapshot,
+    staged_at_ms: u64,
+    now_ms: u64,
+) -> Result<()> {
     if !are_on(env) {
         return Ok(());
     }
-    let mut events = events(snapshot, now_ms);
+    let mut events = events(snapshot, staged_at_ms);
     let Some(Owner::Account(account)) = Owner::from_text(&snapshot.owner).filter(|_| !events.is_empty())
     else {
         return Ok(());
     };
     let Some(endpoint) = known::of(env, config, &account, now_ms).await? else { return Ok(()) };
-    events.retain(|event| event.at_ms().saturating_add(CLOCKS_DIFFER_MS) >= endpoint.created_at_ms);
+    events.retain(|event| endpoint.is_told_of(event.at_ms()));
     let texts =
         events.iter().map(|event| event.delivery(&account)).collect::<serde_json::Result<Vec<_>>>()?;
     for batch in batches(texts, String::as_str) {

@@ -96,6 +96,8 @@ texts! {
     OrderLink;
     /// A refund's id.
     OneRefund;
+    /// The id of a message to a shop.
+    OneDelivery;
     /// A payment's id, or all of them.
     OneOrAll;
     /// An API account's id, still percent-encoded.

@@ -8,8 +8,8 @@
 
 use super::openapi::{Described, Documented, Operation, operations};
 use super::route::{
-    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneOrAll, OneRefund,
-    OrderLink, Own, Route, TokenHash, Who,
+    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, Endpoint, OneDelivery, OneOrAll,
+    OneRefund, OrderLink, Own, Route, TokenHash, Who,
 };
 use super::{
     assets,
@@ -104,6 +104,8 @@ routes! {
     Put    "/webhook-endpoint"          Account    webhook_endpoint::put()  put_webhook_endpoint;
     Delete "/webhook-endpoint"          Account    webhook_endpoint::remove()  remove_webhook_endpoint;
     Post   "/webhook-endpoint/test"     Account    webhook_endpoint::test()  test_webhook_endpoint;
+    Get    "/webhook-endpoint/deliveries"   Account   webhook_endpoint::deliveries()  list_deliveries;
+    Post   "/webhook-endpoint/deliveries/{webhook_id}/requeue"  Account  webhook_endpoint::requeue(webhook_id: OneDelivery)  requeue_delivery;
 
     Get  "/checkout"                            Anyone      links::demo_order()  new_checkout;
     Post "/checkout/sessions"                   Account     links::make_link()  create_checkout_session;

@@ -6,15 +6,21 @@ use super::api::{account, invalid_parameters, no_query, not_known, unavailable, 
 use super::app::App;
 use super::endpoint_url::endpoint_url;
 use super::fields::Fields;
+use super::reply;
+use super::route::OneDelivery;
 use crate::deliveries::endpoint::{self, Endpoint, Row};
 use crate::deliveries::send::{Message, host, send};
+use crate::deliveries::untaken::{Messages, UntakenQuery};
 use crate::deliveries::{are_on, known};
+use crate::readmodel::list::{LIMIT_DEFAULT, LIMIT_MAX};
 use once::fingerprint::{FieldError, Parameters};
 use once::id::Owner;
 use payments::timestamp;
 use runtime::random;
+use web::entries::field_error;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
+use web::route::Parameter;
 
 /// What a client may send by itself, and means nothing here.
 const KEY: [&str; 1] = ["idempotency_key"];
@@ -162,4 +168,90 @@ pub(super) async fn test(app: &App, request: &Request) -> Result<Answer, Problem
         "response_status": status, "error": error,
     });
     Ok(Answer::new(200, "application/json", told.to_string(), "tested"))
+}
+
+/// `GET /webhook-endpoint/deliveries`: what the endpoint has not taken, and is not sent any more; with `state=all` also what is still tried.
+pub(super) async fn deliveries(app: &App, request: &Request) -> Result<Answer, Problem> {
+    let account = owner(app, request).await?;
+    let query = deliveries_query(&request.query).map_err(invalid_parameters)?;
+    let endpoint = there(app, &account).await?;
+    limited(app, &account).await?;
+    let messages = Messages::of(&app.env, &account, endpoint.told_since_ms());
+    let Some((shown, has_more)) = messages.list(&query).await.map_err(unreadable)? else {
+        let message = "is not in this list any more: begin anew".to_owned();
+        return Err(invalid_parameters(vec![FieldError { field: "starting_after".to_owned(), message }]));
+    };
+    Ok(reply::list("/webhook-endpoint/deliveries", &shown, has_more))
+}
+
+/// Reads the query of this list.
+pub fn deliveries_query(query: &str) -> Result<UntakenQuery, Vec<FieldError>> {
+    let mut list = UntakenQuery { limit: LIMIT_DEFAULT, starting_after: None, all: false };
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
+    let mut errors = Vec::new();
+    for (position, (name, value)) in pairs.iter().enumerate() {
+        let is_again = pairs.iter().take(position).any(|(other, _)| other == name);
+        let limit = || value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+        let wrong = match (name.as_str(), value.as_str()) {
+            _ if is_again => Some("must be given once".to_owned()),
+            ("limit", _) => match limit() {
+                Some(limit) => {
+                    list.limit = limit;
+                    None
+                }
+                None => Some(format!("must be a whole number from 1 to {LIMIT_MAX}")),
+            },
+            ("starting_after", id) => {
+                list.starting_after = Some(id.to_owned());
+                None
+            }
+            ("state", "dead" | "all") => {
+                list.all = value == "all";
+                None
+            }
+            ("state", _) => Some("must be one of dead, all".to_owned()),
+            _ => Some("is not a parameter of this list: it takes limit, starting_after and state".to_owned()),
+        };
+        errors.extend(wrong.map(|message| field_error(name, message)));
+    }
+    if errors.is_empty() { Ok(list) } else { Err(errors) }
+}
+
+/// `POST /webhook-endpoint/deliveries/{webhook_id}/requeue`
+pub(super) async fn requeue(
+    app: &App,
+    request: &Request,
+    webhook_id: &Parameter<'_, OneDelivery>,
+) -> Result<Answer, Problem> {
+    let account = owner(app, request).await?;
+    let body = request.parameters()?.without(&KEY);
+    no_query(request)?;
+    let mut fields = Fields::of(&body);
+    fields.unknown(&[], &[]);
+    fields.end(()).map_err(|refused| invalid_parameters(refused.errors))?;
+    let endpoint = there(app, &account).await?;
+    limited(app, &account).await?;
+    let messages = Messages::of(&app.env, &account, endpoint.told_since_ms());
+    let shown = messages.requeue(webhook_id, request.now_ms).await.map_err(unavailable)?;
+    let shown = shown.ok_or_else(|| Problem::new(Kind::NotFound))?;
+    Ok(Answer::new(200, "application/json", shown.to_string(), "requeued"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_deliveries_is_read_and_what_is_wrong_is_named() {
+        let read = |query: &str| deliveries_query(query);
+        let default = UntakenQuery { limit: LIMIT_DEFAULT, starting_after: None, all: false };
+        assert_eq!(read(""), Ok(default.clone()));
+        assert_eq!(read("state=dead&limit=3"), Ok(UntakenQuery { limit: 3, ..default.clone() }));
+        let after = Some("pay_1_event_2".to_owned());
+        let expected = UntakenQuery { starting_after: after, all: true, ..default };
+        assert_eq!(read("starting_after=pay_1_event_2&state=all"), Ok(expected));
+        let wrong = read("limit=0&state=tried&page=2&limit=3").unwrap_err();
+        let named: Vec<&str> = wrong.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(named, ["limit", "state", "page", "limit"]);
+    }
 }

@@ -8,6 +8,11 @@ const PAUSES_S: [u32; 4] = [5, 60, 600, 3600];
 /// queue can delay a message, and below the day after which an untouched job counts as lost.
 const DELIVERY_PAUSES_S: [u32; 7] = [5, 60, 600, 3600, 3 * 3600, 6 * 3600, 9 * 3600];
 
+/// By how much longer what was not tried waits each time, in seconds, and how long at most. A message can come a hundred times: by then it has been
+/// there for longer than an outgoing webhook is tried.
+const PASSED_OVER_STEP_S: u32 = 60;
+const PASSED_OVER_MAX_S: u32 = 2 * 3600;
+
 /// What has been tried of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Tried {
@@ -35,6 +40,12 @@ pub fn patient_backoff_s(tried: Tried, jitter_permille: u16) -> Option<u32> {
 pub fn delivery_backoff_s(tried: Tried, jitter_permille: u16) -> Option<u32> {
     let has_time = tried.for_ms < TOLD_FOR_MS;
     longest_again_s(&DELIVERY_PAUSES_S, tried.failures, jitter_permille).filter(|_| has_time)
+}
+
+/// The delay of what was not tried, and had been passed over so many times before. Up to twice as long by jitter: all of an endpoint wait for the same place.
+pub fn passed_over_s(times: u32, jitter_permille: u16) -> u32 {
+    let pause_s = PASSED_OVER_STEP_S.saturating_mul(times.saturating_add(1)).min(PASSED_OVER_MAX_S);
+    pause_s.saturating_add(pause_s * u32::from(jitter_permille.min(1000)) / 1000)
 }
 
 fn longest_again_s(pauses_s: &[u32], failures: u32, jitter_permille: u16) -> Option<u32> {
@@ -66,6 +77,18 @@ mod tests {
     fn what_somebody_must_mend_is_tried_again_each_hour() {
         let pauses = pauses_of(patient_backoff_s, &[1, 2, 3, 4, 5, 90]);
         assert_eq!(pauses, [5, 60, 600, 3600, 3600, 3600].map(Some));
+    }
+
+    #[test]
+    fn a_webhook_that_is_not_tried_waits_for_longer_than_it_is_tried_before_its_queue_could_give_it_up() {
+        const QUEUE_DELIVERS: u32 = 100;
+        const QUEUE_DELAYS_S: u32 = 12 * 3600;
+        let pauses = (0..QUEUE_DELIVERS).map(|times| passed_over_s(times, 0));
+        let all_s: u64 = pauses.clone().map(u64::from).sum();
+        assert!(all_s * 1000 > TOLD_FOR_MS, "{all_s}");
+        assert!(pauses.clone().zip(pauses.skip(1)).all(|(before_s, next_s)| before_s < next_s));
+        assert_eq!((passed_over_s(0, 0), passed_over_s(0, 1000)), (60, 120));
+        assert!(passed_over_s(u32::MAX, 1000) < QUEUE_DELAYS_S);
     }
 
     #[test]

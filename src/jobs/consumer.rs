@@ -248,7 +248,7 @@ impl Work<'_> {
         };
         hand_on::email_ended(done.is_some());
         done.unwrap_or_else(|| {
-            let sent = Apart { frozen: frozen.get().cloned(), result: None };
+            let sent = Apart { frozen: frozen.get().cloned(), ..Apart::default() };
             End::Recorded(left(job, "not done in time", sent))
         })
     }
@@ -276,7 +276,7 @@ impl Work<'_> {
             // How it failed cannot be judged without what is known of it. What was sent may have arrived: it goes out again as it was.
             Ok(Ok(Done::Already) | Err(_)) | Err(_) => match (unfinished(job, error), frozen.get()) {
                 (Disposition::Again(seconds), Some(sent)) => {
-                    Disposition::Left(seconds, Apart { frozen: Some(sent.clone()), result: None })
+                    Disposition::Left(seconds, Apart { frozen: Some(sent.clone()), ..Apart::default() })
                 }
                 (end, _) => end,
             },
@@ -304,21 +304,28 @@ impl Work<'_> {
                 // Also where the queue has given it up: the read model may have been away for as long as that took, and to write it is safe.
                 Ok(snapshot) => match project(self.env, &snapshot, done, &self.together.writes).await {
                     // Also of one that is older than what is shown: its message may be the only one with these events.
-                    Ok(is_taken) => (tell(self.env, self.config, &snapshot, ledger.now_ms).await, is_taken),
-                    Err(error) => (Err(error), false),
+                    Ok(is_taken) => {
+                        let told =
+                            tell(self.env, self.config, &snapshot, job.staged_at_ms, ledger.now_ms).await;
+                        // The read model has it, and it comes again until the shop's events are on their way.
+                        (told.map_err(|error| Failure::Unready(error.to_string())), is_taken)
+                    }
+                    Err(error) => (Err(Failure::Retryable(error.to_string())), false),
                 },
                 Err(failure) => return Ok((failed(job, &ledger, failure).await?, false)),
             };
-            let Err(error) = outcome else {
+            let Err(failure) = outcome else {
                 // There is a row only if an attempt failed before.
                 if ledger.has_row() {
                     ledger.done("").await?;
                 }
                 return Ok((is_done(job, "done"), is_taken));
             };
-            let failure = match self.is_dead {
-                true => Failure::Permanent(format!("{GIVEN_UP}: {error}")),
-                false => Failure::Retryable(error.to_string()),
+            let failure = match failure {
+                Failure::Retryable(error) | Failure::Unready(error) if self.is_dead => {
+                    Failure::Permanent(format!("{GIVEN_UP}: {error}"))
+                }
+                failure => failure,
             };
             Ok((failed(job, &ledger, failure).await?, is_taken))
         };

@@ -47,13 +47,22 @@ pub(super) async fn run(
     let Some(endpoint) = known::of(env, config, &account, ledger.now_ms).await? else {
         return not_sent(ledger, "the account has no endpoint any more").await;
     };
-    let Some(known) = ledger.begin(Some(body)).await? else {
+    if !endpoint.is_told_of(job.staged_at_ms) {
+        return not_sent(ledger, "it is of before the account's endpoint was made").await;
+    }
+    if ledger.is_over() {
         return Ok(Done::Already);
-    };
+    }
     let host = host(&endpoint.url);
     if !SLOW.with_borrow_mut(|slow| slow.may_begin(&account, now_ms())) {
-        return Err(Failure::Retryable(format!("not tried: {host} was slow a moment ago")));
+        ledger.touch().await?;
+        return Err(Failure::NotTried(format!("{host} was slow a moment ago")));
     }
+    let begun = ledger.begin(Some(body)).await;
+    if !matches!(begun, Ok(Some(_))) {
+        SLOW.with_borrow_mut(|slow| slow.let_go(&account));
+    }
+    let Some(known) = begun? else { return Ok(Done::Already) };
     let body = known.frozen.unwrap_or_default();
     let mut span = trace::begin(trace, "deliver webhook", Kind::Client);
     if let Some(span) = &mut span {

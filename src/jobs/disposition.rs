@@ -1,6 +1,6 @@
 //! What becomes of a job after an attempt, and what is written down of it: in the ledger, in the counts and in the log.
 
-use super::backoff::{Backoff, Tried, backoff_s, delivery_backoff_s, patient_backoff_s};
+use super::backoff::{Backoff, Tried, backoff_s, delivery_backoff_s, passed_over_s, patient_backoff_s};
 use super::hand_on::{self, Next};
 use super::ledger::{FailedAs, JobRow, Ledger};
 use super::outcome::Failure;
@@ -60,7 +60,7 @@ pub(super) fn unfinished(job: &Job, error: &worker::Error) -> Disposition {
 /// It is done, and that goes on until it is written down.
 pub(super) fn unrecorded(job: &Job, error: &worker::Error, result: String) -> Disposition {
     log_job("warn", "job_unrecorded", job, &error.to_string());
-    Disposition::Left(retry_delay_s(job), Apart { frozen: None, result: Some(result) })
+    Disposition::Left(retry_delay_s(job), Apart { result: Some(result), ..Apart::default() })
 }
 
 /// It is not waited for here. Left in the midst of a send it goes on when that has ended.
@@ -70,6 +70,16 @@ pub(super) fn left(job: &Job, why: &str, left: Apart) -> Disposition {
     Disposition::Left(hand_on::after_left_s(&left), left)
 }
 
+/// It was not tried: no attempt is counted, and none is lost by it. It goes on in a message of its own, since the queue counts how often one has come,
+/// and keeps it for some days only.
+fn passed_over(job: &Job, why: &str) -> Disposition {
+    let before = job.apart.clone().unwrap_or_default();
+    let pause_s = passed_over_s(before.passed_over, random::permille());
+    metrics::job(job.kind.as_str(), "handed_on");
+    log_job("info", "job_handed_on", job, &format!("not tried: {why}"));
+    Disposition::Left(pause_s, Apart { passed_over: before.passed_over.saturating_add(1), ..before })
+}
+
 /// Records a failure.
 pub(super) async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> worker::Result<Disposition> {
     match failure {
@@ -77,11 +87,12 @@ pub(super) async fn failed(job: &Job, ledger: &Ledger<'_>, failure: Failure) -> 
             log_job("warn", "job_unfinished", job, &error);
             Ok(Disposition::Again(retry_delay_s(job)))
         }
+        Failure::NotTried(why) => Ok(passed_over(job, &why)),
         Failure::Retryable(error) if job.kind == JobKind::DeliverWebhook => {
             again(job, ledger, &error, delivery_backoff_s).await
         }
         Failure::Retryable(error) => again(job, ledger, &error, backoff_s).await,
-        Failure::Misconfigured(error) => again(job, ledger, &error, patient_backoff_s).await,
+        Failure::Unready(error) => again(job, ledger, &error, patient_backoff_s).await,
         Failure::Permanent(error) => {
             dead(job, ledger, &ledger.known().await?.unwrap_or_default(), &error).await
         }

@@ -239,6 +239,20 @@ impl<'a> Ledger<'a> {
         self.row.is_some()
     }
 
+    /// Whether nothing is to be done of it, as far as is known.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_erased || self.row.as_ref().is_some_and(JobRow::is_over)
+    }
+
+    /// It is still on its way, though nothing is tried: what nobody touches for a day counts as lost. Where it has no row, nobody looks for it.
+    pub(super) async fn touch(&self) -> Result<()> {
+        if self.row.is_none() {
+            return Ok(());
+        }
+        let sql = "UPDATE jobs SET updated_at_ms = ?2 WHERE job_id = ?1 AND state = 'tried'";
+        self.home.db.run(sql, vec![self.job.job_id.as_str().into(), self.now_ms.into()]).await.map(drop)
+    }
+
     /// The job's row, if it has one.
     pub(super) async fn known(&self) -> Result<Option<JobRow>> {
         let sql = "SELECT state, attempts, frozen, first_at_ms FROM jobs WHERE job_id = ?1";

@@ -6,8 +6,11 @@ use super::ledger::Ledger;
 pub(super) enum Failure {
     /// It may work later, under the same id.
     Retryable(String),
-    /// Our settings are wrong, not the job: it works under the same id once somebody has mended them. The job itself says when that is too late.
-    Misconfigured(String),
+    /// What it needs here is not ready, and not the job's fault: a setting, or our own queue. It works under the same id once that is mended. The job
+    /// itself says when that is too late.
+    Unready(String),
+    /// It was not begun, because others of its kind go first: that is no attempt.
+    NotTried(String),
     /// D1 did not answer: nothing is recorded.
     LedgerUnavailable(String),
     /// It cannot or must not be retried.

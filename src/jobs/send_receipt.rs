@@ -91,7 +91,7 @@ fn read(status: u16, body: &str) -> Result<Done, Failure> {
         (200..300, _) => Err(Failure::Retryable(format!("{status}, and no answer of Resend's"))),
         (409 | 429 | 500.., name) => Err(Failure::Retryable(format!("{status} {name}"))),
         // The secret is wrong, was rolled or may not send, or the domain of RECEIPT_FROM is not verified: nothing is wrong with the email.
-        (401 | 403, name) => Err(Failure::Misconfigured(format!("{status} {name}"))),
+        (401 | 403, name) => Err(Failure::Unready(format!("{status} {name}"))),
         (_, name) => Err(Failure::Permanent(format!("{status} {name}"))),
     }
 }

@@ -28,6 +28,11 @@ impl SlowEndpoints {
         begins
     }
 
+    /// A message that might begin was not sent after all.
+    pub(super) fn let_go(&mut self, account: &str) {
+        self.0.iter_mut().filter(|(of, _)| of == account).for_each(|(_, tried_until_ms)| *tried_until_ms = 0);
+    }
+
     /// A message has ended that took so long, in ms.
     pub(super) fn ended(&mut self, account: &str, took_ms: u64) {
         self.0.retain(|(of, _)| of != account);
@@ -51,6 +56,9 @@ mod tests {
         assert!(!slow.may_begin("ada", 20_001) && slow.may_begin("bob", 20_001));
         assert!(!slow.may_begin("ada", 20_000 + TRIAL_MS - 1));
         assert!(slow.may_begin("ada", 20_000 + TRIAL_MS), "one that never ends is not waited for");
+        slow.let_go("ada");
+        assert!(slow.may_begin("ada", 40_001), "that one was not sent");
+        assert!(!slow.may_begin("ada", 40_002));
         slow.ended("ada", 10);
         assert!(slow.may_begin("ada", 40_001) && slow.may_begin("ada", 40_001));
     }

@@ -66,7 +66,7 @@ pub(super) async fn recent(
     account: &str,
     now_ms: u64,
 ) -> Result<(Vec<Row>, u64)> {
-    read(env, config, OF_ACCOUNT, account, now_ms).await
+    read(env, config, (OF_ACCOUNT, account), config.accounts_cache_ms, now_ms).await
 }
 
 /// An account of the registry, active or closed, as it stands in D1 now.

@@ -445,18 +445,23 @@ fn what_each_of_several_disputes_withdraws_is_written_down() {
         let question = StatusQuery::Disputes { provider, account: None, id, doubt: None };
         let reply = StatusReply::Disputes(disputes.to_vec());
         take(&mut object_state, &question, reply, &at(NOW_MS, 0)).unwrap();
-        let mut records = object_state.appended.facts.audit.drain(..);
-        let newest = records.rfind(|record| record.action == "payment.disputed")?.data;
+        let records = object_state.appended.facts.audit.drain(..);
+        let disputed = records.filter(|record| record.action == "payment.disputed");
+        let disputed: Vec<serde_json::Value> = disputed.map(|record| record.data).collect();
+        let moved = disputed.iter().map(|data| data["moved"]["id"].to_string()).collect::<Vec<_>>().join(" ");
+        let newest = disputed.last()?;
         let each = newest["disputes"].as_array().unwrap().clone();
         let those = each.iter().filter(|one| one["withdrawn"] == true).map(|one| one["id"].to_string());
-        Some((newest["amount"].as_u64().unwrap(), those.collect::<Vec<_>>().join(" ")))
+        Some((newest["amount"].as_u64().unwrap(), those.collect::<Vec<_>>().join(" "), moved))
     };
     let first = a_dispute(DisputeStatus::Lost);
     let asked = Dispute { id: "du_2".into(), withdrawn: false, ..a_dispute(DisputeStatus::Open) };
     let second = Dispute { withdrawn: true, ..asked.clone() };
-    assert_eq!(withdrawn(&[asked.clone(), first.clone()]), Some((2000, "\"du_1\"".to_owned())));
+    let told = |amount, withdrawn: &str, moved: &str| Some((amount, withdrawn.to_owned(), moved.to_owned()));
+    let both = r#""du_2" "du_1""#;
+    assert_eq!(withdrawn(&[asked.clone(), first.clone()]), told(2000, r#""du_1""#, both));
     assert_eq!(withdrawn(&[asked, first.clone()]), None, "nothing has changed");
-    assert_eq!(withdrawn(&[second, first]), Some((2000, "\"du_2\" \"du_1\"".to_owned())));
+    assert_eq!(withdrawn(&[second, first]), told(2000, both, r#""du_2""#), "the other one has not moved");
 }
 
 #[test]

@@ -99,6 +99,7 @@ const refusals = {
   '/checkout/sessions': [401, STRANGER],
   '/checkout/sessions/{order}/expire': [401, STRANGER],
   '/webhook-endpoint/test': [401, STRANGER],
+  '/webhook-endpoint/deliveries/{webhook_id}/requeue': [401, STRANGER],
   '/checkout/{token}': [404, {}],
   '/webhooks/stripe': [400, { 'stripe-signature': 't=1,v1=00' }],
   '/webhooks/stripe/{account}': [400, { 'stripe-signature': 't=1,v1=00' }],

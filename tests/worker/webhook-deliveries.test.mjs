@@ -8,8 +8,9 @@ import { demoWorkers, startSite } from './support/harness.mjs';
 import { receiptsOf } from './support/jobs.mjs';
 import { objectId } from './support/objects.mjs';
 import { ADMIN_TOKEN, registry } from './support/own-keys.mjs';
-import { client, paid } from './support/payments.mjs';
+import { assertProblem, client, paid } from './support/payments.mjs';
 import { ENDPOINT, put, startReceiver, verified } from './support/receiver.mjs';
+import { shards, workersWithShards } from './support/shards.mjs';
 import { until } from './support/until.mjs';
 
 const site = await startSite({
@@ -41,7 +42,8 @@ const rowOf = async ({ id }) =>
       objectId(id),
     )
   )[0];
-const ownRow = async ({ job_id }) => (await site.rows('SELECT * FROM jobs WHERE job_id = ?', job_id))[0];
+const ownRow = async ({ job_id }, at = site) =>
+  (await at.rows('SELECT * FROM jobs WHERE job_id = ?', job_id))[0];
 const becomes = (payment, state) =>
   until(`the delivery of ${payment.id} is ${state}`, async () => {
     const row = await rowOf(payment);
@@ -113,6 +115,20 @@ describe('a message that is not taken', { concurrency: true }, () => {
     assert.equal((await ada.user.ask(ENDPOINT, { method: 'DELETE' })).status, 204);
     const row = await becomes(payment, 'done');
     assert.equal(row.result, 'not sent: the account has no endpoint any more');
+    assert.equal(ada.server.requests.length, 1);
+  });
+
+  test('of an endpoint that was removed is not sent to one that is made later', async () => {
+    const ada = await shop(500);
+    const payment = await paid(ada.user);
+    await becomes(payment, 'tried');
+    // Another isolate may remove it and make it anew before the message comes again; clocks differ by up to a minute.
+    await site.rows(
+      'UPDATE webhook_endpoints SET created_at_ms = created_at_ms + 120000 WHERE url = ?',
+      ada.server.url,
+    );
+    const row = await becomes(payment, 'done');
+    assert.equal(row.result, "not sent: it is of before the account's endpoint was made");
     assert.equal(ada.server.requests.length, 1);
   });
 
@@ -189,6 +205,79 @@ describe('a message that is not taken', { concurrency: true }, () => {
   });
 });
 
+test('a dead message is seen by its shop, and sent again by it', async () => {
+  const [ada, bob] = [await shop(410), await shop()];
+  const deliveries = `${ENDPOINT}/deliveries`;
+  const listed = async ({ user }, query = '') => (await user.ask(deliveries + query)).json();
+  const payments = [await paid(ada.user), await paid(ada.user)];
+  const ids = [];
+  for (const payment of payments) ids.unshift((await becomes(payment, 'dead')).job_id);
+  const list = await listed(ada);
+  assert.deepEqual(
+    list.data.map(({ webhook_id }) => webhook_id),
+    ids,
+  );
+  const [, first] = list.data;
+  const { created_at, last_attempt_at, ...shown } = first;
+  assert.deepEqual(shown, {
+    object: 'webhook_delivery',
+    webhook_id: ids[1],
+    type: 'payment.succeeded',
+    payment: payments[0].id,
+    state: 'dead',
+    attempts: 1,
+    error: '127.0.0.1 has answered 410: it is gone',
+  });
+  assert.ok(Date.parse(created_at) <= Date.parse(last_attempt_at), last_attempt_at);
+  const page = await listed(ada, '?limit=1');
+  assert.deepEqual([page.has_more, page.data[0].webhook_id], [true, ids[0]]);
+  const next = await listed(ada, `?limit=1&starting_after=${ids[0]}`);
+  assert.deepEqual([next.has_more, next.data[0].webhook_id], [false, ids[1]]);
+  assert.deepEqual((await listed(bob)).data, [], 'of no other shop');
+  assertProblem(await ada.user.ask(`${deliveries}?starting_after=x`), 422, 'invalid-parameters');
+
+  const requeue = ({ user }, id) => user.post(`${deliveries}/${id}/requeue`);
+  assertProblem(await requeue(bob, ids[1]), 404, 'not-found');
+  ada.server.answer(500, 204);
+  const answer = await requeue(ada, ids[1]);
+  assert.equal(answer.status, 200, answer.text);
+  assert.deepEqual([answer.json().webhook_id, answer.json().state], [ids[1], 'trying']);
+  await becomes(payments[0], 'tried');
+  const again = await requeue(ada, ids[1]);
+  assert.deepEqual([again.status, again.json().state], [200, 'trying'], 'it stays as it is');
+  const all = await listed(ada, '?state=all');
+  assert.deepEqual(
+    all.data.map(({ state }) => state),
+    ['dead', 'trying'],
+  );
+  await becomes(payments[0], 'done');
+  const sent = ada.server.requests.filter(({ headers }) => headers['webhook-id'] === ids[1]);
+  areSame(sent, ada.endpoint.secret);
+  assertProblem(await requeue(ada, ids[1]), 404, 'not-found');
+});
+
+test('it is so where it stands in a shard, too', async (t) => {
+  const many = await startSite({ workers: workersWithShards({ vars: { ACCOUNTS_CACHE_MS: '0' } }) });
+  t.after(() => many.close());
+  await shards(many).lay(2, { period: 'month', from_ms: Date.now() - 40 * 86_400_000 });
+  const [user, server] = [client(many), receiver.shop(410)];
+  assert.equal((await put(user, { url: server.url })).status, 201);
+  const { id } = await paid(user);
+  const listed = async (query = '') => (await user.ask(`${ENDPOINT}/deliveries${query}`)).json().data;
+  const [{ webhook_id, payment }] = await until('it is listed', async () => {
+    const data = await listed();
+    return data.length > 0 && data;
+  });
+  assert.equal(payment, id);
+  assert.deepEqual(await many.rows('SELECT 1 FROM jobs WHERE job_id = ?', webhook_id), [], 'not in D1');
+  server.answer(204);
+  const answer = await user.post(`${ENDPOINT}/deliveries/${webhook_id}/requeue`);
+  assert.deepEqual([answer.status, answer.json().state], [200, 'trying']);
+  const [, again] = await server.has(2);
+  assert.equal(again.headers['webhook-id'], webhook_id);
+  await until('it is taken', async () => (await listed('?state=all')).length === 0);
+});
+
 describe('a server that does not answer', () => {
   test('holds up no projection, no email and no other shop', async () => {
     const [slow, fast] = [await shop('never'), await shop()];
@@ -216,6 +305,14 @@ describe('a server that does not answer', () => {
     // Here a queue has one batch at a time: with the first of them, which nobody knew to be slow. The others wait for no answer any more.
     await fast.server.has(1);
     assert.ok(ended() < theirs.length, `${ended()} were waited for`);
+    // What was not tried has lost none of its attempts, and none of its three days.
+    const passedOver = await until('others go first', () =>
+      site
+        .logs()
+        .find(({ message }) => message.includes('not tried: 127.0.0.1 was slow a moment ago'))
+        ?.message.match(/"job_id":"([^"]+)"/),
+    );
+    assert.deepEqual(await ownRow({ job_id: passedOver[1] }), undefined);
   });
 });
 
@@ -258,11 +355,38 @@ test('what the queue does not take comes again with its projection', async (t) =
     body: JSON.stringify({ url: server.url }),
   });
   await full.fetch('/_queue/full');
-  const { id } = await paid(user);
-  const project = await until('its projection has failed', async () => {
-    const [row] = await full.rows("SELECT * FROM jobs WHERE object = ? AND kind = 'project'", objectId(id));
-    return row;
-  });
+  const projectOf = async ({ id }) =>
+    (await full.rows("SELECT * FROM jobs WHERE object = ? AND kind = 'project'", objectId(id)))[0];
+  const fails = async (payment, attempts) =>
+    until('its projection has failed', async () => {
+      const row = await projectOf(payment);
+      return row?.attempts >= attempts && row;
+    });
+  // It is our queue, and not the job: no attempt is the last one.
+  const often = await paid(user);
+  const { job_id } = await fails(often, 1);
+  await full.rows('UPDATE jobs SET attempts = 90 WHERE job_id = ?', job_id);
+  assert.equal((await fails(often, 91)).state, 'tried');
+  const payment = await paid(user);
+  const { id } = payment;
+  const project = await fails(payment, 1);
+
+  // What its shop sends again meanwhile is dead as before.
+  const [{ owner }] = await full.rows('SELECT owner FROM payments WHERE payment_id = ?', id);
+  const dead = `${id}_event_97`;
+  await full.rows(
+    `INSERT INTO jobs (job_id, kind, object, state, attempts, payload, first_at_ms, history, staged_at_ms, updated_at_ms)
+       VALUES (?, 'deliver_webhook', ?, 'dead', 9, ?, 1, '[]', ?, 1)`,
+    ...[
+      dead,
+      objectId(id),
+      JSON.stringify({ account: owner.replace('account:', ''), body: '{}' }),
+      Date.now(),
+    ],
+  );
+  const refused = await user.post(`${ENDPOINT}/deliveries/${dead}/requeue`);
+  assertProblem(refused, 503, 'temporarily-unavailable');
+  assert.equal((await ownRow({ job_id: dead }, full)).state, 'dead');
   assert.match(project.history, /its events were not handed on: .*Too Many Requests/);
   const [shown] = await full.rows('SELECT status FROM payments WHERE payment_id = ?', id);
   assert.equal(shown.status, 'succeeded', 'the lists have it all the same');
@@ -273,4 +397,32 @@ test('what the queue does not take comes again with its projection', async (t) =
     const [row] = await full.rows('SELECT state FROM jobs WHERE job_id = ?', project.job_id);
     return row.state === 'done';
   });
+
+  // One that was put back after days tells what was new when it was staged; one that is staged then does not.
+  const DAYS_MS = 4 * 86_400_000;
+  await full.rows('UPDATE webhook_endpoints SET created_at_ms = created_at_ms - ?', 2 * DAYS_MS);
+  const { JOBS } = await full.worker.getEnv();
+  const putBack = (audit_id, staged_at_ms) => {
+    const payload = JSON.parse(project.payload);
+    const [captured] = payload.audit.filter(({ action }) => action === 'payment.captured');
+    payload.audit = [{ ...captured, audit_id, at_ms: captured.at_ms - DAYS_MS }];
+    const { object, job_id } = project;
+    const job = {
+      version: 1,
+      job_id: `${job_id}${audit_id}`,
+      kind: 'project',
+      object,
+      payload,
+      staged_at_ms,
+    };
+    return JOBS.send(JSON.stringify(job), { contentType: 'text' });
+  };
+  await putBack(98, project.staged_at_ms);
+  await putBack(99, project.staged_at_ms - DAYS_MS);
+  const isTold = ({ headers }) => headers['webhook-id'].startsWith(`${id}_event_9`);
+  const told = await until(
+    'it is told',
+    () => server.requests.some(isTold) && server.requests.filter(isTold),
+  );
+  assert.deepEqual([...new Set(told.map(({ headers }) => headers['webhook-id']))], [`${id}_event_99`]);
 });

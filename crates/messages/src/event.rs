@@ -10,8 +10,8 @@ use crate::snapshot::{AuditRow, PaymentRow, RefundRow, Snapshot};
 use payments::payment::records::JobKind;
 use payments::timestamp;
 
-/// For how long an event is told after it happened, and for how long its delivery is tried, in ms. The read model can be rebuilt of snapshots with all
-/// audit records: of older ones nobody is told again.
+/// How old an event may be that a snapshot tells, and for how long its delivery is tried, in ms. The read model can be rebuilt of snapshots with all audit
+/// records: of older ones nobody is told again.
 pub const TOLD_FOR_MS: u64 = 3 * 86_400_000;
 
 /// Makes [`EventType`]: its name in a message, and what it means.
@@ -57,7 +57,7 @@ event_types! {
     Disputed("payment.disputed", "A bank wants money back.");
     DisputeWon("payment.dispute_won", "A dispute was decided for the shop.");
     DisputeLost("payment.dispute_lost", "A dispute was decided for the card holder.");
-    Updated("payment.updated", "Something else has changed: a capture or a void has failed later, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
+    Updated("payment.updated", "Something else has changed: the payment goes on with its `fallback` provider, a capture or a void has ended later otherwise than by a status of its own, somebody has captured or refunded at the provider's dashboard, or there is money or a dispute of an earlier try.");
     RefundPending("refund.pending", "The provider decides later about a refund, or may repeat one that was returned.");
     RefundSucceeded("refund.succeeded", "A refund is done.");
     RefundFailed("refund.failed", "A refund has failed, perhaps after it was done.");
@@ -65,7 +65,7 @@ event_types! {
 
 impl EventType {
     /// Of an audit record of this payment; `None` if it is not for shops.
-    fn of(record: &AuditRow, payment: &PaymentRow) -> Option<Self> {
+    fn of(record: &AuditRow, payment: &PaymentRow, audit: &[AuditRow]) -> Option<Self> {
         Some(match record.action.as_str() {
             "payment.requires_action" => Self::RequiresAction,
             "payment.processing" => Self::Processing,
@@ -74,25 +74,35 @@ impl EventType {
             "payment.capture_failed" => Self::CaptureFailed,
             "payment.canceled" => Self::Canceled,
             "payment.expired" => Self::Expired,
+            "payment.failed" if is_rerouted(record, audit) => Self::Updated,
             "payment.failed" => Self::of_failure(record, payment),
-            "payment.disputed" => match member(&record.data, "status").as_str() {
-                Some("won") => Self::DisputeWon,
-                Some("lost") => Self::DisputeLost,
-                _ => Self::Disputed,
-            },
+            "payment.disputed" => Self::of_dispute(record),
             "refund.pending" | "refund.undone" => Self::RefundPending,
             "refund.succeeded" | "refund.repeated" => Self::RefundSucceeded,
             "refund.failed" => Self::RefundFailed,
             "capture.elsewhere"
             | "capture.failed"
+            | "operation.ended"
             | "refund.elsewhere"
             | "void.failed"
             | "try.disputed"
             | "try.given_back"
             | "try.give_back_refused"
+            | "try.give_back_undone"
             | "try.late_money" => Self::Updated,
             _ => return None,
         })
+    }
+
+    /// As the dispute stands that has moved. Older records have only how all disputes of the payment stand as one.
+    fn of_dispute(record: &AuditRow) -> Self {
+        let moved = member(&record.data, "moved");
+        let all = member(&record.data, "status");
+        match moved.get("status").unwrap_or(&all).as_str() {
+            Some("won") => Self::DisputeWon,
+            Some("lost") => Self::DisputeLost,
+            _ => Self::Disputed,
+        }
     }
 
     /// A decline is a failure that the bank has decided. The payment's try says which one it was, also after another one was begun.
@@ -106,6 +116,13 @@ impl EventType {
             _ => Self::Failed,
         }
     }
+}
+
+/// Whether the payment goes on with its other provider, and was never shown as failed. Older records do not say so themselves: the next one does.
+fn is_rerouted(record: &AuditRow, audit: &[AuditRow]) -> bool {
+    let is_next = |other: &AuditRow| other.audit_id == record.audit_id.saturating_add(1);
+    member(&record.data, "rerouted") == true
+        || audit.iter().any(|other| is_next(other) && other.action == "payment.rerouted")
 }
 
 /// A member of an object that is written as text; `null` if there is none.
@@ -124,12 +141,19 @@ pub struct Event<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// The events in a snapshot that are young enough at `now_ms` (since the epoch) to be told, in order.
-pub fn events(snapshot: &Snapshot, now_ms: u64) -> Vec<Event<'_>> {
+/// The events in a snapshot that were young enough to be told when it was staged, in ms since the epoch, in order. However late it comes, as a dead letter
+/// that somebody puts back does, it may be the only one that has them.
+pub fn events(snapshot: &Snapshot, staged_at_ms: u64) -> Vec<Event<'_>> {
     let Some(payment) = &snapshot.payment else { return Vec::new() };
-    let young = snapshot.audit.iter().filter(|record| record.at_ms.saturating_add(TOLD_FOR_MS) > now_ms);
+    let young =
+        snapshot.audit.iter().filter(|record| record.at_ms.saturating_add(TOLD_FOR_MS) > staged_at_ms);
     let event = |record| {
-        EventType::of(record, payment).map(|event_type| Event { event_type, record, payment, snapshot })
+        EventType::of(record, payment, &snapshot.audit).map(|event_type| Event {
+            event_type,
+            record,
+            payment,
+            snapshot,
+        })
     };
     young.filter_map(event).collect()
 }
@@ -176,12 +200,15 @@ impl Event<'_> {
         let Self { event_type, record, snapshot, .. } = self;
         let refund = snapshot.refunds.iter().find(|refund| refund.refund_id == record.subject);
         let refund = refund.map(|refund| format!(r#","refund":{}"#, refund_json(refund)));
+        let dispute = Some(member(&record.data, "moved")).filter(Value::is_object);
+        let dispute = dispute.map(|dispute| format!(r#","dispute":{dispute}"#));
         format!(
-            r#"{{"type":"{}","timestamp":"{}","sequence":{}{},"data":{data}}}"#,
+            r#"{{"type":"{}","timestamp":"{}","sequence":{}{}{},"data":{data}}}"#,
             event_type.as_str(),
             timestamp(record.at_ms),
             record.audit_id,
             refund.unwrap_or_default(),
+            dispute.unwrap_or_default(),
         )
     }
 }
@@ -280,9 +307,16 @@ mod tests {
             ("payment.expired", json!({}), "payment.expired"),
             ("payment.failed", json!({ "attempt": 1 }), "payment.declined"),
             ("payment.failed", json!({ "attempt": 2 }), "payment.failed"),
+            ("payment.failed", json!({ "attempt": 1, "rerouted": true }), "payment.updated"),
             ("payment.disputed", json!({ "status": "open" }), "payment.disputed"),
             ("payment.disputed", json!({ "status": "won" }), "payment.dispute_won"),
             ("payment.disputed", json!({ "status": "lost" }), "payment.dispute_lost"),
+            (
+                "payment.disputed",
+                json!({ "status": "open", "moved": { "id": "du_2", "status": "won" } }),
+                "payment.dispute_won",
+            ),
+            ("payment.disputed", json!({ "status": "lost", "moved": null }), "payment.dispute_lost"),
             ("refund.pending", json!({}), "refund.pending"),
             ("refund.undone", json!({}), "refund.pending"),
             ("refund.succeeded", json!({}), "refund.succeeded"),
@@ -291,6 +325,10 @@ mod tests {
             ("capture.elsewhere", json!({}), "payment.updated"),
             ("capture.failed", json!({}), "payment.updated"),
             ("void.failed", json!({}), "payment.updated"),
+            ("operation.ended", json!({}), "payment.updated"),
+            ("try.given_back", json!({}), "payment.updated"),
+            ("try.give_back_refused", json!({}), "payment.updated"),
+            ("try.give_back_undone", json!({}), "payment.updated"),
             ("refund.elsewhere", json!({}), "payment.updated"),
             ("try.late_money", json!({}), "payment.updated"),
             ("try.disputed", json!({}), "payment.updated"),
@@ -312,6 +350,14 @@ mod tests {
         for status in STATUSES {
             assert!(named.contains(&format!("payment.{status}").as_str()), "{status}");
         }
+    }
+
+    #[test]
+    fn an_older_record_of_what_goes_on_elsewhere_is_known_by_the_next_one() {
+        let failed = |audit_id| record(audit_id, "payment.failed", json!({ "attempt": 1 }));
+        let rerouted = |audit_id| record(audit_id, "payment.rerouted", json!({ "attempt": 2 }));
+        assert_eq!(types(&snapshot(vec![failed(1), rerouted(2)])), ["payment.updated"]);
+        assert_eq!(types(&snapshot(vec![failed(1), rerouted(3)])), ["payment.declined"], "of another try");
     }
 
     #[test]
@@ -351,6 +397,16 @@ mod tests {
         let body = read(refunded);
         assert_eq!((&body["type"], &body["sequence"]), (&json!("refund.succeeded"), &json!(4)));
         assert_eq!((&body["refund"]["id"], &body["refund"]["amount"]), (&json!("re_1"), &json!(700)));
+    }
+
+    #[test]
+    fn a_dispute_that_moved_is_named_whatever_becomes_of_the_others() {
+        let moved = json!({ "id": "du_2", "status": "won", "amount": 700, "funds_withdrawn": false });
+        let data = json!({ "dispute": "du_1", "status": "open", "moved": moved });
+        let told = snapshot(vec![record(2, "payment.disputed", data)]);
+        let body = events(&told, NOW_MS)[0].body("{}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&body["type"], &body["dispute"]), (&json!("payment.dispute_won"), &moved));
     }
 
     #[test]

@@ -57,6 +57,14 @@ pub struct Apart {
     /// The result, if it is done and was not written down: that is all that is left to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+    /// How often it was not tried, since others went before it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub passed_over: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What says where the rows of a payment stand: see [`placement`](crate::placement).
@@ -80,7 +88,8 @@ impl Job {
     /// The same job as it goes on by itself. What was sent is left out where the queue would not take it.
     pub fn going_on(&self, apart: Apart) -> serde_json::Result<String> {
         let before = self.apart.clone().unwrap_or_default();
-        let apart = Apart { frozen: apart.frozen.or(before.frozen), result: apart.result.or(before.result) };
+        let Apart { frozen, result, passed_over } = apart;
+        let apart = Apart { frozen: frozen.or(before.frozen), result: result.or(before.result), passed_over };
         let mut job = Self { apart: Some(apart), ..self.clone() };
         let text = serde_json::to_string(&job)?;
         if text.len() <= MESSAGE_MAX_BYTES {
@@ -236,18 +245,21 @@ mod tests {
         let [job] = Job::read(OLD).unwrap().try_into().unwrap();
         assert!(job.apart.is_none());
         assert_eq!(serde_json::to_string(&job).unwrap(), OLD, "nothing is added to what leaves an object");
-        let left = Apart { frozen: Some("bytes".to_owned()), result: None };
+        let left = Apart { frozen: Some("bytes".to_owned()), ..Apart::default() };
         let text = job.going_on(left.clone()).unwrap();
         let [apart] = Job::read(&text).unwrap().try_into().unwrap();
         assert_eq!(apart, Job { apart: Some(left), ..job });
         let again = Job::read(&apart.going_on(Apart::default()).unwrap()).unwrap();
-        assert_eq!(again, [apart], "what was sent stays with it");
+        assert_eq!(again[..], *std::slice::from_ref(&apart), "what was sent stays with it");
+        let passed_over = Apart { passed_over: 7, ..Apart::default() };
+        let [again] = Job::read(&apart.going_on(passed_over).unwrap()).unwrap().try_into().unwrap();
+        assert_eq!(again.apart.map(|apart| apart.passed_over), Some(7));
     }
 
     #[test]
     fn what_was_sent_is_left_out_of_a_message_that_would_be_too_long() {
         let [job] = Job::read(OLD).unwrap().try_into().unwrap();
-        let long = Apart { frozen: Some("x".repeat(MESSAGE_MAX_BYTES)), result: None };
+        let long = Apart { frozen: Some("x".repeat(MESSAGE_MAX_BYTES)), ..Apart::default() };
         let [job] = Job::read(&job.going_on(long).unwrap()).unwrap().try_into().unwrap();
         assert_eq!(job.apart, Some(Apart::default()));
     }

@@ -157,6 +157,12 @@ impl SigningKeys {
         keys.filter_map(|key| Some(key.mac(purpose, parts)?.finalize().into_bytes().into())).collect()
     }
 
+    /// When the first of the older keys ends that have not ended at `now_ms`, both since the epoch; `None` if no such end is known.
+    pub fn next_end_ms(&self, now_ms: u64) -> Option<u64> {
+        let ends = self.0.iter().map(|key| key.ends_at_ms);
+        ends.filter(|ends_at_ms| *ends_at_ms > now_ms && *ends_at_ms < u64::MAX).min()
+    }
+
     /// Whether one of the keys has signed this, compared in constant time.
     pub fn verify(&self, purpose: Purpose, parts: &[&[u8]], signature: &[u8]) -> Option<Genuine> {
         let (id, signature) = signature.split_at_checked(signature.len().checked_sub(MAC_LEN)?)?;

@@ -9,9 +9,7 @@ use super::operation::Operation;
 pub(in crate::edge) use super::registry::*;
 use super::schema::{Schema, constant, integer, integer_of, list, object, reference, text, visible_text};
 use super::schemas::payment_status;
-pub(in crate::edge) use super::webhook_endpoint::{
-    put_webhook_endpoint, remove_webhook_endpoint, show_webhook_endpoint, test_webhook_endpoint,
-};
+pub(in crate::edge) use super::webhook_endpoint::*;
 use crate::edge::payment_params::ORDER_MAX;
 use crate::edge::return_key;
 use crate::readmodel::list::{CREATED_MAX_S, LIMIT_DEFAULT, LIMIT_MAX};

@@ -7,8 +7,8 @@ use super::examples::ORDER;
 use super::schema::{one_of_words, reference, text};
 use crate::edge::checkout::order_token::LINK_MAX_LEN;
 use crate::edge::route::{
-    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, OneOrAll, OneRefund, OrderLink,
-    TokenHash,
+    AccountId, CredentialName, EncodedEmail, EncodedKey, EncodedOrder, OneDelivery, OneOrAll, OneRefund,
+    OrderLink, TokenHash,
 };
 use messages::account::ID_MAX;
 use messages::credentials::CredentialKind;
@@ -87,6 +87,13 @@ impl Described for OrderLink {
 impl Described for OneOrAll {
     fn described() -> Option<Value> {
         Some(json!({ "description": "The id of the payment, or `all`.", "schema": text() }))
+    }
+}
+
+impl Described for OneDelivery {
+    fn described() -> Option<Value> {
+        let schema = text().with("pattern", "^pay_[A-Za-z0-9_-]{43}_event_[0-9]+$");
+        Some(json!({ "description": "The message: its `webhook-id`.", "schema": schema }))
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Variable {
 }
 
 /// All of them, as the page explains them.
-pub(super) const VARIABLES: [Variable; 9] = [
+pub(super) const VARIABLES: [Variable; 10] = [
     Variable { name: "TOKEN", parameter: "", about: "The token of your account." },
     Variable {
         name: "PAYMENT",
@@ -35,6 +35,11 @@ pub(super) const VARIABLES: [Variable; 9] = [
         name: "KEY",
         parameter: "idempotency-keys/{key}",
         about: "The idempotency key. Each example that needs a new one makes it; [Show a key](#showKey) asks for the one that was sent last.",
+    },
+    Variable {
+        name: "WEBHOOK_ID",
+        parameter: "deliveries/{webhook_id}",
+        about: "The `webhook_id` of a message in the answer to [List messages that were not taken](#listDeliveries).",
     },
     Variable {
         name: "ADMIN_TOKEN",

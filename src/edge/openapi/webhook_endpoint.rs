@@ -4,11 +4,14 @@ use messages::event::EventType;
 use serde_json::{Map, Value, json};
 
 use super::answers::*;
-use super::examples::{AT, payment_example};
+use super::examples::{AT, payment_example, payment_id};
 use super::operation::Operation;
-use super::schema::{Schema, constant, integer, integer_of, object, one_of_words, reference, text, uri};
+use super::schema::{
+    Schema, boolean, constant, integer, integer_of, list, object, one_of_words, reference, text, uri,
+};
 use crate::edge::shop_url::URL_MAX;
 use crate::edge::webhook_endpoint::TEST;
+use crate::readmodel::list::{LIMIT_DEFAULT, LIMIT_MAX};
 
 const TAG: &str = "Webhooks";
 const URL: &str = "https://shop.example/webhooks/paid-once";
@@ -69,6 +72,46 @@ pub(in crate::edge) fn test_webhook_endpoint() -> Operation {
     .refuses(&ANY)
     .refuses(&BODY)
     .refuses(&[NOT_FOUND, UNREADABLE])
+}
+
+pub(in crate::edge) fn list_deliveries() -> Operation {
+    Operation::new(
+        TAG,
+        "listDeliveries",
+        "List messages that were not taken",
+        "The messages that the endpoint has not taken, the newest first: those that are not sent any more, and with `state=all` also those \
+         that are still tried. They are kept until they are sent again or an operator purges them. The list follows within moments.",
+    )
+    .query("limit", "How many at most.", integer_of(1, LIMIT_MAX).with("default", LIMIT_DEFAULT))
+    .query("starting_after", "The `webhook_id` of the last message of the page before.", text())
+    .query("state", "`dead`: not sent any more. `all`: also those that are still tried.", one_of_words(["dead", "all"]).with("default", "dead"))
+    .shows("The messages.", reference("WebhookDeliveryList"))
+    .refuses(&ANY)
+    .refuses(&[INVALID_PARAMETERS, NOT_FOUND, UNREADABLE])
+}
+
+pub(in crate::edge) fn requeue_delivery() -> Operation {
+    Operation::new(
+        TAG,
+        "requeueDelivery",
+        "Send a message again",
+        "Sends a message that is not sent any more at once, with the same id and content, and for three days. It needs no key: to send this \
+         again changes nothing. 404 where there is no such message of this endpoint, or it was taken.",
+    )
+    .parameters_in_body(false, reference("WebhookTestRequest"))
+    .shows("The message.", reference("WebhookDelivery"))
+    .refuses(&ANY)
+    .refuses(&BODY)
+    .refuses(&[NOT_FOUND, UNREADABLE])
+}
+
+/// A message that was not taken.
+fn delivery_example(state: &str) -> Value {
+    json!({
+        "object": "webhook_delivery", "webhook_id": format!("{}_event_2", payment_id()), "type": "payment.succeeded",
+        "payment": payment_id(), "state": state, "attempts": if state == "dead" { 12 } else { 0 },
+        "error": "shop.example has answered 500", "last_attempt_at": AT, "created_at": AT,
+    })
 }
 
 /// The messages that are sent: the document's `webhooks`.
@@ -155,7 +198,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .has("secret_version", version())
                 .has(
                     "previous_secret_expires_at",
-                    reference("Time").or_null().about("Until when the secret before signs, too."),
+                    reference("Time").or_null().about("When the first of what signs beside this secret ends, if that is known: a version before it, or an older key of the operator's."),
                 )
                 .has("created_at", reference("Time"))
                 .has("updated_at", reference("Time"))
@@ -171,12 +214,38 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
             object()
                 .has("object", constant("webhook_test"))
                 .has("webhook_id", text())
-                .has("delivered", super::schema::boolean().about("It was answered with 2xx."))
+                .has("delivered", boolean().about("It was answered with 2xx."))
                 .has("response_status", integer_of(100, 599).or_null().about("What was answered, if anything was."))
                 .has("error", text().or_null().about("Why there was no answer."))
                 .example(json!({
                     "object": "webhook_test", "webhook_id": "test_5a2f0c1d9be84f6e8f1a7c3b2d4e6f80", "delivered": true,
                     "response_status": 204, "error": null,
+                })),
+        ),
+        (
+            "WebhookDelivery",
+            object()
+                .has("object", constant("webhook_delivery"))
+                .has("webhook_id", text())
+                .has("type", text().or_null())
+                .has("payment", reference("PaymentId").or_null())
+                .has("state", one_of_words(["dead", "trying"]))
+                .has("attempts", integer_of(0, u32::MAX).about("Since it was sent again, if it was."))
+                .has("error", text().or_null().about("Why the newest attempt has failed: the host, and what it has answered."))
+                .has("last_attempt_at", reference("Time").or_null())
+                .has("created_at", reference("Time").about("When the event happened."))
+                .example(delivery_example("trying")),
+        ),
+        (
+            "WebhookDeliveryList",
+            object()
+                .has("object", constant("list"))
+                .has("url", constant("/webhook-endpoint/deliveries"))
+                .has("has_more", boolean())
+                .has("data", list(reference("WebhookDelivery")))
+                .example(json!({
+                    "object": "list", "url": "/webhook-endpoint/deliveries", "has_more": false,
+                    "data": [delivery_example("dead")],
                 })),
         ),
         (
@@ -189,6 +258,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                     integer_of(1, u32::MAX).about("Grows with each event of the payment, with gaps: messages may come in any order."),
                 )
                 .may_have("refund", reference("WebhookRefund").about("The refund, where the event is about one."))
+                .may_have("dispute", reference("Dispute").about("The dispute that moved, where the event is about one: of several that one."))
                 .has(
                     "data",
                     reference("Payment").about("The payment as it was when this was made: it may be newer than the event, and is never older."),

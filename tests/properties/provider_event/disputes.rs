@@ -85,10 +85,20 @@ impl Harness {
         matches!(begun.unwrap(), Begin::Run(_))
     }
 
+    fn newest_record(&self) -> &AuditRecord {
+        let is_of_dispute = |record: &&AuditRecord| record.action == "payment.disputed";
+        self.object_state.appended.facts.audit.iter().rfind(is_of_dispute).unwrap()
+    }
+
+    /// The dispute that has moved, as the newest audit record says, and how all stand as one.
+    fn moved(&self) -> [&str; 3] {
+        let data = &self.newest_record().data;
+        [&data["moved"]["id"], &data["moved"]["status"], &data["status"]].map(|part| part.as_str().unwrap())
+    }
+
     /// What each dispute has withdrawn, as the newest audit record says.
     fn withdrawn(&self) -> Vec<(String, u64)> {
-        let is_of_dispute = |record: &&AuditRecord| record.action == "payment.disputed";
-        let newest = self.object_state.appended.facts.audit.iter().rfind(is_of_dispute).unwrap();
+        let newest = self.newest_record();
         let each = newest.data["disputes"].as_array().unwrap();
         let withdrawn = each.iter().filter(|dispute| dispute["withdrawn"] == true);
         withdrawn
@@ -168,8 +178,10 @@ fn what_one_dispute_has_lost_stays_lost_when_another_one_is_won() {
         let shown = harness.object_state.resource.payment.as_ref().unwrap().dispute.clone().unwrap();
         assert_eq!((shown.id.as_str(), shown.amount_minor), ("D2", 4000), "the open one, with the sum");
         assert_eq!(harness.withdrawn(), [("D2".to_owned(), 1000), ("D1".to_owned(), 3000)]);
+        assert_eq!(harness.moved(), ["D2", "open", "open"]);
         harness.hear_of_dispute((13, "CHARGEBACK_REVERSED", "D2", 1000));
         assert_eq!(harness.withdrawn(), [("D1".to_owned(), 3000)]);
+        assert_eq!(harness.moved(), ["D2", "won", "lost"], "the one that moved, and all as one");
         assert_eq!(harness.refundable(), ("disputed", 2000));
         assert!(harness.gives_back(2000) && !harness.gives_back(2001));
     }

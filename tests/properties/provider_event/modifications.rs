@@ -83,6 +83,11 @@ impl Harness {
         event
     }
 
+    /// Whether this was written down since something was last heard.
+    fn has_recorded(&self, action: &str) -> bool {
+        self.object_state.appended.facts.audit.iter().any(|record| record.action == action)
+    }
+
     fn status(&self) -> (&'static str, Option<&'static str>) {
         let payment = self.object_state.resource.payment.as_ref().unwrap();
         (payment.status(), payment.pending.map(|pending| pending.operation()))
@@ -290,6 +295,7 @@ fn a_void_that_succeeds_is_over_where_a_capture_was_told_too() {
     let taken = ingest::take(&mut harness.object_state, &voided, &at(NOW_MS)).unwrap();
     assert!(matches!(taken, Ingested::Contradiction { .. }), "{taken:?}");
     assert_eq!(harness.status(), ("succeeded", None), "and it can be given back");
+    assert!(harness.has_recorded("operation.ended"), "the shop is told that nothing is under way");
 }
 
 #[test]
@@ -350,6 +356,8 @@ fn a_move_that_later_news_has_overtaken_is_over_once_it_is_told_how_it_ended() {
         assert_eq!(matches!(taken, Ingested::Alert { .. }), kind == "CAPTURE", "{taken:?}");
         let ends = if kind == "CAPTURE" { "succeeded" } else { status };
         assert_eq!(harness.status(), (ends, None));
+        let record = if kind == "CAPTURE" { "payment.captured" } else { "operation.ended" };
+        assert!(harness.has_recorded(record));
         let is_refused = harness.is_refused("again", pay_order());
         assert_eq!(is_refused.as_deref(), (kind == "CAPTURE").then_some("succeeded"));
     }
@@ -377,6 +385,23 @@ fn a_void_of_what_could_not_be_captured_leaves_no_refund_of_it() {
         let is_contradiction = matches!(taken, Ingested::Contradiction { .. });
         assert_eq!(is_contradiction, ends.1 == "succeeded", "{taken:?}");
     }
+}
+
+/// Its end is a state of its own only where nobody else had captured before.
+#[test]
+fn a_capture_of_ours_that_others_have_overtaken_is_told_to_have_ended() {
+    let (mut harness, derived) = received(capture(None));
+    let mut theirs = harness.dated("CAPTURE", "somebody-else", true, 1);
+    if let EventKind::Capture(told) = &mut theirs.news {
+        told.id = "psp_other".to_owned();
+    }
+    harness.hear(&theirs);
+    assert_eq!(harness.status(), ("succeeded", Some("capture")));
+    let ours = harness.dated("CAPTURE", &derived, true, 2);
+    let taken = ingest::take(&mut harness.object_state, &ours, &at(NOW_MS)).unwrap();
+    assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(harness.status(), ("succeeded", None));
+    assert!(harness.has_recorded("operation.ended"));
 }
 
 /// Where Adyen lets a payment be captured in parts, somebody in the Customer Area can take more than we know of.

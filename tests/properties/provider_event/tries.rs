@@ -57,9 +57,14 @@ impl Harness {
     }
 
     fn takes(&mut self, event: &Event) -> Ingested {
+        self.takes_and_records(event).0
+    }
+
+    /// What is said of an event, and what is written down.
+    fn takes_and_records(&mut self, event: &Event) -> (Ingested, Vec<&'static str>) {
         let taken = ingest::take(&mut self.object_state, event, &at(NOW_MS + 1)).unwrap();
-        self.object_state.appended = Default::default();
-        taken
+        let appended = std::mem::take(&mut self.object_state.appended);
+        (taken, appended.facts.audit.iter().map(|record| record.action).collect())
     }
 
     /// The alarm drives what was begun to its call, which is answered so.
@@ -323,7 +328,10 @@ fn what_a_person_gives_back_at_adyen_is_given_back() {
             assert_eq!((harness.takes(&event), harness.late()), (Ingested::Applied, expected));
         }
         let came_back = harness.by_hand(rest, false);
-        assert!(matches!(harness.takes(&came_back), Ingested::Alert { .. }), "a person must see it");
+        let undone = if stage == Stage::Refused { "try.give_back_refused" } else { "try.give_back_undone" };
+        let (taken, records) = harness.takes_and_records(&came_back);
+        assert!(matches!(taken, Ingested::Alert { .. }), "a person must see it");
+        assert_eq!(records, [undone, "webhook.alert"], "and the shop is told");
         assert_eq!(harness.late(), before, "what came back does not count");
         let other_money = Event { news: in_euros(harness.by_hand(("hand_3", 1), true).news), ..came_back };
         assert_eq!((harness.takes(&other_money), harness.late()), (Ingested::Applied, before));
@@ -383,8 +391,11 @@ fn what_was_given_back_and_may_be_repeated_is_given_back_by_nobody_else_yet() {
     let mut failed = harness.of_first("REFUND", &derived, false);
     let EventKind::Refund(told) = &mut failed.news else { unreachable!() };
     told.undone = Some(Undone::MayBeRepeated);
-    let Ingested::Alert { detail } = harness.takes(&failed) else { panic!("a person is told") };
+    let (Ingested::Alert { detail }, records) = harness.takes_and_records(&failed) else {
+        panic!("a person is told")
+    };
     assert!(detail.contains("may be repeated"), "{detail}");
+    assert_eq!(records, ["try.give_back_undone", "webhook.alert"], "and so is the shop");
     assert_eq!(harness.late(), "pending");
     harness.takes(&harness.of_first("REFUND", &derived, true));
     assert_eq!(harness.late(), "given_back");

@@ -26,6 +26,7 @@ use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::tries::{GIVING_BACK, NOT_GIVEN_BACK, Stage, not_given_back};
 use crate::payment::{Failure, Payment, PaymentState};
 use crate::providers::codec::Authorization;
+use crate::transitions::audit::add_to_newest;
 use crate::transitions::effects::on_transition;
 use crate::transitions::try_rows;
 use once::call::RetryPolicy;
@@ -253,6 +254,8 @@ fn try_elsewhere(request: &PaymentRequest, route: &Route, phase: &mut Phase<'_>)
     payment.state = PaymentState::Authorizing;
     let data = json!({ "provider": payment.provider, "attempt": payment.attempt });
     let id = payment.id.to_string();
+    // Its end is none that the API has ever shown.
+    add_to_newest(phase.object_state, "payment.failed", "rerouted", true.into());
     phase.audit("payment.rerouted", id, data)?;
     begin_try(request, phase)
 }

@@ -40,6 +40,14 @@ pub(crate) fn record_for_payment(state: &mut ObjectState, action: &'static str, 
     record_for_owner(state, action, subject, data, ctx);
 }
 
+/// Says more in the newest record of this transaction, if it is of this action.
+pub(crate) fn add_to_newest(state: &mut ObjectState, action: &str, name: &str, value: Value) {
+    let newest = state.appended.facts.audit.last_mut().filter(|record| record.action == action);
+    if let Some(data) = newest.and_then(|record| record.data.as_object_mut()) {
+        data.insert(name.to_owned(), value);
+    }
+}
+
 /// What was found by asking, and a person must see.
 pub(crate) fn alert(
     state: &mut ObjectState,

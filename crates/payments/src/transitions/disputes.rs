@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::engine::{Context, ObjectState};
 use crate::payment::PaymentState;
@@ -105,7 +105,7 @@ pub(crate) fn told(
     }
     let told_as = format!(", told as {} {}: all of it counts", told.amount_minor, told.currency);
     let told_as = if is_in_its_currency { String::new() } else { told_as };
-    let detail = format!("{}{told_as}", detail(&dispute, None));
+    let (detail, moved) = (format!("{}{told_as}", detail(&dispute, None)), dispute.to_json());
     let says_nothing = known.is_some_and(|known| {
         let began_as_inquiry = dispute.began_as_inquiry;
         Dispute { began_as_inquiry, ..known.clone() } == dispute
@@ -118,7 +118,7 @@ pub(crate) fn told(
     if says_nothing {
         return Ok(Ingested::Applied);
     }
-    record(state, None, &disputes, ctx);
+    record(state, None, &disputes, moved, ctx);
     let is_lost = |dispute: &&Dispute| dispute.status == DisputeStatus::Lost && dispute.withdrawn;
     let lost_minor = disputes.iter().filter(is_lost).map(|dispute| dispute.amount_minor).sum();
     late_money::lost(state, lost_minor, ctx);
@@ -216,9 +216,13 @@ pub(crate) fn take(
     let payment = state.resource.payment.as_mut().filter(|payment| {
         is_its(&payment.provider_payment) && matches!(payment.state, PaymentState::Captured { .. })
     });
+    let mut moved = Vec::new();
     let attempt = match payment {
         Some(payment) if payment.each_dispute() == disputes => return Ok(()),
         Some(payment) => {
+            let known = payment.each_dispute();
+            let news = disputes.iter().filter(|dispute| !known.contains(dispute));
+            moved.extend(news.map(Dispute::to_json));
             payment.dispute = Some(shown.clone());
             payment.disputes = disputes.to_vec();
             None
@@ -231,14 +235,19 @@ pub(crate) fn take(
             _ => return Ok(()),
         },
     };
-    record(state, attempt, disputes, ctx);
+    if moved.is_empty() {
+        moved.push(Value::Null);
+    }
+    for moved in moved {
+        record(state, attempt, disputes, moved, ctx);
+    }
     alert(state, provider, event_id, &detail(&shown, attempt), ctx);
     Ok(())
 }
 
-/// Writes down how the disputes stand: as one, and what each of them has withdrawn, of which a settlement file makes its lines. `attempt` is the try
-/// that they are about, if that is not what the payment is now.
-fn record(state: &mut ObjectState, attempt: Option<u32>, disputes: &[Dispute], ctx: &Context) {
+/// Writes down how the disputes stand: as one, and what each of them has withdrawn, of which a settlement file makes its lines; and the one that has
+/// `moved`, of which the shop is told. `attempt` is the try that they are about, if that is not what the payment is now.
+fn record(state: &mut ObjectState, attempt: Option<u32>, disputes: &[Dispute], moved: Value, ctx: &Context) {
     let Some(shown) = Dispute::of_all(disputes) else { return };
     let currency = state.resource.payment.as_ref().map(|payment| payment.currency);
     let each =
@@ -246,7 +255,7 @@ fn record(state: &mut ObjectState, attempt: Option<u32>, disputes: &[Dispute], c
     let data = json!({
         "dispute": shown.id, "status": shown.status.as_str(), "amount": shown.amount_minor, "currency": currency,
         "funds_withdrawn": shown.withdrawn, "attempt": attempt,
-        "disputes": disputes.iter().map(each).collect::<Vec<_>>(),
+        "disputes": disputes.iter().map(each).collect::<Vec<_>>(), "moved": moved,
     });
     let action = if attempt.is_some() { "try.disputed" } else { "payment.disputed" };
     record_for_payment(state, action, data, ctx);

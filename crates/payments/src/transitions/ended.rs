@@ -13,7 +13,7 @@ use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::refund::refunded_minor;
 use crate::payment::result::{CallKind, ProviderResult};
 use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState, Refund, RefundState};
-use crate::transitions::audit::record_for_owner;
+use crate::transitions::audit::{record_for_owner, record_for_payment};
 use crate::transitions::effects::{on_transition, refund_moved};
 use crate::transitions::{give_back, late_money, left_open, polling};
 use once::context::Bug;
@@ -391,6 +391,19 @@ pub(crate) fn is_old(payment: &Payment, told: &OperationNotice) -> bool {
 
 fn date(payment: &mut Payment, told: &OperationNotice) {
     payment.ended_at_ms = payment.ended_at_ms.max(told.at_ms);
+}
+
+/// Writes down that a move is under way no more that was so `before`, and of which nothing else tells since there were so many records: what it was to do
+/// others have done, or it came too late.
+pub(crate) fn note_end(state: &mut ObjectState, before: Option<InFlight>, records: usize, ctx: &Context) {
+    let Some(payment) = &state.resource.payment else { return };
+    if let Some(ended) = before
+        && payment.pending.is_none()
+        && state.appended.facts.audit.len() == records
+    {
+        let data = json!({ "operation": ended.operation(), "status": payment.status() });
+        record_for_payment(state, "operation.ended", data, ctx);
+    }
 }
 
 /// What follows from the end of a move, and from a new state.

@@ -34,6 +34,8 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
     }
     let key_id = object_state.keys.first().map_or(0, |key| key.key_id);
     let contradiction = contradictions::of_news(object_state, &event.news);
+    let pending = object_state.resource.payment.as_ref().and_then(|payment| payment.pending);
+    let records = object_state.appended.facts.audit.len();
     let of_try = late_news::news(object_state, &event.news, ctx)?;
     if of_try.is_some() {
         resume(object_state, ctx);
@@ -87,6 +89,7 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
         EventKind::Refund(told) => refund(object_state, told, ctx)?,
         EventKind::Other => Ingested::Applied,
     };
+    ended::note_end(object_state, pending, records, ctx);
     let taken = match (taken, contradiction) {
         (Ingested::RetryLater, _) => Ingested::RetryLater,
         (taken, Some(contradiction)) => {

@@ -120,13 +120,25 @@ fn refunded_elsewhere(
     let is_back_elsewhere = late.is_back_elsewhere();
     if !told.success && was_back && !is_back_elsewhere {
         let detail = format!("a refund of try {attempt} that was not made here failed ({})", told.reason);
-        late.is_told |= late.own == Stage::Refused;
+        let own = late.own;
+        late.is_told |= own == Stage::Refused;
+        back_no_more(object_state, attempt, own, &told.reason, ctx);
         return Ingested::Alert { detail };
     }
     if is_back_elsewhere && !was_back {
         record_for_payment(object_state, "try.given_back", json!({ "attempt": attempt }), ctx);
     }
     Ingested::Applied
+}
+
+/// What had been given back of a try is so no more, and is now as our own operation has left it.
+fn back_no_more(object_state: &mut ObjectState, attempt: u32, stage: Stage, reason: &str, ctx: &Context) {
+    let action = match stage {
+        Stage::GivenBack => return,
+        Stage::Refused => "try.give_back_refused",
+        Stage::Begun | Stage::Received => "try.give_back_undone",
+    };
+    record_for_payment(object_state, action, json!({ "attempt": attempt, "code": reason }), ctx);
 }
 
 /// A refund of a try's money of which nothing was known: it had been taken. How much else of it was is told by its capture.
@@ -200,7 +212,11 @@ fn given_back(
         return Ok(Ingested::Applied);
     }
     if told.undone == Some(Undone::MayBeRepeated) && !late.is_back_elsewhere() {
-        (late.own, late.received_at_ms) = (Stage::Received, Some(ctx.now_ms));
+        let was_back = std::mem::replace(&mut late.own, Stage::Received) == Stage::GivenBack;
+        late.received_at_ms = Some(ctx.now_ms);
+        if was_back {
+            back_no_more(object_state, attempt, Stage::Received, &told.reason, ctx);
+        }
         let detail = format!(
             "what was given back of try {attempt} came back ({}), and may be repeated: give back nothing yet",
             told.reason
@@ -218,12 +234,7 @@ fn given_back(
         }
         late.is_told = true;
         let detail = format!("what was given back of try {attempt} came back ({})", told.reason);
-        record_for_payment(
-            object_state,
-            "try.give_back_refused",
-            json!({ "attempt": attempt, "code": told.reason }),
-            ctx,
-        );
+        back_no_more(object_state, attempt, Stage::Refused, &told.reason, ctx);
         return Ok(Ingested::Alert { detail });
     }
     not_done(object_state, attempt, call.kind, &told.reason, ctx)?;

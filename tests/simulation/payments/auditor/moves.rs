@@ -212,7 +212,15 @@ impl Auditor {
             (Some(_), None) if commit.finished.is_empty() && !before.is_received => {
                 self.violated(MOVES, "a move ended without an answer");
             }
-            // It was refused afterwards.
+            // It was refused afterwards, or what it was to do had been done by others.
+            (Some(_), None)
+                if before.is_received
+                    && before.state == after.state
+                    && before.state != "requires_capture"
+                    && commit.audit.contains(&"operation.ended") =>
+            {
+                expected.push("operation.ended");
+            }
             (Some("capture"), None) if before.is_received && before.state == after.state => {
                 expected.push("capture.failed");
             }
