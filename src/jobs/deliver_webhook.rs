@@ -13,7 +13,7 @@ use crate::accounts;
 use crate::config::Config;
 use crate::deliveries::send::{Message, host, send};
 use crate::deliveries::{are_on, known};
-use messages::event::{ACCOUNT, BODY};
+use messages::event::{ACCOUNT, BODY, TOLD_FOR_MS};
 use messages::job::Job;
 use once::trace::TraceContext;
 use runtime::{now_ms, trace};
@@ -42,7 +42,11 @@ pub(super) async fn run(
         .await
         .map_err(|_| Failure::Retryable("the account cannot be read".to_owned()))?;
     if seller.is_none_or(|seller| seller.is_closed) {
-        return not_sent(ledger, "the account is closed").await;
+        if ledger.is_over() {
+            return Ok(Done::Already);
+        }
+        ledger.touch().await?;
+        return Err(of_closed_account(job.staged_at_ms, ledger.now_ms));
     }
     let Some(endpoint) = known::of(env, config, &account, ledger.now_ms).await? else {
         return not_sent(ledger, "the account has no endpoint any more").await;
@@ -95,6 +99,16 @@ fn read(status: u16, host: &str) -> Result<Done, Failure> {
     }
 }
 
+/// An account that is closed may be opened again, and one that is missing may come back with D1: what happened meanwhile waits, and is sent by a person
+/// after three days.
+fn of_closed_account(staged_at_ms: u64, now_ms: u64) -> Failure {
+    let why = "the account is closed".to_owned();
+    match now_ms.saturating_sub(staged_at_ms) {
+        0..TOLD_FOR_MS => Failure::NotTried(why),
+        TOLD_FOR_MS.. => Failure::Permanent(why),
+    }
+}
+
 async fn not_sent(ledger: &Ledger<'_>, why: &str) -> Result<Done, Failure> {
     Ok(match ledger.begin(None).await? {
         Some(_) => Done::Recorded(format!("not sent: {why}")),
@@ -105,6 +119,13 @@ async fn not_sent(ledger: &Ledger<'_>, why: &str) -> Result<Done, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_closed_account_it_waits_for_three_days_and_is_a_dead_letter_then() {
+        let of = |age_ms| of_closed_account(1_000, 1_000 + age_ms);
+        assert!(matches!(of(0), Failure::NotTried(_)) && matches!(of(TOLD_FOR_MS - 1), Failure::NotTried(_)));
+        assert!(matches!(of(TOLD_FOR_MS), Failure::Permanent(_)));
+    }
 
     #[test]
     fn only_2xx_ends_a_delivery_and_410_ends_it_for_good() {

@@ -132,7 +132,7 @@ describe('a message that is not taken', { concurrency: true }, () => {
     assert.equal(ada.server.requests.length, 1);
   });
 
-  test('is over once the account is closed', async () => {
+  test('waits while the account is closed, since it may be opened again', async () => {
     const ada = await shop(500);
     const payment = await paid(ada.user);
     await becomes(payment, 'tried');
@@ -141,9 +141,11 @@ describe('a message that is not taken', { concurrency: true }, () => {
       state: 'closed',
     });
     assert.equal(closed.status, 200, closed.text);
-    const row = await becomes(payment, 'done');
-    assert.equal(row.result, 'not sent: the account is closed');
-    assert.equal(ada.server.requests.length, 1);
+    const waits = ({ message }) =>
+      message.includes('not tried: the account is closed') && message.includes(payment.id);
+    await until('it waits', () => site.logs().some(waits));
+    const row = await becomes(payment, 'tried');
+    assert.deepEqual([row.attempts, ada.server.requests.length], [1, 1], 'that is no attempt');
   });
 
   test('is dead at once where nothing is wanted any more, and is sent again by an operator', async () => {

@@ -470,7 +470,7 @@ pub(crate) async fn close(
         subject: &subject,
         title: format!("Close the account {}?", row.id),
         sentence: "Its tokens are refused, and its links cannot be paid.".to_owned(),
-        risk: "What it has charged stays, and can be captured and refunded here. It can be opened again."
+        risk: "What it has charged stays, and can be captured and refunded here. Webhooks to its shop wait. It can be opened again."
             .to_owned(),
         facts: vec![
             fact("Account", Cell { class: "id", ..Cell::text(row.id.clone()) }),
