@@ -88,6 +88,14 @@ impl Harness {
         self.object_state.appended.facts.audit.iter().any(|record| record.action == action)
     }
 
+    /// A capture by somebody else.
+    fn by_others(&self, key: &str) -> Event {
+        let mut event = self.dated("CAPTURE", key, true, 1);
+        let EventKind::Capture(told) = &mut event.news else { unreachable!() };
+        told.id = "psp_other".to_owned();
+        event
+    }
+
     fn status(&self) -> (&'static str, Option<&'static str>) {
         let payment = self.object_state.resource.payment.as_ref().unwrap();
         (payment.status(), payment.pending.map(|pending| pending.operation()))
@@ -391,15 +399,40 @@ fn a_void_of_what_could_not_be_captured_leaves_no_refund_of_it() {
 #[test]
 fn a_capture_of_ours_that_others_have_overtaken_is_told_to_have_ended() {
     let (mut harness, derived) = received(capture(None));
-    let mut theirs = harness.dated("CAPTURE", "somebody-else", true, 1);
-    if let EventKind::Capture(told) = &mut theirs.news {
-        told.id = "psp_other".to_owned();
-    }
-    harness.hear(&theirs);
+    harness.hear(&harness.by_others("somebody-else"));
     assert_eq!(harness.status(), ("succeeded", Some("capture")));
     let ours = harness.dated("CAPTURE", &derived, true, 2);
     let taken = ingest::take(&mut harness.object_state, &ours, &at(NOW_MS)).unwrap();
     assert!(matches!(taken, Ingested::Alert { .. }), "{taken:?}");
+    assert_eq!(harness.status(), ("succeeded", None));
+    assert!(harness.has_recorded("operation.ended"));
+}
+
+#[test]
+fn a_capture_of_ours_that_is_refused_since_others_have_captured_is_told_to_have_ended() {
+    let mut harness = Harness::of(Provider::Adyen);
+    let reserved =
+        ProviderResult::Authorized { payment: "psp_pay".into(), capture_before_ms: None, card: None };
+    harness.run("pay", pay_order(), Some(reserved));
+    let theirs = harness.by_others(&harness.object_state.calls[0].provider_key);
+    let (ours, me) = (command("move", capture(None)), InstanceId("me".into()));
+    let begun = begin(&mut harness.object_state, &ours, &me, &at(NOW_MS)).unwrap();
+    let Begin::Run(token) = begun else { panic!("{begun:?}") };
+    let (mut run, mut event) = (super::Run::new(token, 0, &[]), super::Input::Go);
+    loop {
+        event = match run.step(&mut harness.object_state, event, &at(NOW_MS)).unwrap() {
+            super::Action::Again => super::Input::Go,
+            super::Action::Send(call) => {
+                harness.hear(&theirs);
+                assert_eq!(harness.status(), ("succeeded", Some("capture")));
+                let (code, message) = ("captured".into(), String::new());
+                let result = ProviderResult::Rejected { payment: None, code, message, found: None };
+                let reply = super::ProviderReply { status: 422, result, request_id: None };
+                super::Input::Outcome(call.call_id, super::Outcome::Definitive(reply))
+            }
+            _ => break,
+        };
+    }
     assert_eq!(harness.status(), ("succeeded", None));
     assert!(harness.has_recorded("operation.ended"));
 }

@@ -14,7 +14,7 @@ use crate::payment::result::{CallKind, ProviderResult, RemoteState};
 use crate::payment::{InFlight, Payment, PaymentState};
 use crate::providers::Provider;
 use crate::transitions::effects::on_transition;
-use crate::transitions::ended::{ended_before_capture, is_only_believed_captured};
+use crate::transitions::ended::{ended_before_capture, is_only_believed_captured, note_end};
 use crate::transitions::polling;
 use once::call::RetryPolicy;
 use once::context::Bug;
@@ -191,13 +191,19 @@ pub(crate) fn settle_move(
         Settlement::NotExecuted => (None, Some(not_executed_reason(phase, call))),
         Settlement::NeedsReview => return Err(Bug(format!("{call} is idempotent by key"))),
     };
+    let records = phase.object_state.appended.facts.audit.len();
     let payment = phase.payment()?;
-    payment.pending = None;
+    let under_way = payment.pending.take();
     let id = payment.id;
     if found == Some(RemoteState::Voided) && is_only_believed_captured(payment) {
         ended_before_capture(phase.object_state, PaymentState::Canceled, phase.ctx)?;
     } else if found.is_some_and(|found| payment.apply_answer(found)) {
         on_transition(phase.object_state, phase.ctx)?;
+    }
+    // Others have ended it, which was told while this was under way.
+    let state = &phase.payment()?.state;
+    if matches!(state, PaymentState::Captured { .. } | PaymentState::Canceled | PaymentState::Expired) {
+        note_end(phase.object_state, under_way, records, phase.ctx);
     }
     // A refusal tells that it was paid meanwhile, and not with which card.
     if refused.is_some() && phase.payment()?.has_unknown_card() {

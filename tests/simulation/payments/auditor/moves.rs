@@ -212,6 +212,14 @@ impl Auditor {
             (Some(_), None) if commit.finished.is_empty() && !before.is_received => {
                 self.violated(MOVES, "a move ended without an answer");
             }
+            // Others had ended it while it was under way.
+            (Some(_), None)
+                if !commit.finished.is_empty()
+                    && before.state == after.state
+                    && matches!(before.state, "succeeded" | "canceled" | "expired") =>
+            {
+                expected.push("operation.ended");
+            }
             // It was refused afterwards, or what it was to do had been done by others.
             (Some(_), None)
                 if before.is_received
