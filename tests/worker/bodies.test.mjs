@@ -159,10 +159,14 @@ describe('what decides how much is moved, and from where', () => {
       Object.entries({ POST: post, PUT: put }).map(([method, operation]) => ({ path, method, operation })),
     );
     const addresses = all.filter(({ operation }) => operation && takes(operation));
-    assert.equal(addresses.length, 10);
+    assert.equal(addresses.length, 11);
     const { id } = await paid(user);
     for (const { path, method } of addresses) {
-      const to = path.replace('{id}', id).replace('{email}', 'a@b.example').replace('{order}', 'order-1');
+      const to = path
+        .replace('{id}', id)
+        .replace('{email}', 'a@b.example')
+        .replace('{order}', 'order-1')
+        .replace('{webhook_id}', `${id}_event_1`);
       const headers = { 'content-type': 'application/json', 'idempotency-key': freshKey() };
       const body = JSON.stringify(path === '/payments' ? PAYMENT : {});
       await refused(() => user.ask(`${to}?x%20y=1`, { method, headers, body }), 'x y');
