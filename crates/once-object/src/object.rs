@@ -51,7 +51,7 @@ pub trait Host: Sized + 'static {
     /// What is configured for the flow.
     fn settings(&self) -> Settings<Self>;
 
-    /// How many keys an object holds: it begins no other operation until some are [forgotten](ObjectState::forget_expired).
+    /// How many keys an object holds: it begins no other operation until some are [forgotten](Flow::forgets_after_ms).
     fn keys_max(&self) -> u32 {
         KEYS_MAX
     }

@@ -30,8 +30,10 @@ impl<S: Scenario> World<'_, S> {
             }
         }
         for call in &before.calls {
-            if let Some(now) = after.call(call.call_id) {
-                is_known_still(call, now)?;
+            match after.call(call.call_id) {
+                Some(now) => is_known_still(call, now)?,
+                // It is not there any more at the end.
+                None => self.is_true(call)?,
             }
         }
         let is_gone = |job: &&Job<S>| {
@@ -155,6 +157,11 @@ impl<S: Scenario> World<'_, S> {
         let is_open = |key: &&KeyRecord<_>| matches!(key.lifecycle, Lifecycle::Open(_));
         if let Some(key) = self.object_state.keys.iter().find(is_open) {
             return Err(format!("key {} was never finished", key.key_id));
+        }
+        if let Some(key) =
+            self.object_state.keys.get(1).filter(|_| self.scenario.forgets_after_ms().is_some())
+        {
+            return Err(format!("key {} was never forgotten", key.key_id));
         }
         self.object_state.calls.iter().try_for_each(|call| self.is_true(call))?;
         let is_handed = |job: &Job<S>| self.jobs.contains(&job.job_id);

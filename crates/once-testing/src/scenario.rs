@@ -5,6 +5,7 @@ use std::fmt;
 
 use once::begin::Command;
 use once::call::{Outcome, ProviderCall, ProviderReply};
+use once::context::Context;
 use once::domain::{Domain, Provider};
 use once::flow::Flow;
 use once::id::ObjectId;
@@ -105,10 +106,12 @@ pub trait Scenario {
         KEYS_MAX
     }
 
-    /// How long after a response has expired the flow may forget its key ([`forget_expired`](ObjectState::forget_expired)), in ms. A client asks again two
-    /// hours after the retention, and that would begin anew. `None` where it forgets none.
+    /// How long after a response has expired the flow forgets its key ([`forget_expired`](ObjectState::forget_expired)), in ms: not before, and at the end
+    /// there is none but the object's first one. A client asks again two hours after the retention, and that would begin anew. `None` where it forgets none;
+    /// by default what [the flow says](Flow::forgets_after_ms).
     fn forgets_after_ms(&self) -> Option<u64> {
-        None
+        let (times, settings, keys_max) = (self.times(), self.settings(), self.keys_max());
+        Self::Flow::forgets_after_ms(&Context { now_ms: 0, jitter_permille: 0, times, keys_max, settings })
     }
 
     /// The configured times, which must [fit together](Times::validate). Those of a provider are hours unless the scenario says otherwise, not days: it takes its time to play them.

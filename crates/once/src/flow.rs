@@ -35,6 +35,12 @@ pub trait Flow: Domain {
         false
     }
 
+    /// How long after a response has expired its key is forgotten ([`forget_expired`](ObjectState::forget_expired)), in ms: the alarm comes for it. `None`
+    /// where keys are kept for good. A flow that forgets them in [`on_alarm`](Self::on_alarm) alone has no alarm for it.
+    fn forgets_after_ms(_ctx: &Context<Self::Settings>) -> Option<u64> {
+        None
+    }
+
     /// When the flow itself has something to do although nobody calls, in ms since the epoch.
     fn due_at_ms(_rows: &ObjectState<Self>, _ctx: &Context<Self::Settings>) -> Option<u64> {
         None

@@ -1,8 +1,9 @@
 //! A Worker that makes bank transfers once. An account is an object; `POST /accounts/NAME` with `Idempotency-Key` and `{to, cents}` sends
 //! money from it, `GET /accounts/NAME` shows it. The bank is another server (`BANK`), which executes each key once.
 //!
-//! An account makes 200 transfers ([`Host::keys_max`]), and refuses what comes then. One that is to make more forgets those of which no client can send the
-//! key any more ([`ObjectState::forget_expired`]), or has an object for each transfer, and its balance in one place that all of them call.
+//! An account holds 200 transfers ([`Host::keys_max`]), and refuses what comes then. It forgets those of which no client can send the key any more
+//! ([`Flow::forgets_after_ms`](once::flow::Flow::forgets_after_ms)): 200 in a month. One that is to make more has an object for each transfer, and its
+//! balance in one place that all of them call.
 #![allow(missing_docs, reason = "what durable_object makes has none")]
 
 use std::rc::Rc;
