@@ -358,11 +358,14 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let has = had.saturating_add(timeline.len());
         let lines = u32::try_from(has.min(LINES_MAX)).unwrap_or(u32::MAX);
         let text = state::to_text(&after, lines)?;
-        // serde_json writes what no reader takes, such as JSON that is nested too deep. What has begun must be read again by each incarnation.
-        if after.keys.len() > before_state.keys.len()
-            && let Err(bug) = state::from_text::<F>(self.object, &text)
-        {
-            return Ok(Err(Unreadable(bug)));
+        // serde_json writes what no reader takes, such as JSON that is nested too deep. What has begun must be read again by each incarnation; what is
+        // added later may only be nested deeper.
+        if after.keys.len() > before_state.keys.len() {
+            if let Err(bug) = state::from_text::<F>(self.object, &text) {
+                return Ok(Err(Unreadable(bug)));
+            }
+        } else if json_text::is_too_deep(&text) {
+            return Err(Bug("a state that could not be read again: it is nested too deep".into()));
         }
         let (statement, mut values) = match before {
             Some(_) if !has_facts && timeline.is_empty() => (STATE, vec![]),
