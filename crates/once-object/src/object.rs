@@ -72,8 +72,11 @@ pub trait Host: Sized + 'static {
     /// beside the next send; and a body is to be [bounded](crate::text_at_most).
     async fn send(&self, call: &Call<Self>) -> Outcome<Answer<Self>>;
 
-    /// Asks the provider for one page of what became of a call.
-    async fn look_up(&self, call: &Call<Self>) -> LookUp<Answer<Self>>;
+    /// Asks the provider for one page of what became of a call. By default it is not asked, as one that [cannot be](once::domain::Provider::answers_questions):
+    /// then what it tells by itself ends a call, or a person.
+    async fn look_up(&self, _call: &Call<Self>) -> LookUp<Answer<Self>> {
+        LookUp::Inconclusive { from_the_start: false, reason: "nothing is asked".to_owned() }
+    }
 
     /// Hands jobs on, each by its id. Gives those that were not taken: they leave again later. One that is taken is handed on again, too,
     /// unless it is [forgotten](Object::confirm) before, or [found](Host::forget_over) to be over.

@@ -116,8 +116,9 @@ impl<F: Flow> Provider<F> {
         fault: Option<Fault>,
         now_ms: u64,
     ) -> LookUp<F::Answer> {
+        // Whoever has nothing to ask may well say that it is nowhere.
         if !call.provider.answers_questions() {
-            return no_answer();
+            return LookUp::Absent;
         }
         let first_page_ms = call.look_up.as_ref().and_then(|look_up| look_up.after.parse().ok());
         if fault == Some(Fault::LookUpPaged) {
