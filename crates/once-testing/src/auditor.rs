@@ -60,8 +60,12 @@ impl<S: Scenario> World<'_, S> {
         self.scenario.forgets_after_ms().is_some_and(is_over)
     }
 
-    /// Whoever does a job knows it by its id: another one of the same id is never done.
+    /// Whoever does a job knows it by its id: another one of the same id is never done; and one that is staged again once it is done, as by a phase that
+    /// runs again, is done twice where that id is forgotten.
     pub(crate) fn are_new(&self, jobs: &[Job<S>]) -> Result<(), String> {
+        if let Some(job) = jobs.iter().find(|job| self.confirmed.contains(&job.job_id)) {
+            return Err(format!("the job {} is staged again after it was done", job.job_id));
+        }
         let is_known = |job: &&Job<S>| {
             self.staged.iter().any(|before| before.job_id == job.job_id && before.payload != job.payload)
         };

@@ -80,6 +80,12 @@ pub trait Scenario {
         true
     }
 
+    /// Whether one operation may have the same done twice: two calls with the same request and of the same kind, under two keys at the provider, the first of
+    /// which was no refusal. That is what a call comes to that a flow knows by a name which is not the same in each run.
+    fn may_repeat(&self, _first: &ProviderCall<Self::Flow>, _second: &ProviderCall<Self::Flow>) -> bool {
+        false
+    }
+
     /// Whether it is enough that the newer of two jobs is done, as of those that tell how something stands.
     fn stands_for(&self, _newer: &Job<Self>, _older: &Job<Self>) -> bool {
         false

@@ -2,6 +2,7 @@
 
 use once::by_provider::Refusal;
 use once::call::{CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy};
+use once::domain::Answer as _;
 use once::run::Event as Input;
 
 use crate::commit::Committed;
@@ -174,6 +175,7 @@ impl<S: Scenario> World<'_, S> {
                 if self.provider.executed(call).is_some() {
                     return Err(format!("{} was executed twice", call.name));
                 }
+                self.is_no_repetition(call)?;
                 let answer = self.scenario.execute(call);
                 if self.scenario.tells_by_itself() {
                     let (call, answer) = (Box::new(call.clone()), answer.clone());
@@ -181,6 +183,22 @@ impl<S: Scenario> World<'_, S> {
                 }
                 Ok(self.provider.execute(key, call, self.now_ms, answer))
             }
+        }
+    }
+
+    /// A flow that gives a call another name makes it again, under a key of which the provider knows nothing.
+    fn is_no_repetition(&self, call: &ProviderCall<Flow<S>>) -> Result<(), String> {
+        let is_same = |first: &ProviderCall<Flow<S>>| {
+            (first.key_id, first.kind, first.provider, &first.request)
+                == (call.key_id, call.kind, call.provider, &call.request)
+        };
+        let mut done = self.provider.executions.iter().filter(|made| !made.answer.is_refusal());
+        match done.find(|made| is_same(&made.call) && !self.scenario.may_repeat(&made.call, call)) {
+            None => Ok(()),
+            Some(made) => Err(format!(
+                "{} is executed once more, as {}, with the same request (`may_repeat`)",
+                made.call.name, call.name
+            )),
         }
     }
 

@@ -57,6 +57,10 @@ pub enum Mistake {
     RefusalWithoutObject,
     /// Each job about an order has the same id.
     RepeatsAJob,
+    /// A phase stages a job before it asks whether its call was made.
+    StagesBeforeACall,
+    /// A call has another name, and so another key, in each run.
+    NamesRuns,
     /// A member of the resource is not written.
     LosesAField,
     /// It panics where money is given back.
@@ -161,8 +165,12 @@ impl Flow for Orders {
     fn run(order: &Order, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug> {
         match phase.key()?.recovery_point() {
             RecoveryPoint::Started | RecoveryPoint::At(Reached::Reserved) => {
-                let Some(settlement) = phase.settlement("pay")? else {
-                    return Ok(call(order, phase, "pay", Partner::Bank));
+                let name = match makes(phase, Mistake::NamesRuns) {
+                    true => format!("pay_{}", phase.key()?.attempt),
+                    false => "pay".to_owned(),
+                };
+                let Some(settlement) = phase.settlement(&name)? else {
+                    return Ok(call(order, phase, &name, Partner::Bank));
                 };
                 if is_done(&settlement)? {
                     stands(phase, "paid");
@@ -174,6 +182,11 @@ impl Flow for Orders {
                 Ok(response(if makes(phase, Mistake::WrongResponse) { 200 } else { 402 }))
             }
             RecoveryPoint::At(Reached::Paid) => {
+                if makes(phase, Mistake::StagesBeforeACall) {
+                    let job_id = format!("{}_{}_pack", phase.object_state.object.to_hex(), phase.key_id);
+                    let job = outbox::job((), job_id, serde_json::json!({ "packs": 1 }), phase.ctx);
+                    phase.object_state.appended.jobs.push(job);
+                }
                 let Some(settlement) = phase.settlement("send")? else {
                     return Ok(call(order, phase, "send", Partner::Carrier));
                 };
@@ -266,7 +279,7 @@ fn call(order: &Order, phase: &Phase<'_, Orders>, name: &str, provider: Partner)
         provider,
         retry_policy,
         provider_key: format!("{object}_{}_{name}", phase.key_id),
-        request: FrozenRequest::new(format!("/{name}"), order.cents.to_string()),
+        request: FrozenRequest::new(format!("/{provider:?}"), order.cents.to_string()),
     })
 }
 
