@@ -202,7 +202,23 @@ impl<H: Host> Object<H> {
                 object.alarm_failed(error);
             }
         });
+        let weak = Rc::downgrade(&object);
+        object.store.on_committed(move |before, after| {
+            if let Some(object) = weak.upgrade() {
+                object.tell_flagged(before, after);
+            }
+        });
         Ok(object)
+    }
+
+    /// Tells of what a person must look at since this commit, once: operations that fail again and again, and calls of which somebody must find out how
+    /// they ended.
+    fn tell_flagged(&self, before: &ObjectState<H::Flow>, after: &ObjectState<H::Flow>) {
+        for (key_id, call, reason) in once::by_hand::newly_flagged(before, after) {
+            let call = call.map(|name| ("call", name.into()));
+            let fields = [("key_id", key_id.into()), ("reason", reason.into())];
+            self.log_of(key_id, "error", "operation_flagged", &[&fields[..], call.as_slice()].concat());
+        }
     }
 
     /// The commit stands without the alarm that went with it: until the next one sets it nobody completes what is abandoned.

@@ -86,6 +86,12 @@ pub trait Scenario {
         false
     }
 
+    /// Whether a person may have to say how a call ended, as where a provider that cannot be asked answers nothing. [`Played`](crate::Played) counts how
+    /// often one has.
+    fn may_need_a_person(&self) -> bool {
+        true
+    }
+
     /// Whether it is enough that the newer of two jobs is done, as of those that tell how something stands.
     fn stands_for(&self, _newer: &Job<Self>, _older: &Job<Self>) -> bool {
         false

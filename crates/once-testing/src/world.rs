@@ -38,6 +38,7 @@ pub(crate) type Facts<S> = <Flow<S> as Domain>::Facts;
 pub(crate) struct History {
     pub(crate) sites: Vec<Site>,
     pub(crate) faults: u64,
+    pub(crate) settled_by_hand: u64,
     /// The keys under which calls went out, and the ids of the jobs.
     pub(crate) names: BTreeSet<String>,
 }
@@ -57,7 +58,8 @@ pub(crate) fn play<S: Scenario>(
     let Err(first) = world.play_out() else {
         let jobs = world.staged.into_iter().map(|job| job.job_id);
         let names = world.keys_sent.into_iter().chain(jobs).collect();
-        return Ok(History { sites: world.sites, faults: world.faults, names });
+        let World { sites, faults, settled_by_hand, .. } = world;
+        return Ok(History { sites, faults, settled_by_hand, names });
     };
     // Once more, and every line of it is kept.
     let mut world = World::new(scenario, saboteur, plan, object, Some(Vec::new()));
@@ -130,6 +132,8 @@ pub(crate) struct World<'a, S: Scenario> {
     pub(crate) confirmed: BTreeSet<String>,
     sites: Vec<Site>,
     faults: u64,
+    /// How often a person has said how a call ended.
+    pub(crate) settled_by_hand: u64,
     /// What has happened, line by line, if that is kept.
     history: Option<Vec<String>>,
 }
@@ -171,6 +175,7 @@ impl<'a, S: Scenario> World<'a, S> {
             confirmed: BTreeSet::new(),
             sites: Vec::new(),
             faults: 0,
+            settled_by_hand: 0,
             history,
         };
         for (client, (at_ms, request)) in scenario.requests().into_iter().enumerate() {

@@ -31,10 +31,18 @@ struct Sale {
     keeps_ms: Option<u64>,
     /// How long a call is sent again, in ms.
     window_ms: u64,
+    /// Whether a person may have to say how a call ended.
+    has_a_person: bool,
 }
 
-const SALE: Sale =
-    Sale { refused: "", is_newest_enough: true, mistake: None, keeps_ms: None, window_ms: 1_200_000 };
+const SALE: Sale = Sale {
+    refused: "",
+    is_newest_enough: true,
+    mistake: None,
+    keeps_ms: None,
+    window_ms: 1_200_000,
+    has_a_person: true,
+};
 
 impl Scenario for Sale {
     type Flow = Orders;
@@ -81,6 +89,10 @@ impl Scenario for Sale {
 
     fn keys_max(&self) -> u32 {
         1
+    }
+
+    fn may_need_a_person(&self) -> bool {
+        self.has_a_person
     }
 
     fn judge(&self, end: &End<'_, Orders>) -> Result<(), String> {
@@ -161,6 +173,18 @@ fn a_provider_that_forgets_keys_early_executes_one_twice() {
         let violation = Harness::new(&sale).every_single_fault().expect_err("nothing is executed twice");
         assert!(violation.what.ends_with("was executed twice"), "{violation}");
     }
+}
+
+/// The carrier cannot be asked: where it is away for longer than its window somebody must call them. Who says that nobody need is told where.
+#[test]
+fn how_often_a_person_is_needed_is_counted() {
+    let quiet = Harness::new(&SALE).replay(Plan::quiet()).unwrap();
+    assert_eq!(quiet.settled_by_hand, 0);
+    let played = Harness::new(&SALE).every_single_fault().unwrap();
+    assert!(played.settled_by_hand > 0);
+    let sale = Sale { has_a_person: false, ..SALE };
+    let violation = Harness::new(&sale).every_single_fault().expect_err("nobody is needed");
+    assert_eq!(violation.what, "a person must say how send ended");
 }
 
 #[test]
