@@ -23,6 +23,8 @@ export class Bank {
   isSlow = false;
   /** It executes, and answers nobody. */
   holds = false;
+  /** It neither takes notices nor refuses them. */
+  holdsNotices = false;
   /** It begins to answer, and comes to no end: this many bytes at once, again and again. */
   pours = 0;
   #answers = new Map();
@@ -82,6 +84,7 @@ export class Bank {
     });
     const chunks = await Array.fromAsync(request);
     const text = Buffer.concat(chunks).toString();
+    if (this.holdsNotices && request.url === '/notices') return;
     const answer = request.url === '/notices' ? this.#notice(key) : this.#transfer(request.method, key, text);
     this.#look();
     if (this.holds) return;

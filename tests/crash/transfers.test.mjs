@@ -157,6 +157,23 @@ test('an alarm that cannot be set is told in the log, at each commit that is to 
   }
 });
 
+test('a host that waits for ever is waited for no longer: neither its client nor its jobs', async (t) => {
+  const { bank, worker } = await start(t, 'hangs', { entry: 'tests/crash/no-end.mjs' });
+  const told = [];
+  worker.onLog = (line) => line.event === 'host_hangs' && told.push(line.method);
+  await worker.start();
+  bank.holds = true;
+  const asked = transfer('shop', 'k1');
+  assert.equal((await send(worker.origin, asked.path, asked)).status, 503);
+  bank.holds = false;
+  bank.holdsNotices = true;
+  await until('the transfer', async () => (await account(worker, 'shop')).sent.length === 1);
+  await until('a notice that was given up', () => told.includes('deliver'));
+  bank.holdsNotices = false;
+  await bank.told(1);
+  assert.deepEqual([told[0], bank.executed.length], ['send', 1]);
+});
+
 test('by worker-build a trap fails what is under way, too, and a new instance goes on', async (t) => {
   const { bank, worker } = await start(t, 'worker-build', { entry: 'tests/crash/as-worker-build.mjs' });
   await worker.start();

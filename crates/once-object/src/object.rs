@@ -70,6 +70,9 @@ pub trait Host: Sized + 'static {
     /// [`Outcome::Unknown`]: also that no answer came in `provider_timeout_ms`. It must come to an end by then, with its body, as must all that waits
     /// for somebody else here ([`within`](crate::within)): while an alarm waits no other one rings. What is given up is to be aborted, or it stays open
     /// beside the next send; and a body is to be [bounded](crate::text_at_most).
+    ///
+    /// What does not come to an end is given up: a send half-way between that time and the lease, all else here when the lease has run out. It is not known
+    /// then what came of it (`host_hangs` in the log).
     async fn send(&self, call: &Call<Self>) -> Outcome<Answer<Self>>;
 
     /// Asks the provider for one page of what became of a call. By default it is not asked, as one that [cannot be](once::domain::Provider::answers_questions):
