@@ -5,11 +5,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 export const IBAN = 'DE02 1203 0000 0000 2020 51';
 
+/** Of whom the accounts are (`TOKENS` of the example). */
+export const SHOP = { authorization: 'Bearer token-of-the-shop' };
+
 /** A request of the example's: a transfer from the account `name`. */
 export const transfer = (name, key, { cents = 700, to = IBAN } = {}) => ({
   path: `/accounts/${name}`,
   method: 'POST',
-  headers: { 'idempotency-key': key, 'content-type': 'application/json' },
+  headers: { ...SHOP, 'idempotency-key': key, 'content-type': 'application/json' },
   body: JSON.stringify({ to, cents }),
 });
 
