@@ -5,7 +5,7 @@ use std::fmt;
 
 use once::begin::Command;
 use once::call::{Outcome, ProviderCall, ProviderReply};
-use once::context::Context;
+use once::context::{Bug, Context};
 use once::domain::{Domain, Provider};
 use once::flow::Flow;
 use once::id::ObjectId;
@@ -72,6 +72,28 @@ pub trait Scenario {
     /// by [`settle_by_provider`](ObjectState::settle_by_provider).
     fn tells_by_itself(&self) -> bool {
         false
+    }
+
+    /// Whether the provider takes a call in and answers that alone, as with a 202 (`Unconfirmed`): after so many ms it tells by itself how it ended, which is
+    /// what [`execute`](Self::execute) says; a refusal, too. `None` where it answers that at once.
+    fn accepts_for_ms(&self, _call: &ProviderCall<Self::Flow>) -> Option<u64> {
+        None
+    }
+
+    /// At which times, in ms, something [happens](Self::happens) in the object beside its runs, such as an event of a provider's that ends no call.
+    fn events(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// What happens at the time of this number of [`events`](Self::events): one transaction. Whoever brings it repeats it where the incarnation dies, also
+    /// after the commit.
+    fn happens(
+        &self,
+        _number: usize,
+        _object_state: &mut ObjectState<Self::Flow>,
+        _ctx: &Context<Settings<Self>>,
+    ) -> Result<(), Bug> {
+        Ok(())
     }
 
     /// Whether the keys at a provider and the ids of jobs are made of the object's id, so that no other object has the same. Not where they are made of

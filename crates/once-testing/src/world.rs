@@ -80,6 +80,7 @@ pub(crate) enum Event<S: Scenario> {
     Alarm { set: u64 },
     Confirm { job_id: String },
     Tell { call: Box<ProviderCall<Flow<S>>>, answer: Answer<S>, tries: u32 },
+    Happens { number: usize },
     Person,
 }
 
@@ -183,6 +184,9 @@ impl<'a, S: Scenario> World<'a, S> {
             world.clients.push(Client { tries: 0, is_gone: false, asks_late: true });
             world.after(at_ms, Event::Ask { client });
         }
+        for (number, at_ms) in scenario.events().into_iter().enumerate() {
+            world.after(at_ms, Event::Happens { number });
+        }
         world.person_comes();
         world.set_clock();
         world
@@ -222,6 +226,7 @@ impl<'a, S: Scenario> World<'a, S> {
             Event::Alarm { .. } => Ok(()),
             Event::Confirm { job_id } => self.confirm(&job_id),
             Event::Tell { call, answer, tries } => self.told_by_provider(call, answer, tries),
+            Event::Happens { number } => self.happens_aside(number),
             Event::Person => self.look(),
         }
     }

@@ -33,6 +33,8 @@ pub struct Shop {
     /// How often the customer is yet to be asked how it was, and when next, in ms.
     pub questions: u32,
     pub asks_at_ms: u64,
+    #[serde(default)]
+    pub is_rude: bool,
     /// Not written: see [`Mistake::LosesAField`].
     #[serde(skip)]
     pub lost: u32,
@@ -40,7 +42,15 @@ pub struct Shop {
 
 impl Default for Shop {
     fn default() -> Self {
-        Self { left: 5, orders: BTreeMap::new(), version: 0, questions: 0, asks_at_ms: 0, lost: 0 }
+        Self {
+            left: 5,
+            orders: BTreeMap::new(),
+            version: 0,
+            questions: 0,
+            asks_at_ms: 0,
+            is_rude: false,
+            lost: 0,
+        }
     }
 }
 

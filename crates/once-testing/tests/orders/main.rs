@@ -15,7 +15,9 @@ mod flow;
 use flow::{Limits, Mistake, Orders, Reply, request};
 use once::begin::Command;
 use once::call::ProviderCall;
+use once::context::{Bug, Context};
 use once::domain::Provider as _;
+use once::object_state::ObjectState;
 use once::times::Times;
 use once_testing::{End, Harness, Job, Plan, Saboteur, Scenario};
 
@@ -33,6 +35,10 @@ struct Sale {
     window_ms: u64,
     /// Whether a person may have to say how a call ended.
     has_a_person: bool,
+    /// How long the carrier and the post take a call in before they tell how it ended, in ms.
+    accepts_for_ms: Option<u64>,
+    /// When the customer is rude to the shop, in ms.
+    rude_at_ms: Option<u64>,
 }
 
 const SALE: Sale = Sale {
@@ -42,6 +48,8 @@ const SALE: Sale = Sale {
     keeps_ms: None,
     window_ms: 1_200_000,
     has_a_person: true,
+    accepts_for_ms: None,
+    rude_at_ms: None,
 };
 
 impl Scenario for Sale {
@@ -91,6 +99,19 @@ impl Scenario for Sale {
         1
     }
 
+    fn accepts_for_ms(&self, call: &ProviderCall<Orders>) -> Option<u64> {
+        self.accepts_for_ms.filter(|_| !call.provider.answers_questions())
+    }
+
+    fn events(&self) -> Vec<u64> {
+        self.rude_at_ms.into_iter().collect()
+    }
+
+    fn happens(&self, _: usize, state: &mut ObjectState<Orders>, _: &Context<Limits>) -> Result<(), Bug> {
+        state.resource.is_rude = true;
+        Ok(())
+    }
+
     fn may_need_a_person(&self) -> bool {
         self.has_a_person
     }
@@ -106,6 +127,9 @@ impl Scenario for Sale {
         };
         if shop.questions > 0 {
             return Err(format!("{} questions were never asked", shop.questions));
+        }
+        if shop.is_rude != self.rude_at_ms.is_some() {
+            return Err(format!("is the customer rude? {}", shop.is_rude));
         }
         if stage == "not paid" && end.responses.values().any(|response| response.status == 200) {
             return Err("an order that was refused is answered 200".to_owned());
@@ -173,6 +197,27 @@ fn a_provider_that_forgets_keys_early_executes_one_twice() {
         let violation = Harness::new(&sale).every_single_fault().expect_err("nothing is executed twice");
         assert!(violation.what.ends_with("was executed twice"), "{violation}");
     }
+}
+
+/// A carrier who takes a parcel in and tells hours later what has become of it, also that nothing has: that ends the order, and nobody need look.
+#[test]
+fn what_is_accepted_ends_by_the_event_of_it() {
+    for refused in ["", "send", "confirm"] {
+        let sale = Sale { refused, accepts_for_ms: Some(7_200_000), ..SALE };
+        let quiet = Sale { has_a_person: false, ..sale };
+        Harness::new(&quiet).replay(Plan::quiet()).unwrap_or_else(|violation| panic!("{violation}"));
+        let played =
+            Harness::new(&sale).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+        assert!(played.histories > 100);
+        Harness::new(&sale).random(500, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
+/// Between the runs, whatever dies meanwhile.
+#[test]
+fn what_happens_beside_the_runs_is_kept() {
+    let sale = Sale { rude_at_ms: Some(70), ..SALE };
+    Harness::new(&sale).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
 }
 
 /// The carrier cannot be asked: where it is away for longer than its window somebody must call them. Who says that nobody need is told where.
