@@ -5,11 +5,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 export const IBAN = 'DE02 1203 0000 0000 2020 51';
 
+/** Of whom the accounts are (`TOKENS` of the example). */
+export const SHOP = { authorization: 'Bearer token-of-the-shop' };
+
 /** A request of the example's: a transfer from the account `name`. */
 export const transfer = (name, key, { cents = 700, to = IBAN } = {}) => ({
   path: `/accounts/${name}`,
   method: 'POST',
-  headers: { 'idempotency-key': key, 'content-type': 'application/json' },
+  headers: { ...SHOP, 'idempotency-key': key, 'content-type': 'application/json' },
   body: JSON.stringify({ to, cents }),
 });
 
@@ -23,6 +26,8 @@ export class Bank {
   isSlow = false;
   /** It executes, and answers nobody. */
   holds = false;
+  /** It neither takes notices nor refuses them. */
+  holdsNotices = false;
   /** It begins to answer, and comes to no end: this many bytes at once, again and again. */
   pours = 0;
   #answers = new Map();
@@ -82,6 +87,7 @@ export class Bank {
     });
     const chunks = await Array.fromAsync(request);
     const text = Buffer.concat(chunks).toString();
+    if (this.holdsNotices && request.url === '/notices') return;
     const answer = request.url === '/notices' ? this.#notice(key) : this.#transfer(request.method, key, text);
     this.#look();
     if (this.holds) return;

@@ -17,7 +17,7 @@ import {
 import { build } from '../../scripts/build.mjs';
 import { root } from '../../scripts/lib/paths.mjs';
 import { until } from '../worker/support/until.mjs';
-import { Bank, IBAN, transfer } from './transfer-bank.mjs';
+import { Bank, IBAN, SHOP, transfer } from './transfer-bank.mjs';
 
 const SEED = Number(process.env.CRASH_SEED ?? Math.floor(Math.random() * 2 ** 32));
 const TRANSFERS = Number(process.env.CRASH_TRANSFERS ?? 60);
@@ -55,6 +55,24 @@ test('a transfer is made once, and a retry gets the same answer', async (t) => {
   await bank.told(1);
 });
 
+test('an account is of whose token first sends money from it, whatever its name is', async (t) => {
+  const { bank, worker } = await start(t, 'owners');
+  await worker.start();
+  const asked = transfer('baker', 'k1');
+  assert.equal((await send(worker.origin, asked.path, asked)).status, 200);
+  const asks = async (authorization) => {
+    const headers = { ...asked.headers, authorization };
+    const other = { ...asked, headers: { ...headers, 'idempotency-key': 'k2' } };
+    const all = [send(worker.origin, asked.path, { headers })];
+    for (const post of [{ ...asked, headers }, other]) all.push(send(worker.origin, asked.path, post));
+    return (await Promise.all(all)).map(({ status }) => status);
+  };
+  assert.deepEqual(await asks('Bearer token-of-the-baker'), [403, 403, 403]);
+  for (const none of ['Bearer token', 'Bearer ', '']) assert.deepEqual(await asks(none), [401, 401, 401]);
+  assert.deepEqual(await asks(SHOP.authorization), [200, 200, 200]);
+  assert.equal(bank.executed.length, 2);
+});
+
 test('what is not made is answered by a problem, which is stored, too', async (t) => {
   const { bank, worker } = await start(t, 'problems');
   await worker.start();
@@ -67,7 +85,7 @@ test('what is not made is answered by a problem, which is stored, too', async (t
     assert.deepEqual(JSON.parse(text), problem);
   }
   assert.deepEqual(await account(worker, 'shop'), { balance_cents: BALANCE, sent: [] });
-  const without = await send(worker.origin, rejected.path, { ...rejected, headers: {} });
+  const without = await send(worker.origin, rejected.path, { ...rejected, headers: SHOP });
   assert.deepEqual([without.status, without.headers['content-type']], [400, 'application/problem+json']);
   bank.holds = true;
   const pending = transfer('shop', 'k2');
@@ -157,6 +175,23 @@ test('an alarm that cannot be set is told in the log, at each commit that is to 
   }
 });
 
+test('a host that waits for ever is waited for no longer: neither its client nor its jobs', async (t) => {
+  const { bank, worker } = await start(t, 'hangs', { entry: 'tests/crash/no-end.mjs' });
+  const told = [];
+  worker.onLog = (line) => line.event === 'host_hangs' && told.push(line.method);
+  await worker.start();
+  bank.holds = true;
+  const asked = transfer('shop', 'k1');
+  assert.equal((await send(worker.origin, asked.path, asked)).status, 503);
+  bank.holds = false;
+  bank.holdsNotices = true;
+  await until('the transfer', async () => (await account(worker, 'shop')).sent.length === 1);
+  await until('a notice that was given up', () => told.includes('deliver'));
+  bank.holdsNotices = false;
+  await bank.told(1);
+  assert.deepEqual([told[0], bank.executed.length], ['send', 1]);
+});
+
 test('by worker-build a trap fails what is under way, too, and a new instance goes on', async (t) => {
   const { bank, worker } = await start(t, 'worker-build', { entry: 'tests/crash/as-worker-build.mjs' });
   await worker.start();
@@ -219,7 +254,8 @@ test('control: with a bank that looks at no key somebody pays twice', async (t) 
   );
 });
 
-const account = async (worker, name) => JSON.parse((await send(worker.origin, `/accounts/${name}`)).text);
+const account = async (worker, name) =>
+  JSON.parse((await send(worker.origin, `/accounts/${name}`, { headers: SHOP })).text);
 
 /** The bank, and the Worker in a process that is not started yet. */
 async function start(t, name, { looksAtKeys = true, entry = `${EXAMPLE}/entry.mjs`, vars = {} } = {}) {

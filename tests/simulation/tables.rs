@@ -17,7 +17,7 @@ use ::payments::providers::Provider;
 use once::context::{Bug, Times};
 use once::id::{ObjectId, RequestId};
 use once::replays::REPLAYED;
-use once_object::store::{Store, Unreadable};
+use once_object::store::Store;
 use paid_once::object::events::{self, RECORDS_MAX};
 use paid_once::object::log::{self, EVENTS_NEWEST};
 use paid_once::webhooks::{Event, EventKind, Ingested, OperationNotice};
@@ -31,6 +31,8 @@ use crate::old_tables::MIGRATIONS;
 use crate::payments;
 use crate::report::Name;
 use crate::schedule::EPOCH_MS;
+
+mod nested;
 
 const WORLD: &str = "SIM_TABLES";
 /// How many histories are played, and how many if it is to be thorough.
@@ -437,38 +439,6 @@ fn a_transaction_that_fails_leaves_nothing() {
     let read = store.read().unwrap().unwrap();
     assert_eq!((&read.keys, &read.calls), (&rows.keys, &rows.calls));
     assert!(sqlite.take_alarm().is_some());
-}
-
-/// serde_json writes JSON that is nested deeper than anybody reads. What would begin with it is refused, before anything is sent; who has
-/// begun without it is not read anew at each commit.
-#[test]
-fn what_could_not_be_read_again_does_not_begin() {
-    let last = Rc::new(RefCell::new(None));
-    let keep = Rc::clone(&last);
-    watch(1..3, move |_, rows| *keep.borrow_mut() = Some(rows.clone()));
-    let rows = last.borrow().clone().unwrap();
-    let ctx = context(EPOCH_MS);
-    let nested = |depth: usize| (0..depth).fold(serde_json::Value::Null, |inner, _| vec![inner].into());
-    let begins = |depth| {
-        let sqlite = Sqlite::new();
-        let store = store_of(rows.object, sqlite.clone());
-        let begun = store.begin(&ctx, |now| {
-            *now = rows.clone();
-            now.appended.jobs.push(once::outbox::job(
-                JobKind::SendReceipt,
-                "deep".into(),
-                nested(depth),
-                &ctx,
-            ));
-            Ok::<_, Bug>(())
-        });
-        let again = store_of(rows.object, sqlite.clone()).read().unwrap();
-        (begun.unwrap(), again.is_some(), sqlite.take_alarm().is_some())
-    };
-    assert_eq!(begins(100), (Ok(()), true, true));
-    let (refused, is_kept, has_alarm) = begins(126);
-    assert!(refused.as_ref().is_err_and(|Unreadable(bug)| bug.0.contains("cannot be read")), "{refused:?}");
-    assert!(!is_kept && !has_alarm);
 }
 
 #[test]

@@ -20,6 +20,11 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T> {
     seeded(text, PhantomData)
 }
 
+/// Whether a text that was written as JSON could not be read again, by how deep it is nested: serde_json writes what no reader takes.
+pub fn is_too_deep(text: &str) -> bool {
+    reader::is_too_deep(text)
+}
+
 /// What is wrong, and where, for a log. An error's own words quote the value that it found, which may be a secret or personal.
 pub fn unquoted(error: &Error) -> String {
     format!("{:?} error at {}:{}", error.classify(), error.line(), error.column())

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{from_slice, from_str};
+use crate::{from_slice, from_str, is_too_deep};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -317,6 +317,12 @@ fn nesting_is_bounded_as_before() {
     for depth in [126, 127, 128, 129, 100_000] {
         let text = "[".repeat(depth) + &"]".repeat(depth);
         assert_eq!(from_str::<Value>(&text).is_ok(), serde_json::from_str::<Value>(&text).is_ok(), "{depth}");
+        assert_eq!(is_too_deep(&text), from_str::<Value>(&text).is_err(), "{depth}");
+    }
+    // What stands in a text is not nested, and what is behind another is not in it.
+    for item in ["\"[[\"", "\"\\\"[[\"", "{\"[\\\\\":[[]]}"] {
+        let text = format!("[{}]", vec![item; 200].join(","));
+        assert!(from_str::<Value>(&text).is_ok() && !is_too_deep(&text), "{item}");
     }
 }
 
@@ -342,6 +348,11 @@ proptest! {
     #[test]
     fn every_value_is_read(value in values()) {
         let text = value.to_string();
+        prop_assert!(!is_too_deep(&text));
+        let long = format!("[{text},{}]", ["[]"; 127].join(","));
+        prop_assert!(!is_too_deep(&long));
+        let deep = format!("{}{text}{}", "[".repeat(125), "]".repeat(125));
+        prop_assert_eq!(is_too_deep(&deep), from_str::<Value>(&deep).is_err());
         prop_assert_eq!(from_str::<Value>(&text).unwrap(), serde_json::from_str::<Value>(&text).unwrap());
         let pretty = serde_json::to_string_pretty(&value).unwrap();
         prop_assert_eq!(from_str::<Value>(&pretty).unwrap(), serde_json::from_str::<Value>(&pretty).unwrap());

@@ -377,8 +377,8 @@ impl<H: Host> Object<H> {
             let is_call = matches!(action, Action::Send(_) | Action::LookUp(_));
             let event = match action {
                 Action::Again => Event::Go,
-                Action::Send(call) => Event::Outcome(call.call_id, self.host.send(&call).await),
-                Action::LookUp(call) => Event::LookedUp(call.call_id, self.host.look_up(&call).await),
+                Action::Send(call) => Event::Outcome(call.call_id, self.send(&call).await),
+                Action::LookUp(call) => Event::LookedUp(call.call_id, self.look_up(&call).await),
                 Action::SleepUntil(at_ms) => {
                     Delay::from(Duration::from_millis(from_now(at_ms))).await;
                     Event::Go

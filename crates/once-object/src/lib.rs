@@ -15,6 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 
 pub mod alarm;
 mod beside;
+mod bounded;
 mod drive;
 pub mod execute;
 pub mod object;

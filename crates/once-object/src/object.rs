@@ -51,7 +51,7 @@ pub trait Host: Sized + 'static {
     /// What is configured for the flow.
     fn settings(&self) -> Settings<Self>;
 
-    /// How many keys an object holds: it begins no other operation until some are [forgotten](ObjectState::forget_expired).
+    /// How many keys an object holds: it begins no other operation until some are [forgotten](Flow::forgets_after_ms).
     fn keys_max(&self) -> u32 {
         KEYS_MAX
     }
@@ -70,10 +70,16 @@ pub trait Host: Sized + 'static {
     /// [`Outcome::Unknown`]: also that no answer came in `provider_timeout_ms`. It must come to an end by then, with its body, as must all that waits
     /// for somebody else here ([`within`](crate::within)): while an alarm waits no other one rings. What is given up is to be aborted, or it stays open
     /// beside the next send; and a body is to be [bounded](crate::text_at_most).
+    ///
+    /// What does not come to an end is given up: a send half-way between that time and the lease, all else here when the lease has run out. It is not known
+    /// then what came of it (`host_hangs` in the log).
     async fn send(&self, call: &Call<Self>) -> Outcome<Answer<Self>>;
 
-    /// Asks the provider for one page of what became of a call.
-    async fn look_up(&self, call: &Call<Self>) -> LookUp<Answer<Self>>;
+    /// Asks the provider for one page of what became of a call. By default it is not asked, as one that [cannot be](once::domain::Provider::answers_questions):
+    /// then what it tells by itself ends a call, or a person.
+    async fn look_up(&self, _call: &Call<Self>) -> LookUp<Answer<Self>> {
+        LookUp::Inconclusive { from_the_start: false, reason: "nothing is asked".to_owned() }
+    }
 
     /// Hands jobs on, each by its id. Gives those that were not taken: they leave again later. One that is taken is handed on again, too,
     /// unless it is [forgotten](Object::confirm) before, or [found](Host::forget_over) to be over.
@@ -199,7 +205,23 @@ impl<H: Host> Object<H> {
                 object.alarm_failed(error);
             }
         });
+        let weak = Rc::downgrade(&object);
+        object.store.on_committed(move |before, after| {
+            if let Some(object) = weak.upgrade() {
+                object.tell_flagged(before, after);
+            }
+        });
         Ok(object)
+    }
+
+    /// Tells of what a person must look at since this commit, once: operations that fail again and again, and calls of which somebody must find out how
+    /// they ended.
+    fn tell_flagged(&self, before: &ObjectState<H::Flow>, after: &ObjectState<H::Flow>) {
+        for (key_id, call, reason) in once::by_hand::newly_flagged(before, after) {
+            let call = call.map(|name| ("call", name.into()));
+            let fields = [("key_id", key_id.into()), ("reason", reason.into())];
+            self.log_of(key_id, "error", "operation_flagged", &[&fields[..], call.as_slice()].concat());
+        }
     }
 
     /// The commit stands without the alarm that went with it: until the next one sets it nobody completes what is abandoned.

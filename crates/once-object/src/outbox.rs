@@ -56,7 +56,7 @@ impl<H: Host> Object<H> {
         if late.is_empty() {
             return Ok(());
         }
-        if let Err(bug) = self.host().forget_over(self, &rows, &late).await {
+        if let Err(bug) = self.forget_those_over(&rows, &late).await {
             self.log("warn", "outbox_not_looked_at", &[("error", bug.0.as_str().into())]);
         }
         Ok(())
@@ -81,7 +81,7 @@ impl<H: Host> Object<H> {
             let left = match leaving.is_empty() {
                 true => Vec::new(),
                 // One that fails as a whole has taken none: they leave again later, not at once.
-                false => self.host().deliver(self, &rows, leaving.clone()).await.unwrap_or_else(|bug| {
+                false => self.deliver(&rows, leaving.clone()).await.unwrap_or_else(|bug| {
                     let not_taken =
                         |job: &Job<H>| NotTaken { job_id: job.job_id.clone(), reason: bug.0.clone() };
                     leaving.iter().map(not_taken).collect()

@@ -105,6 +105,9 @@ impl<F: Flow> Clone for Remembered<F> {
     }
 }
 
+/// Is called with the rows before a commit and after it.
+type OnCommit<F> = Box<dyn Fn(&ObjectState<F>, &ObjectState<F>)>;
+
 /// An object's state and its alarm, as one incarnation of it sees them.
 pub struct Store<F: Flow, S> {
     object: ObjectId,
@@ -117,6 +120,8 @@ pub struct Store<F: Flow, S> {
     replays: RefCell<Replays>,
     /// What this incarnation knows about the alarm.
     alarm: Cell<KnownAlarm>,
+    /// Who is told of each commit.
+    on_commit: RefCell<Option<OnCommit<F>>>,
 }
 
 impl<F: Flow, S: Storage> Store<F, S> {
@@ -130,7 +135,13 @@ impl<F: Flow, S: Storage> Store<F, S> {
             remembered: RefCell::new(None),
             replays: RefCell::default(),
             alarm: Cell::new(KnownAlarm::Unknown),
+            on_commit: RefCell::new(None),
         }
+    }
+
+    /// `told` is called after each commit, with the rows before it and after.
+    pub(crate) fn on_committed(&self, told: impl Fn(&ObjectState<F>, &ObjectState<F>) + 'static) {
+        self.on_commit.replace(Some(Box::new(told)));
     }
 
     /// The object whose storage it is.
@@ -358,11 +369,14 @@ impl<F: Flow, S: Storage> Store<F, S> {
         let has = had.saturating_add(timeline.len());
         let lines = u32::try_from(has.min(LINES_MAX)).unwrap_or(u32::MAX);
         let text = state::to_text(&after, lines)?;
-        // serde_json writes what no reader takes, such as JSON that is nested too deep. What has begun must be read again by each incarnation.
-        if after.keys.len() > before_state.keys.len()
-            && let Err(bug) = state::from_text::<F>(self.object, &text)
-        {
-            return Ok(Err(Unreadable(bug)));
+        // serde_json writes what no reader takes, such as JSON that is nested too deep. What has begun must be read again by each incarnation; what is
+        // added later may only be nested deeper.
+        if after.keys.len() > before_state.keys.len() {
+            if let Err(bug) = state::from_text::<F>(self.object, &text) {
+                return Ok(Err(Unreadable(bug)));
+            }
+        } else if json_text::is_too_deep(&text) {
+            return Err(Bug("a state that could not be read again: it is nested too deep".into()));
         }
         let (statement, mut values) = match before {
             Some(_) if !has_facts && timeline.is_empty() => (STATE, vec![]),
@@ -391,7 +405,11 @@ impl<F: Flow, S: Storage> Store<F, S> {
             self.alarm.set(KnownAlarm::At(at_ms));
         }
         (self.hooks.committed)(before_state, &after);
-        self.remembered.replace(Some(Rc::new(Remembered { text, lines, object_state: Rc::new(after) })));
+        let after = Rc::new(after);
+        self.remembered.replace(Some(Rc::new(Remembered { text, lines, object_state: Rc::clone(&after) })));
+        if let Some(told) = &*self.on_commit.borrow() {
+            told(before_state, &after);
+        }
         Ok(Ok(()))
     }
 

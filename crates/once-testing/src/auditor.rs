@@ -30,8 +30,10 @@ impl<S: Scenario> World<'_, S> {
             }
         }
         for call in &before.calls {
-            if let Some(now) = after.call(call.call_id) {
-                is_known_still(call, now)?;
+            match after.call(call.call_id) {
+                Some(now) => is_known_still(call, now)?,
+                // It is not there any more at the end.
+                None => self.is_true(call)?,
             }
         }
         let is_gone = |job: &&Job<S>| {
@@ -58,8 +60,12 @@ impl<S: Scenario> World<'_, S> {
         self.scenario.forgets_after_ms().is_some_and(is_over)
     }
 
-    /// Whoever does a job knows it by its id: another one of the same id is never done.
+    /// Whoever does a job knows it by its id: another one of the same id is never done; and one that is staged again once it is done, as by a phase that
+    /// runs again, is done twice where that id is forgotten.
     pub(crate) fn are_new(&self, jobs: &[Job<S>]) -> Result<(), String> {
+        if let Some(job) = jobs.iter().find(|job| self.confirmed.contains(&job.job_id)) {
+            return Err(format!("the job {} is staged again after it was done", job.job_id));
+        }
         let is_known = |job: &&Job<S>| {
             self.staged.iter().any(|before| before.job_id == job.job_id && before.payload != job.payload)
         };
@@ -155,6 +161,11 @@ impl<S: Scenario> World<'_, S> {
         let is_open = |key: &&KeyRecord<_>| matches!(key.lifecycle, Lifecycle::Open(_));
         if let Some(key) = self.object_state.keys.iter().find(is_open) {
             return Err(format!("key {} was never finished", key.key_id));
+        }
+        if let Some(key) =
+            self.object_state.keys.get(1).filter(|_| self.scenario.forgets_after_ms().is_some())
+        {
+            return Err(format!("key {} was never forgotten", key.key_id));
         }
         self.object_state.calls.iter().try_for_each(|call| self.is_true(call))?;
         let is_handed = |job: &Job<S>| self.jobs.contains(&job.job_id);

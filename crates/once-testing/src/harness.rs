@@ -17,12 +17,23 @@ pub struct Played {
     pub histories: u64,
     /// How many faults in them.
     pub faults: u64,
+    /// How often in them a person had to say how a call ended.
+    pub settled_by_hand: u64,
 }
 
 impl Played {
     fn count(&mut self, history: &History) {
         self.histories += 1;
         self.faults += history.faults;
+        self.settled_by_hand += history.settled_by_hand;
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            histories: self.histories + other.histories,
+            faults: self.faults + other.faults,
+            settled_by_hand: self.settled_by_hand + other.settled_by_hand,
+        }
     }
 }
 
@@ -80,7 +91,7 @@ impl<'a, S: Scenario> Harness<'a, S> {
                 Ok(())
             })
         })?;
-        Ok(Played { histories: singles.histories + pairs.histories, faults: singles.faults + pairs.faults })
+        Ok(singles.and(pairs))
     }
 
     /// Plays histories with faults at random places, from this seed on.

@@ -37,6 +37,9 @@ impl<S: Scenario> World<'_, S> {
             if !is_flagged && call.needs_review().is_none() {
                 return Err(format!("nobody is told that key {key_id} has not ended"));
             }
+            if !self.scenario.may_need_a_person() {
+                return Err(format!("a person must say how {} ended", call.name));
+            }
             let settlement = self.truth(&call);
             self.tell(format_args!("a person settles {}", call.name));
             let by_hand = |at_ms| ByHand {
@@ -54,6 +57,7 @@ impl<S: Scenario> World<'_, S> {
             match said {
                 // It is looked at again.
                 Committed::Done { value: Err(why), .. } => self.tell(format_args!("not now: {why:?}")),
+                Committed::Done { value: Ok(()), .. } => self.settled_by_hand += 1,
                 Committed::Died => return self.look(),
                 _ => {}
             }

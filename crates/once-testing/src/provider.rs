@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use once::call::{FrozenRequest, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy};
+use once::call::{
+    FrozenRequest, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy, Unconfirmed,
+};
 use once::domain::{Domain, Provider as _};
 use once::flow::Flow;
 
@@ -116,8 +118,9 @@ impl<F: Flow> Provider<F> {
         fault: Option<Fault>,
         now_ms: u64,
     ) -> LookUp<F::Answer> {
+        // Whoever has nothing to ask may well say that it is nowhere.
         if !call.provider.answers_questions() {
-            return no_answer();
+            return LookUp::Absent;
         }
         let first_page_ms = call.look_up.as_ref().and_then(|look_up| look_up.after.parse().ok());
         if fault == Some(Fault::LookUpPaged) {
@@ -145,6 +148,15 @@ pub(crate) fn not_executed<A>(scope: RefusalScope) -> Outcome<A> {
         RefusalScope::NoClient => "no client is there",
     };
     Outcome::NotExecuted { retry_after_ms: None, scope, reason: reason.to_owned() }
+}
+
+/// What is taken in, and not decided.
+pub(crate) fn taken_in() -> Unconfirmed {
+    Unconfirmed { provider_id: None, needs_review: false, reason: "accepted".to_owned() }
+}
+
+pub(crate) fn accepted<A>() -> Outcome<A> {
+    Outcome::Unconfirmed(taken_in())
 }
 
 pub(crate) fn timed_out<A>() -> Outcome<A> {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use once::begin::Command;
 use once::call::{Outcome, ProviderCall, ProviderReply};
+use once::context::{Bug, Context};
 use once::domain::{Domain, Provider};
 use once::flow::Flow;
 use once::id::ObjectId;
@@ -73,9 +74,43 @@ pub trait Scenario {
         false
     }
 
+    /// Whether the provider takes a call in and answers that alone, as with a 202 (`Unconfirmed`): after so many ms it tells by itself how it ended, which is
+    /// what [`execute`](Self::execute) says; a refusal, too. `None` where it answers that at once.
+    fn accepts_for_ms(&self, _call: &ProviderCall<Self::Flow>) -> Option<u64> {
+        None
+    }
+
+    /// At which times, in ms, something [happens](Self::happens) in the object beside its runs, such as an event of a provider's that ends no call.
+    fn events(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// What happens at the time of this number of [`events`](Self::events): one transaction. Whoever brings it repeats it where the incarnation dies, also
+    /// after the commit.
+    fn happens(
+        &self,
+        _number: usize,
+        _object_state: &mut ObjectState<Self::Flow>,
+        _ctx: &Context<Settings<Self>>,
+    ) -> Result<(), Bug> {
+        Ok(())
+    }
+
     /// Whether the keys at a provider and the ids of jobs are made of the object's id, so that no other object has the same. Not where they are made of
     /// something else that is unique, such as the request's own key, or where they are seen in no place but the object.
     fn names_have_the_object(&self) -> bool {
+        true
+    }
+
+    /// Whether one operation may have the same done twice: two calls with the same request and of the same kind, under two keys at the provider, the first of
+    /// which was no refusal. That is what a call comes to that a flow knows by a name which is not the same in each run.
+    fn may_repeat(&self, _first: &ProviderCall<Self::Flow>, _second: &ProviderCall<Self::Flow>) -> bool {
+        false
+    }
+
+    /// Whether a person may have to say how a call ended, as where a provider that cannot be asked answers nothing. [`Played`](crate::Played) counts how
+    /// often one has.
+    fn may_need_a_person(&self) -> bool {
         true
     }
 
@@ -105,10 +140,12 @@ pub trait Scenario {
         KEYS_MAX
     }
 
-    /// How long after a response has expired the flow may forget its key ([`forget_expired`](ObjectState::forget_expired)), in ms. A client asks again two
-    /// hours after the retention, and that would begin anew. `None` where it forgets none.
+    /// How long after a response has expired the flow forgets its key ([`forget_expired`](ObjectState::forget_expired)), in ms: not before, and at the end
+    /// there is none but the object's first one. A client asks again two hours after the retention, and that would begin anew. `None` where it forgets none;
+    /// by default what [the flow says](Flow::forgets_after_ms).
     fn forgets_after_ms(&self) -> Option<u64> {
-        None
+        let (times, settings, keys_max) = (self.times(), self.settings(), self.keys_max());
+        Self::Flow::forgets_after_ms(&Context { now_ms: 0, jitter_permille: 0, times, keys_max, settings })
     }
 
     /// The configured times, which must [fit together](Times::validate). Those of a provider are hours unless the scenario says otherwise, not days: it takes its time to play them.

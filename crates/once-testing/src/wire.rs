@@ -2,11 +2,12 @@
 
 use once::by_provider::Refusal;
 use once::call::{CallState, LookUp, Outcome, ProviderCall, ProviderReply, RefusalScope, RetryPolicy};
+use once::domain::Answer as _;
 use once::run::Event as Input;
 
 use crate::commit::Committed;
 use crate::fault::{Fault, Meets, Outage, Site};
-use crate::provider::{failed, no_answer, not_executed, timed_out};
+use crate::provider::{accepted, failed, no_answer, not_executed, taken_in, timed_out};
 use crate::saboteur::Saboteur;
 use crate::scenario::Scenario;
 use crate::world::{Answer, Event, Flow, WAY_MS, World};
@@ -134,6 +135,7 @@ impl<S: Scenario> World<'_, S> {
         }
         let name = call.name.clone();
         let outcome = match self.provider.known(key, &call, (self.now_ms, self.scenario.keeps_ms(&call)))? {
+            Some(Outcome::Definitive(_)) if self.scenario.accepts_for_ms(&call).is_some() => accepted(),
             Some(Outcome::Definitive(kept)) => self.scenario.say_again(&call, kept),
             Some(known) => known,
             None => self.meet(key, &call, meets)?,
@@ -174,13 +176,32 @@ impl<S: Scenario> World<'_, S> {
                 if self.provider.executed(call).is_some() {
                     return Err(format!("{} was executed twice", call.name));
                 }
+                self.is_no_repetition(call)?;
                 let answer = self.scenario.execute(call);
-                if self.scenario.tells_by_itself() {
+                let accepts_for_ms = self.scenario.accepts_for_ms(call);
+                if accepts_for_ms.is_some() || self.scenario.tells_by_itself() {
                     let (call, answer) = (Box::new(call.clone()), answer.clone());
-                    self.after(WAY_MS / 2, Event::Tell { call, answer, tries: 0 });
+                    self.after(accepts_for_ms.unwrap_or(WAY_MS / 2), Event::Tell { call, answer, tries: 0 });
                 }
-                Ok(self.provider.execute(key, call, self.now_ms, answer))
+                let answered = self.provider.execute(key, call, self.now_ms, answer);
+                Ok(if accepts_for_ms.is_some() { accepted() } else { answered })
             }
+        }
+    }
+
+    /// A flow that gives a call another name makes it again, under a key of which the provider knows nothing.
+    fn is_no_repetition(&self, call: &ProviderCall<Flow<S>>) -> Result<(), String> {
+        let is_same = |first: &ProviderCall<Flow<S>>| {
+            (first.key_id, first.kind, first.provider, &first.request)
+                == (call.key_id, call.kind, call.provider, &call.request)
+        };
+        let mut done = self.provider.executions.iter().filter(|made| !made.answer.is_refusal());
+        match done.find(|made| is_same(&made.call) && !self.scenario.may_repeat(&made.call, call)) {
+            None => Ok(()),
+            Some(made) => Err(format!(
+                "{} is executed once more, as {}, with the same request (`may_repeat`)",
+                made.call.name, call.name
+            )),
         }
     }
 
@@ -205,6 +226,20 @@ impl<S: Scenario> World<'_, S> {
         Ok(())
     }
 
+    /// What happens beside the runs. Whoever brings it is not answered by an incarnation that dies, and repeats it.
+    pub(crate) fn happens_aside(&mut self, number: usize) -> Result<(), String> {
+        let scenario = self.scenario;
+        let happened = self.transaction(|state, ctx| Ok(scenario.happens(number, state, ctx)?))?;
+        self.tell(format_args!("event {number}"));
+        match happened {
+            Committed::Done { .. } => self.drain(),
+            Committed::Died | Committed::Fenced | Committed::Failed => {
+                self.after(TELLS_AGAIN_MS, Event::Happens { number });
+                Ok(())
+            }
+        }
+    }
+
     /// The provider is asked what became of a call: when it reads, and what comes back then.
     pub(crate) fn read(
         &mut self,
@@ -212,7 +247,15 @@ impl<S: Scenario> World<'_, S> {
         call: &ProviderCall<Flow<S>>,
         fault: Option<Fault>,
     ) {
-        let look_up = self.provider.look_up(call, fault, self.now_ms);
+        let made_ms = self.provider.executed(call).map(|made| made.at_ms);
+        let decided_ms =
+            made_ms.zip(self.scenario.accepts_for_ms(call)).map(|(at_ms, for_ms)| at_ms + for_ms);
+        let look_up = match self.provider.look_up(call, fault, self.now_ms) {
+            LookUp::Found(_) if decided_ms.is_some_and(|at_ms| self.now_ms < at_ms) => {
+                LookUp::Unconfirmed(taken_in())
+            }
+            look_up => look_up,
+        };
         self.tell(format_args!("look-up: {}", look_up.name()));
         let way_ms = match fault {
             Some(Fault::LookUpSlow) => self.times.provider_timeout_ms.saturating_sub(2 * WAY_MS),

@@ -38,6 +38,7 @@ pub(crate) type Facts<S> = <Flow<S> as Domain>::Facts;
 pub(crate) struct History {
     pub(crate) sites: Vec<Site>,
     pub(crate) faults: u64,
+    pub(crate) settled_by_hand: u64,
     /// The keys under which calls went out, and the ids of the jobs.
     pub(crate) names: BTreeSet<String>,
 }
@@ -57,7 +58,8 @@ pub(crate) fn play<S: Scenario>(
     let Err(first) = world.play_out() else {
         let jobs = world.staged.into_iter().map(|job| job.job_id);
         let names = world.keys_sent.into_iter().chain(jobs).collect();
-        return Ok(History { sites: world.sites, faults: world.faults, names });
+        let World { sites, faults, settled_by_hand, .. } = world;
+        return Ok(History { sites, faults, settled_by_hand, names });
     };
     // Once more, and every line of it is kept.
     let mut world = World::new(scenario, saboteur, plan, object, Some(Vec::new()));
@@ -78,6 +80,7 @@ pub(crate) enum Event<S: Scenario> {
     Alarm { set: u64 },
     Confirm { job_id: String },
     Tell { call: Box<ProviderCall<Flow<S>>>, answer: Answer<S>, tries: u32 },
+    Happens { number: usize },
     Person,
 }
 
@@ -130,6 +133,8 @@ pub(crate) struct World<'a, S: Scenario> {
     pub(crate) confirmed: BTreeSet<String>,
     sites: Vec<Site>,
     faults: u64,
+    /// How often a person has said how a call ended.
+    pub(crate) settled_by_hand: u64,
     /// What has happened, line by line, if that is kept.
     history: Option<Vec<String>>,
 }
@@ -171,12 +176,16 @@ impl<'a, S: Scenario> World<'a, S> {
             confirmed: BTreeSet::new(),
             sites: Vec::new(),
             faults: 0,
+            settled_by_hand: 0,
             history,
         };
         for (client, (at_ms, request)) in scenario.requests().into_iter().enumerate() {
             world.requests.push(request);
             world.clients.push(Client { tries: 0, is_gone: false, asks_late: true });
             world.after(at_ms, Event::Ask { client });
+        }
+        for (number, at_ms) in scenario.events().into_iter().enumerate() {
+            world.after(at_ms, Event::Happens { number });
         }
         world.person_comes();
         world.set_clock();
@@ -217,6 +226,7 @@ impl<'a, S: Scenario> World<'a, S> {
             Event::Alarm { .. } => Ok(()),
             Event::Confirm { job_id } => self.confirm(&job_id),
             Event::Tell { call, answer, tries } => self.told_by_provider(call, answer, tries),
+            Event::Happens { number } => self.happens_aside(number),
             Event::Person => self.look(),
         }
     }

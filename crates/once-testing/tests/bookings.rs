@@ -97,6 +97,8 @@ enum Mistake {
     KeepsPages,
     /// A key is forgotten as soon as its response has expired, though its client may come back.
     ForgetsAtOnce,
+    /// A key is forgotten only where the alarm rings for something else.
+    ForgetsByChance,
 }
 
 /// A day at a hotel.
@@ -161,9 +163,18 @@ impl Flow for Bookings {
 
     fn limit_reached(_: ObjectLimit) {}
 
+    fn forgets_after_ms(ctx: &Context<Day>) -> Option<u64> {
+        ctx.settings.forgets_after_ms.filter(|_| ctx.settings.mistake.is_none())
+    }
+
     fn on_alarm(state: &mut ObjectState<Self>, ctx: &Context<Day>) {
-        if ctx.settings.mistake == Some(Mistake::ForgetsAtOnce) {
-            state.forget_expired(ctx.now_ms);
+        let after_ms = match ctx.settings.mistake {
+            Some(Mistake::ForgetsAtOnce) => Some(0),
+            Some(Mistake::ForgetsByChance) => ctx.settings.forgets_after_ms,
+            _ => None,
+        };
+        if let Some(after_ms) = after_ms {
+            state.forget_expired(ctx.now_ms - after_ms);
         }
     }
 
@@ -257,6 +268,17 @@ fn a_key_is_forgotten_when_no_client_comes_back_with_it() {
     assert_eq!(forgets(Some(1)), Err("key 2 is forgotten".to_owned()), "too early");
     let played = forgets(Some(0));
     assert!(played.is_ok(), "{played:?}");
+}
+
+/// Once the last response has expired nobody calls any more.
+#[test]
+fn what_is_to_be_forgotten_is_forgotten_though_nobody_comes() {
+    let forgets_after_ms = Some(86_400_000);
+    let day = Day { forgets_after_ms, ..Day::default() };
+    Harness::new(&day).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+    let day = Day { mistake: Some(Mistake::ForgetsByChance), ..day };
+    let violation = Harness::new(&day).replay(Plan::quiet()).expect_err("it is forgotten by chance");
+    assert_eq!(violation.what, "key 2 was never forgotten");
 }
 
 /// What the first commit writes, and a later one cannot; and what no commit can.

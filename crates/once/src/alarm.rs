@@ -1,10 +1,11 @@
 //! When an object must wake although nobody calls, and what it does then.
 //!
-//! Every key that is not ended for good has such a time: an unfinished one is taken up again, a finished one expires.
+//! Every key that is not ended for good has such a time: an unfinished one is taken up again, a finished one expires, and an expired one is
+//! forgotten where the flow [says when](Flow::forgets_after_ms).
 
 use serde::{Deserialize, Serialize};
 
-use super::begin::take_over;
+use super::begin::{forget_old, take_over};
 use super::call::ProviderCall;
 use super::context::Context;
 use super::fingerprint::Fingerprint;
@@ -17,7 +18,8 @@ use super::record::{Binding, FencingToken, KeyRecord, Lifecycle, Tombstone};
 
 /// The time for the alarm, in ms since the epoch: the earliest of all that is due. `None` if nothing ever is.
 pub fn wake_at<F: Flow>(state: &ObjectState<F>, ctx: &Context<F::Settings>) -> Option<u64> {
-    let keys = state.keys.iter().filter_map(|key| key_wakes_at(key, ctx));
+    let forgotten = state.keys.iter().skip(1).filter_map(|key| forgotten_at_ms(key, ctx)).min();
+    let keys = state.keys.iter().filter_map(|key| key_wakes_at(key, ctx)).chain(forgotten);
     let bindings = state.bindings.iter().filter_map(|binding| binding_wakes_at(binding, ctx));
     keys.chain(bindings).chain(outbox::wakes_at(state)).chain(F::due_at_ms(state, ctx)).min()
 }
@@ -41,6 +43,16 @@ fn key_wakes_at<F: Flow>(key: &KeyRecord<F>, ctx: &Context<F::Settings>) -> Opti
         },
         Lifecycle::Finished(finished) => Some(finished.expires_at_ms),
         Lifecycle::Expired(_) => None,
+    }
+}
+
+/// When a key is forgotten. Not the first one: it says whose the object is.
+fn forgotten_at_ms<F: Flow>(key: &KeyRecord<F>, ctx: &Context<F::Settings>) -> Option<u64> {
+    match &key.lifecycle {
+        Lifecycle::Expired(tombstone) => {
+            F::forgets_after_ms(ctx).map(|after_ms| tombstone.expires_at_ms.saturating_add(after_ms))
+        }
+        Lifecycle::Open(_) | Lifecycle::Finished(_) => None,
     }
 }
 
@@ -83,8 +95,8 @@ fn is_awaited<F: Flow>(state: &ObjectState<F>) -> bool {
     !state.jobs.is_empty() || F::is_awaiting(state)
 }
 
-/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), drops
-/// personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
+/// The alarm: turns expired responses into tombstones (with them go the parameters and the bodies that were sent), forgets those whose time is over,
+/// drops personal data whose time is over, and takes the lease of every unfinished key that is due and that no living run works on.
 /// Gives the runs to drive.
 ///
 /// A run that has left its lease was broken off: by an eviction, a deploy, a limit or a trap. The first time its key is taken over at once. One whose runs
@@ -107,6 +119,7 @@ pub fn wake<F: Flow>(
             tokens.extend(take_over(state, key_id, me, ctx));
         }
     }
+    forget_old(state, ctx);
     F::on_alarm(state, ctx);
     tokens
 }

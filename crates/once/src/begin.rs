@@ -134,12 +134,23 @@ pub fn begin<F: Flow>(
         return Ok(Begin::NotStarted);
     }
     if object_state.keys.len() >= ctx.keys_max as usize {
+        // The alarm for it may be late, or none was set: a release before this one did not say when.
+        forget_old(object_state, ctx);
+    }
+    if object_state.keys.len() >= ctx.keys_max as usize {
         return Ok(Begin::Refused(F::limit_reached(ObjectLimit::Keys(ctx.keys_max))));
     }
     if !has_room(object_state, &command.parameters)? {
         return Ok(Begin::Refused(F::limit_reached(ObjectLimit::Bytes)));
     }
     start(object_state, command, me, ctx)
+}
+
+/// Forgets the keys whose time is over, if the flow forgets any.
+pub(crate) fn forget_old<F: Flow>(state: &mut ObjectState<F>, ctx: &Context<F::Settings>) {
+    if let Some(before_ms) = F::forgets_after_ms(ctx).and_then(|after_ms| ctx.now_ms.checked_sub(after_ms)) {
+        state.forget_expired(before_ms);
+    }
 }
 
 /// Whether a new operation fits into the state's row, whatever it and those that are not over come to add. An operation that has begun must find

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::domain::Domain;
 use super::id::InstanceId;
 use super::object_state::ObjectState;
-use super::record::Lifecycle;
+use super::record::{KeyRecord, Lifecycle};
 
 /// What an operator says of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,24 @@ pub enum Refusal {
         /// Until then, in ms since the epoch.
         until_ms: u64,
     },
+}
+
+/// Why a person is shown an operation whose runs end without a result.
+const FAILS: &str = "it fails again and again";
+
+/// What a person must look at in `after` and not in `before`: the key, the name of the call if it is about one, and why.
+pub fn newly_flagged<'a, F: Domain>(
+    before: &'a ObjectState<F>,
+    after: &'a ObjectState<F>,
+) -> impl Iterator<Item = (u32, Option<&'a str>, &'a str)> {
+    let is_flagged =
+        |key: &KeyRecord<F>| matches!(&key.lifecycle, Lifecycle::Open(open) if open.is_flagged());
+    let was_flagged = move |key_id| before.key(key_id).is_some_and(is_flagged);
+    let keys = after.keys.iter().filter(move |key| is_flagged(key) && !was_flagged(key.key_id));
+    let was_shown = |call_id| before.call(call_id).is_some_and(|call| call.needs_review().is_some());
+    let calls = after.calls.iter().filter(move |call| !was_shown(call.call_id));
+    let shown = calls.filter_map(|call| Some((call.key_id, Some(call.name.as_str()), call.needs_review()?)));
+    keys.map(|key| (key.key_id, None, FAILS)).chain(shown)
 }
 
 impl<F: Domain> ProviderCall<F> {

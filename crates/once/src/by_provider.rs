@@ -15,11 +15,15 @@ use super::record::Lifecycle;
 pub enum Refusal {
     /// There is no such call.
     NoCall,
-    /// It is settled. Whether the news says something else, or something more, is for the flow to see.
+    /// It is settled with the provider's own answer. Whether the news says something else, or something more, is for the flow to see.
     Settled,
+    /// It is settled without the provider's word: as not executed, because nobody knew, or by a person. The news may be all that the provider says of it:
+    /// whoever gets it keeps it, and somebody looks.
+    SettledWithoutWord,
     /// As far as is written down nothing was sent yet.
     NeverSent,
-    /// A refusal of the request, which a provider need not keep: another send may have been executed, or may be yet.
+    /// A refusal of the request, which a provider need not keep: another send may have been executed, or may be yet. Not where the provider has said that it
+    /// has the call, as by an answer that it is accepted ([`Outcome::Unconfirmed`](super::call::Outcome::Unconfirmed)): then this is how it ended.
     InDoubt,
     /// What it had left open is being canceled, and how that ends is its end.
     Closing,
@@ -45,8 +49,12 @@ impl<F: Domain> ObjectState<F> {
         ctx: &Context<F::Settings>,
     ) -> Result<(), Refusal> {
         let call = self.call_mut(call_id).ok_or(Refusal::NoCall)?;
-        if call.is_settled() {
-            return Err(Refusal::Settled);
+        match &call.state {
+            CallState::Settled(Settlement::Answered(_)) if call.evidence.by_hand.is_none() => {
+                return Err(Refusal::Settled);
+            }
+            CallState::Settled(_) => return Err(Refusal::SettledWithoutWord),
+            CallState::Frozen | CallState::InFlight | CallState::Unknown => {}
         }
         if call.sends == 0 {
             return Err(Refusal::NeverSent);
@@ -54,7 +62,7 @@ impl<F: Domain> ObjectState<F> {
         if call.evidence.closing.is_some() {
             return Err(Refusal::Closing);
         }
-        if call.in_doubt() && reply.result.is_refusal() {
+        if call.in_doubt() && !call.evidence.is_executed && reply.result.is_refusal() {
             return Err(Refusal::InDoubt);
         }
         call.look_up = None;

@@ -40,7 +40,9 @@ pub enum RetryPolicy {
     /// Nothing protects a second send: it is tried once. An outcome that is not known settles it at once as [`Settlement::NeedsReview`], also where the
     /// provider could be asked: the flow goes on, and to tell somebody is the flow's part, by a job for example. So does a refusal of one copy, such as a
     /// rate limit's: another copy may have come through. What was refused with all of its copies, or never left ([`RefusalScope::Send`],
-    /// [`RefusalScope::NoClient`]), is sent again for as long as that goes on; what was left open is canceled first.
+    /// [`RefusalScope::NoClient`]), is sent again for as long as that goes on; what was left open is canceled first. What the provider says to have
+    /// ([`Outcome::Unconfirmed`], a 202) is no unknown outcome: it is never sent again, and waits for the provider's word, by a look-up or
+    /// [told](super::object_state::ObjectState::settle_by_provider).
     ///
     /// A provider that keeps no keys and can be asked is none for this: it is [`IdempotentByKey`](Self::IdempotentByKey) with a
     /// [window](super::domain::Provider::window_ms) of 0 ms. A call is sent once, looked up, and settled as not executed where it is nowhere.
@@ -50,7 +52,8 @@ pub enum RetryPolicy {
 /// What a flow wants done elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallSpec<F: Domain> {
-    /// Its name within the operation.
+    /// Its name within the operation: all that says later that it was made. It is the same in each run and in each release, and nothing random or
+    /// counted is in it.
     pub name: String,
     /// What it does.
     pub kind: CallKind<F>,
@@ -155,7 +158,7 @@ impl<A: Answer> Outcome<A> {
 pub enum LookUp<A> {
     /// It is there, and this is how it ended: no send under its key can bring another result.
     Found(ProviderReply<A>),
-    /// It says no, and a send that is still on its way could change that.
+    /// It says no, and a send that is still on its way could change that. No word of a provider that [cannot be asked](super::domain::Provider::answers_questions).
     Tentative(ProviderReply<A>),
     /// It is there, not decided or not to be believed: from now on it is asked for by its id.
     Unconfirmed(Unconfirmed),
@@ -166,7 +169,7 @@ pub enum LookUp<A> {
         /// The provider's id of the last entry that was read: the next page begins after it.
         after: String,
     },
-    /// This was the last page, and it was on none.
+    /// This was the last page, and it was on none. No word of a provider that [cannot be asked](super::domain::Provider::answers_questions).
     Absent,
     /// Which account the configured credential is of: asked for in the place of a look-up.
     Identity(Identity),

@@ -19,6 +19,10 @@ pub trait Flow: Domain {
     fn admit(operation: &Self::Operation, phase: &mut Phase<'_, Self>) -> Result<Admission<Self>, Bug>;
 
     /// Runs the next phase of an operation. What it changes is committed together with how it ends, or not at all.
+    ///
+    /// A phase that ends in [`End::Call`] is committed, too, and runs again from its top once the call is settled: what it changes before it asks for the
+    /// [`settlement`](Phase::settlement) it changes twice. So it asks first. And a call is known by its name alone: a later release that gives it another
+    /// one, or asks for its phases in another order, makes it again.
     fn run(operation: &Self::Operation, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug>;
 
     /// Whether only releases before have begun such an operation. Its key stays as it is: nothing is run or sent for it any more.
@@ -33,6 +37,12 @@ pub trait Flow: Domain {
     /// call that was sent this is not asked.
     fn is_overtaken(_call: &ProviderCall<Self>, _rows: &ObjectState<Self>) -> bool {
         false
+    }
+
+    /// How long after a response has expired its key is forgotten ([`forget_expired`](ObjectState::forget_expired)), in ms: the alarm comes for it. `None`
+    /// where keys are kept for good. A flow that forgets them in [`on_alarm`](Self::on_alarm) alone has no alarm for it.
+    fn forgets_after_ms(_ctx: &Context<Self::Settings>) -> Option<u64> {
+        None
     }
 
     /// When the flow itself has something to do although nobody calls, in ms since the epoch.
@@ -81,7 +91,7 @@ pub type Admission<F> = Result<Option<<F as Domain>::Point>, <F as Domain>::Refu
 pub enum End<F: Domain> {
     /// This much is done for good.
     At(F::Point),
-    /// Something is to be done elsewhere first: the call is frozen with this phase.
+    /// Something is to be done elsewhere first: the call is frozen with this phase, which runs again from its top when it is settled.
     Call(CallSpec<F>),
     /// The operation is over.
     Response(StoredResponse),

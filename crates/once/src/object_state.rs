@@ -123,7 +123,7 @@ impl<F: Domain> ObjectState<F> {
     }
 
     /// Forgets the keys whose responses had expired by `before_ms` (since the epoch), with their calls, and makes room for as many others. Gives how many.
-    /// The first key stays: it says whose the object is.
+    /// The first key stays: it says whose the object is. A flow says after how long that is done by [`Flow::forgets_after_ms`](super::flow::Flow::forgets_after_ms).
     ///
     /// A retry under a key that is forgotten runs its operation anew. So this is for what no client repeats any more: months after the response expired, not
     /// hours.

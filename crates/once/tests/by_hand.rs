@@ -11,7 +11,7 @@ mod begun;
 
 use begun::flow::{Receipt, Transfers};
 use begun::{BEGIN_MS, at, begun};
-use once::by_hand::{Refusal, Word};
+use once::by_hand::{Refusal, Word, newly_flagged};
 use once::call::{ByHand, CallState, ProviderReply, Settlement};
 use once::id::InstanceId;
 use once::object_state::ObjectState;
@@ -135,4 +135,32 @@ fn what_has_ended_is_not_overruled_under_a_run_that_lives() {
     assert_eq!(overrules(&mut state, "me", QUIET_MS + 9), Err(Refusal::UnderWay));
     assert_eq!(overrules(&mut state.clone(), "me", QUIET_MS + 10), Ok(()), "it has run out");
     assert_eq!(overrules(&mut state, "next", QUIET_MS), Ok(()), "it is of one that is gone");
+}
+
+/// Once each: when the runs have failed as often, and when the provider's answer contradicts what was asked for.
+#[test]
+fn what_a_person_must_look_at_is_told_when_it_begins() {
+    let told = |before: &ObjectState<Transfers>, after: &ObjectState<Transfers>| {
+        newly_flagged(before, after)
+            .map(|(key_id, call, _)| (key_id, call.map(str::to_owned)))
+            .collect::<Vec<_>>()
+    };
+    let (sent, _) = sent();
+    let fails = |failures| {
+        let mut state = sent.clone();
+        let Lifecycle::Open(open) = &mut state.keys[0].lifecycle else { panic!("it is open") };
+        open.failures = failures;
+        state
+    };
+    assert_eq!(told(&fails(14), &fails(15)), []);
+    assert_eq!(told(&fails(15), &fails(16)), [(1, None)]);
+    assert_eq!(told(&fails(16), &fails(17)), [], "it was told");
+    let reviewed = |why: &str| {
+        let mut state = sent.clone();
+        state.calls[0].evidence.needs_review = Some(why.to_owned());
+        state
+    };
+    assert_eq!(told(&sent, &reviewed("another amount")), [(1, Some("send".to_owned()))]);
+    assert_eq!(told(&reviewed("another amount"), &reviewed("it is not there")), [], "it was told");
+    assert_eq!(told(&reviewed("another amount"), &sent), []);
 }

@@ -13,7 +13,9 @@ use begun::flow::{Receipt, Transfers};
 use begun::{BEGIN_MS, at, begun};
 use once::alarm::{KnownAlarm, alarm_to_set, wake};
 use once::by_provider::Refusal;
-use once::call::{CallState, LookUp, Outcome, ProviderReply, RefusalScope, Settlement};
+use once::call::{
+    ByHand, CallState, LookUp, Outcome, ProviderReply, RefusalScope, RetryPolicy, Settlement, Unconfirmed,
+};
 use once::id::InstanceId;
 use once::object_state::ObjectState;
 use once::run::{Action, Event, Run, RunEnd};
@@ -53,6 +55,84 @@ fn tells(
     let told = state.settle_by_provider(1, reply, &incarnation("me"), &at(now_ms));
     assert_eq!(*state == before, told.is_err(), "{told:?}");
     told
+}
+
+fn accepted() -> Outcome<Receipt> {
+    Outcome::Unconfirmed(Unconfirmed { provider_id: None, needs_review: false, reason: "accepted".into() })
+}
+
+/// The bank has taken it in (202), and tells later how it ended: nothing else can have been executed under its key.
+#[test]
+fn what_was_accepted_is_refused_by_an_event() {
+    let waiting = |outcome| {
+        let (mut state, mut run) = sent();
+        let end = run.turn(&mut state, Event::Outcome(1, outcome), &at(BEGIN_MS + 100));
+        assert!(matches!(end, Ok(Action::End(RunEnd::Pending { .. }))), "{end:?}");
+        state
+    };
+    let mut state = waiting(accepted());
+    assert_eq!(tells(&mut state, rejected(), BEGIN_MS + 200), Ok(()));
+    let tokens = wake(&mut state, &incarnation("me"), &at(BEGIN_MS + 201));
+    let mut run = Run::new(tokens[0].clone(), 0, &[]);
+    let end = run.turn(&mut state, Event::Go, &at(BEGIN_MS + 201));
+    let Ok(Action::End(RunEnd::Finished(response))) = end else { panic!("{end:?}") };
+    assert_eq!(response.status, 402);
+
+    let mut state = waiting(no_answer());
+    assert_eq!(tells(&mut state, rejected(), BEGIN_MS + 200), Err(Refusal::InDoubt), "control");
+}
+
+/// Nobody sends it again, and nobody says that its end is not known: its event does.
+#[test]
+fn what_is_sent_once_and_was_accepted_waits_for_its_event() {
+    let sent_once = |outcome| {
+        let (mut state, mut run) = sent();
+        state.calls[0].retry_policy = RetryPolicy::AtMostOnce;
+        let action = run.turn(&mut state, Event::Outcome(1, outcome), &at(BEGIN_MS + 100));
+        assert!(action.is_ok(), "{action:?}");
+        state
+    };
+    for told in [booked(), rejected()] {
+        let mut state = sent_once(accepted());
+        for hour in 1..100 {
+            let now_ms = BEGIN_MS + hour * 3_600_000;
+            for token in wake(&mut state, &incarnation("me"), &at(now_ms)) {
+                let mut run = Run::new(token, 0, &[]);
+                let action = run.turn(&mut state, Event::Go, &at(now_ms));
+                let Ok(Action::LookUp(_)) = action else { panic!("{action:?}") };
+                let unsaid = LookUp::Inconclusive { from_the_start: false, reason: String::new() };
+                let action = run.turn(&mut state, Event::LookedUp(1, unsaid), &at(now_ms));
+                assert!(matches!(action, Ok(Action::End(RunEnd::Pending { .. }))), "{action:?}");
+            }
+        }
+        assert_eq!(state.calls[0].sends, 1);
+        assert_eq!(tells(&mut state, told.clone(), BEGIN_MS + 400_000_000), Ok(()));
+        assert_eq!(state.calls[0].state, CallState::Settled(Settlement::Answered(told)));
+    }
+    let state = sent_once(no_answer());
+    assert_eq!(state.calls[0].state, CallState::Settled(Settlement::NeedsReview), "control");
+}
+
+/// Who is told of a call that has ended knows whether that end is the bank's own.
+#[test]
+fn news_of_what_ended_without_the_banks_word_is_told_apart() {
+    let settled = |settlement, by_hand| {
+        let (mut state, _) = sent();
+        state.calls[0].state = CallState::Settled(settlement);
+        state.calls[0].evidence.by_hand = by_hand;
+        tells(&mut state, booked(), BEGIN_MS + 1)
+    };
+    let person = || {
+        let (by, reason) = ("somebody".to_owned(), "as the bank's page has it".to_owned());
+        Some(ByHand { by, reason, at_ms: BEGIN_MS, button: 1, is_contradicted: false })
+    };
+    assert_eq!(settled(Settlement::Answered(booked()), None), Err(Refusal::Settled));
+    assert_eq!(settled(Settlement::Answered(rejected()), None), Err(Refusal::Settled));
+    let without = Err(Refusal::SettledWithoutWord);
+    assert_eq!(settled(Settlement::Answered(booked()), person()), without);
+    assert_eq!(settled(Settlement::NotExecuted, None), without);
+    assert_eq!(settled(Settlement::NeedsReview, None), without);
+    assert!(!Refusal::SettledWithoutWord.comes_again());
 }
 
 /// Whatever comes of the send: what was told stays, and the run goes on from there.

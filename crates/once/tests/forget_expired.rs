@@ -11,9 +11,11 @@
 mod flow;
 
 use flow::{Receipt, Transfers, request};
+use once::alarm::{wake, wake_at};
 use once::begin::{Begin, begin};
 use once::call::{Outcome, ProviderReply};
 use once::context::Context;
+use once::flow::Flow as _;
 use once::id::{InstanceId, ObjectId};
 use once::object_state::ObjectState;
 use once::run::{Action, Event, Run, RunEnd};
@@ -51,7 +53,7 @@ fn full() -> (ObjectState<Transfers>, u64) {
         transfers(&mut state, key, BEGIN_MS);
     }
     let expired_ms = BEGIN_MS + Times::default().retention_ms;
-    once::alarm::wake(&mut state, &InstanceId("me".into()), &at(expired_ms));
+    wake(&mut state, &InstanceId("me".into()), &at(expired_ms));
     (state, expired_ms)
 }
 
@@ -67,6 +69,31 @@ fn what_is_forgotten_makes_room_and_its_keys_at_the_bank_are_not_used_again() {
     assert_eq!(transfers(&mut state, "d", expired_ms), (4, format!("{}_4", OBJECT.to_hex())));
     assert!(matches!(begins(&mut state, "a", expired_ms), Begin::Expired));
     assert!(matches!(begins(&mut state, "b", expired_ms), Begin::Run(_)), "nothing is known of it any more");
+}
+
+/// Nobody calls in a whole month: the alarm comes for them, and for nothing after that.
+#[test]
+fn the_alarm_forgets_what_no_client_comes_back_with() {
+    let (mut state, expired_ms) = full();
+    let over_ms = expired_ms + Transfers::forgets_after_ms(&at(0)).unwrap();
+    state.take_appended();
+    state.jobs.clear();
+    assert_eq!(wake_at(&state, &at(expired_ms)), Some(over_ms));
+    wake(&mut state, &InstanceId("me".into()), &at(over_ms - 1));
+    assert_eq!(state.keys.len(), 3, "too early");
+    wake(&mut state, &InstanceId("me".into()), &at(over_ms));
+    assert_eq!((state.keys.len(), state.calls.len()), (1, 1), "the first one says whose it is");
+    assert_eq!(wake_at(&state, &at(over_ms)), None, "the first one stays");
+}
+
+/// An object that a release before has left without an alarm, or whose alarm is late.
+#[test]
+fn a_full_object_forgets_what_is_over_by_itself() {
+    let (mut state, expired_ms) = full();
+    let over_ms = expired_ms + Transfers::forgets_after_ms(&at(0)).unwrap();
+    assert!(matches!(begins(&mut state, "d", over_ms - 1), Begin::Refused(_)), "too early");
+    assert!(matches!(begins(&mut state, "d", over_ms), Begin::Run(_)));
+    assert_eq!(state.keys.iter().map(|key| key.key_id).collect::<Vec<_>>(), [1, 4]);
 }
 
 /// A state of an older release has no such numbers: nothing was ever forgotten there.

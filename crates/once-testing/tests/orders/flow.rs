@@ -33,6 +33,8 @@ pub struct Shop {
     /// How often the customer is yet to be asked how it was, and when next, in ms.
     pub questions: u32,
     pub asks_at_ms: u64,
+    #[serde(default)]
+    pub is_rude: bool,
     /// Not written: see [`Mistake::LosesAField`].
     #[serde(skip)]
     pub lost: u32,
@@ -40,7 +42,15 @@ pub struct Shop {
 
 impl Default for Shop {
     fn default() -> Self {
-        Self { left: 5, orders: BTreeMap::new(), version: 0, questions: 0, asks_at_ms: 0, lost: 0 }
+        Self {
+            left: 5,
+            orders: BTreeMap::new(),
+            version: 0,
+            questions: 0,
+            asks_at_ms: 0,
+            is_rude: false,
+            lost: 0,
+        }
     }
 }
 
@@ -57,6 +67,10 @@ pub enum Mistake {
     RefusalWithoutObject,
     /// Each job about an order has the same id.
     RepeatsAJob,
+    /// A phase stages a job before it asks whether its call was made.
+    StagesBeforeACall,
+    /// A call has another name, and so another key, in each run.
+    NamesRuns,
     /// A member of the resource is not written.
     LosesAField,
     /// It panics where money is given back.
@@ -161,8 +175,12 @@ impl Flow for Orders {
     fn run(order: &Order, phase: &mut Phase<'_, Self>) -> Result<End<Self>, Bug> {
         match phase.key()?.recovery_point() {
             RecoveryPoint::Started | RecoveryPoint::At(Reached::Reserved) => {
-                let Some(settlement) = phase.settlement("pay")? else {
-                    return Ok(call(order, phase, "pay", Partner::Bank));
+                let name = match makes(phase, Mistake::NamesRuns) {
+                    true => format!("pay_{}", phase.key()?.attempt),
+                    false => "pay".to_owned(),
+                };
+                let Some(settlement) = phase.settlement(&name)? else {
+                    return Ok(call(order, phase, &name, Partner::Bank));
                 };
                 if is_done(&settlement)? {
                     stands(phase, "paid");
@@ -174,6 +192,11 @@ impl Flow for Orders {
                 Ok(response(if makes(phase, Mistake::WrongResponse) { 200 } else { 402 }))
             }
             RecoveryPoint::At(Reached::Paid) => {
+                if makes(phase, Mistake::StagesBeforeACall) {
+                    let job_id = format!("{}_{}_pack", phase.object_state.object.to_hex(), phase.key_id);
+                    let job = outbox::job((), job_id, serde_json::json!({ "packs": 1 }), phase.ctx);
+                    phase.object_state.appended.jobs.push(job);
+                }
                 let Some(settlement) = phase.settlement("send")? else {
                     return Ok(call(order, phase, "send", Partner::Carrier));
                 };
@@ -266,7 +289,7 @@ fn call(order: &Order, phase: &Phase<'_, Orders>, name: &str, provider: Partner)
         provider,
         retry_policy,
         provider_key: format!("{object}_{}_{name}", phase.key_id),
-        request: FrozenRequest::new(format!("/{name}"), order.cents.to_string()),
+        request: FrozenRequest::new(format!("/{provider:?}"), order.cents.to_string()),
     })
 }
 

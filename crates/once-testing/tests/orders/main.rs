@@ -15,7 +15,9 @@ mod flow;
 use flow::{Limits, Mistake, Orders, Reply, request};
 use once::begin::Command;
 use once::call::ProviderCall;
+use once::context::{Bug, Context};
 use once::domain::Provider as _;
+use once::object_state::ObjectState;
 use once::times::Times;
 use once_testing::{End, Harness, Job, Plan, Saboteur, Scenario};
 
@@ -31,10 +33,24 @@ struct Sale {
     keeps_ms: Option<u64>,
     /// How long a call is sent again, in ms.
     window_ms: u64,
+    /// Whether a person may have to say how a call ended.
+    has_a_person: bool,
+    /// How long the carrier and the post take a call in before they tell how it ended, in ms.
+    accepts_for_ms: Option<u64>,
+    /// When the customer is rude to the shop, in ms.
+    rude_at_ms: Option<u64>,
 }
 
-const SALE: Sale =
-    Sale { refused: "", is_newest_enough: true, mistake: None, keeps_ms: None, window_ms: 1_200_000 };
+const SALE: Sale = Sale {
+    refused: "",
+    is_newest_enough: true,
+    mistake: None,
+    keeps_ms: None,
+    window_ms: 1_200_000,
+    has_a_person: true,
+    accepts_for_ms: None,
+    rude_at_ms: None,
+};
 
 impl Scenario for Sale {
     type Flow = Orders;
@@ -83,16 +99,37 @@ impl Scenario for Sale {
         1
     }
 
+    fn accepts_for_ms(&self, call: &ProviderCall<Orders>) -> Option<u64> {
+        self.accepts_for_ms.filter(|_| !call.provider.answers_questions())
+    }
+
+    fn events(&self) -> Vec<u64> {
+        self.rude_at_ms.into_iter().collect()
+    }
+
+    fn happens(&self, _: usize, state: &mut ObjectState<Orders>, _: &Context<Limits>) -> Result<(), Bug> {
+        state.resource.is_rude = true;
+        Ok(())
+    }
+
+    fn may_need_a_person(&self) -> bool {
+        self.has_a_person
+    }
+
     fn judge(&self, end: &End<'_, Orders>) -> Result<(), String> {
         let shop = &end.object_state.resource;
         let is_done = |name: &str| {
-            end.executions.iter().any(|made| made.call.name == name && made.answer == Reply::Done)
+            let is_it = |call: &ProviderCall<Orders>| call.name.starts_with(name);
+            end.executions.iter().any(|made| is_it(&made.call) && made.answer == Reply::Done)
         };
         let Some(stage) = shop.orders.get(&1).filter(|_| shop.orders.len() == 1) else {
             return Err(format!("there are {:?}", shop.orders));
         };
         if shop.questions > 0 {
             return Err(format!("{} questions were never asked", shop.questions));
+        }
+        if shop.is_rude != self.rude_at_ms.is_some() {
+            return Err(format!("is the customer rude? {}", shop.is_rude));
         }
         if stage == "not paid" && end.responses.values().any(|response| response.status == 200) {
             return Err("an order that was refused is answered 200".to_owned());
@@ -162,6 +199,39 @@ fn a_provider_that_forgets_keys_early_executes_one_twice() {
     }
 }
 
+/// A carrier who takes a parcel in and tells hours later what has become of it, also that nothing has: that ends the order, and nobody need look.
+#[test]
+fn what_is_accepted_ends_by_the_event_of_it() {
+    for refused in ["", "send", "confirm"] {
+        let sale = Sale { refused, accepts_for_ms: Some(7_200_000), ..SALE };
+        let quiet = Sale { has_a_person: false, ..sale };
+        Harness::new(&quiet).replay(Plan::quiet()).unwrap_or_else(|violation| panic!("{violation}"));
+        let played =
+            Harness::new(&sale).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+        assert!(played.histories > 100);
+        Harness::new(&sale).random(500, 1).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+}
+
+/// Between the runs, whatever dies meanwhile.
+#[test]
+fn what_happens_beside_the_runs_is_kept() {
+    let sale = Sale { rude_at_ms: Some(70), ..SALE };
+    Harness::new(&sale).every_single_fault().unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+/// The carrier cannot be asked: where it is away for longer than its window somebody must call them. Who says that nobody need is told where.
+#[test]
+fn how_often_a_person_is_needed_is_counted() {
+    let quiet = Harness::new(&SALE).replay(Plan::quiet()).unwrap();
+    assert_eq!(quiet.settled_by_hand, 0);
+    let played = Harness::new(&SALE).every_single_fault().unwrap();
+    assert!(played.settled_by_hand > 0);
+    let sale = Sale { has_a_person: false, ..SALE };
+    let violation = Harness::new(&sale).every_single_fault().expect_err("nobody is needed");
+    assert_eq!(violation.what, "a person must say how send ended");
+}
+
 #[test]
 fn times_that_do_not_fit_together_are_not_played() {
     let sale = Sale { window_ms: 86_400_000, ..SALE };
@@ -179,6 +249,8 @@ fn what_a_flow_does_wrong_is_found() {
         // The bank refuses nothing unless a fault has it refuse.
         (Mistake::RefusalWithoutObject, "", "the same id of a job: 1_refused"),
         (Mistake::RepeatsAJob, "pay", "is staged again, with another payload"),
+        (Mistake::StagesBeforeACall, "", "_pack is staged again after it was done"),
+        (Mistake::NamesRuns, "", "pay_1 is executed once more, as pay_2"),
         (Mistake::LosesAField, "pay", "is read as something else"),
         (Mistake::Panics, "pay", "it panicked: it is not given back"),
         (Mistake::WrongResponse, "pay", "an order that was refused is answered 200"),

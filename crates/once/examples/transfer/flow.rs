@@ -2,7 +2,7 @@
 
 use once::begin::Command;
 use once::call::{CallSpec, FrozenRequest, ProviderReply, RetryPolicy, Settlement};
-use once::context::Bug;
+use once::context::{Bug, Context};
 use once::domain::{Answer, Domain, NoPoint, Provider};
 use once::fingerprint::{Canonical, Fingerprint, Parameters};
 use once::flow::{Admission, End, Flow, ObjectLimit, Phase};
@@ -140,6 +140,11 @@ impl Flow for Transfers {
         // Not a status at which a client would ask again with the same key: this is the end.
         let problem = serde_json::json!({ "title": title, "status": 402, "detail": detail });
         Ok(End::Response(response(402, "application/problem+json", problem.to_string())))
+    }
+
+    /// A month later no client has the key any more: without this an account would make as many transfers as it may hold, and then none.
+    fn forgets_after_ms(_: &Context<()>) -> Option<u64> {
+        Some(30 * 86_400_000)
     }
 
     fn limit_reached(limit: ObjectLimit) -> String {

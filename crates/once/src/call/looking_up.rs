@@ -96,6 +96,13 @@ impl<F: Domain> ProviderCall<F> {
         self.state = CallState::Unknown;
         self.maybe_executed = true;
         self.evidence.needs_client = matches!(look_up, LookUp::NoClient { .. });
+        let look_up = match look_up {
+            // Whoever cannot be asked does not know that it is not there.
+            LookUp::Absent | LookUp::Tentative(_) if !self.provider.answers_questions() => {
+                LookUp::Inconclusive { from_the_start: false, reason: String::new() }
+            }
+            look_up => look_up,
+        };
         let progress = self.look_up.take();
         let asked_at_ms = progress.as_ref().map_or(asked_at_ms, |first| first.asked_at_ms);
         let quiet_at_ms = self.may_arrive_until_ms(ctx);

@@ -35,8 +35,9 @@ impl<F: Domain> ProviderCall<F> {
                 Plan::Send
             };
         };
-        // What was left open is canceled first, however it is sent.
-        let is_sent_once = self.retry_policy == RetryPolicy::AtMostOnce && self.evidence.closing.is_none();
+        // What was left open is canceled first, however it is sent; and what the provider has is not doubted: how it ends is asked for, or told.
+        let is_known = self.evidence.closing.is_some() || self.evidence.is_executed;
+        let is_sent_once = self.retry_policy == RetryPolicy::AtMostOnce && !is_known;
         if is_sent_once && self.in_doubt() {
             return Plan::Settle(Settlement::NeedsReview);
         }
@@ -55,10 +56,12 @@ impl<F: Domain> ProviderCall<F> {
         // A clock that went back must not open the window again: a time before the first send is outside it too.
         let in_window = ctx.now_ms >= first_sent_at_ms
             && ctx.now_ms - first_sent_at_ms < self.provider.window_ms(&ctx.times);
-        let is_looked_up = self.answer_is_stored || self.evidence.closing.is_some();
+        let is_looked_up = self.answer_is_stored
+            || self.evidence.closing.is_some()
+            || self.retry_policy == RetryPolicy::AtMostOnce;
         if in_window && !is_looked_up {
             Plan::Send
-        } else if self.was_refused_everywhere()
+        } else if (self.was_refused_everywhere() && !self.evidence.is_executed)
             || (!self.provider.answers_questions() && self.is_refused_for_certain())
         {
             // No copy of the last send is on its way any more.

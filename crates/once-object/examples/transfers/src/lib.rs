@@ -1,8 +1,12 @@
 //! A Worker that makes bank transfers once. An account is an object; `POST /accounts/NAME` with `Idempotency-Key` and `{to, cents}` sends
 //! money from it, `GET /accounts/NAME` shows it. The bank is another server (`BANK`), which executes each key once.
 //!
-//! An account makes 200 transfers ([`Host::keys_max`]), and refuses what comes then. One that is to make more forgets those of which no client can send the
-//! key any more ([`ObjectState::forget_expired`]), or has an object for each transfer, and its balance in one place that all of them call.
+//! Who asks is known by their token (`TOKENS`), and an account is theirs who first sends money from it. It is not known by the account's name: anybody
+//! may say that.
+//!
+//! An account holds 200 transfers ([`Host::keys_max`]), and refuses what comes then. It forgets those of which no client can send the key any more
+//! ([`Flow::forgets_after_ms`](once::flow::Flow::forgets_after_ms)): 200 in a month. One that is to make more has an object for each transfer, and its
+//! balance in one place that all of them call.
 #![allow(missing_docs, reason = "what durable_object makes has none")]
 
 use std::rc::Rc;
@@ -53,13 +57,22 @@ fn reply(status: u16, answer: Answer) -> ProviderReply<Receipt> {
     ProviderReply { status, result, request_id: None }
 }
 
-/// Asks the bank: its address, and how long a run may take.
+/// Asks the bank: its address, how long a run may take, and who may ask here.
 struct BankHost {
     bank: String,
     lease_ms: u64,
+    tokens: String,
 }
 
 impl BankHost {
+    /// Who asks: `TOKENS` is `NAME:TOKEN NAME:TOKEN`. A Worker with more users keeps their tokens in a database, hashed.
+    fn caller(&self, request: &Request) -> Result<Option<Owner>> {
+        let header = request.headers().get("authorization")?.unwrap_or_default();
+        let mut users = self.tokens.split(' ').filter_map(|user| user.split_once(':'));
+        let user = users.find(|(_, token)| header.strip_prefix("Bearer ") == Some(*token));
+        Ok(user.map(|(name, _)| Owner::Account(name.to_owned())))
+    }
+
     async fn ask(&self, method: Method, path: &str, key: &str, body: Option<&str>) -> Result<(u16, String)> {
         let headers = Headers::new();
         headers.set("idempotency-key", key)?;
@@ -149,7 +162,8 @@ impl DurableObject for Accounts {
         let host = || -> Result<BankHost> {
             let lease_ms = env.var("LEASE_MS")?.to_string();
             let lease_ms = lease_ms.parse().map_err(|_| "LEASE_MS is no number")?;
-            Ok(BankHost { bank: env.var("BANK")?.to_string(), lease_ms })
+            let [bank, tokens] = [env.var("BANK")?.to_string(), env.var("TOKENS")?.to_string()];
+            Ok(BankHost { bank, lease_ms, tokens })
         };
         let host = host().map_err(|error| Bug(error.to_string()));
         Self(host.and_then(|host| Object::open(&state, host)))
@@ -157,8 +171,15 @@ impl DurableObject for Accounts {
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
         let object = self.0.as_ref().map_err(failed)?;
+        let Some(owner) = object.host().caller(&request)? else {
+            return problem(401, "The header Authorization has no token that is known here");
+        };
         if request.method() == Method::Get {
             let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+            let first = object_state.as_ref().and_then(|object_state| object_state.keys.first());
+            if first.is_some_and(|first| first.owner != owner) {
+                return problem(403, "The account is somebody else's");
+            }
             return Response::from_json(
                 &object_state.map(|object_state| object_state.resource.clone()).unwrap_or_default(),
             );
@@ -171,7 +192,6 @@ impl DurableObject for Accounts {
             Ok(read) => read,
             Err(error) => return problem(400, &format!("The body is no transfer: {error}")),
         };
-        let owner = Owner::Account(request.path());
         let command = Command {
             key_hash: key.hash(&owner),
             owner,
@@ -198,7 +218,7 @@ impl DurableObject for Accounts {
             ExecuteResult::Mismatch { .. } => problem(422, "The key stands for another transfer"),
             ExecuteResult::Refused(reason) => problem(409, &reason),
             ExecuteResult::Expired => problem(410, "That was long ago: what it was answered is gone"),
-            ExecuteResult::NotOwner => problem(403, "The key is somebody else's"),
+            ExecuteResult::NotOwner => problem(403, "The account is somebody else's"),
             ExecuteResult::NotStarted => problem(409, "Nothing was begun with the key"),
             ExecuteResult::RateLimited => problem(429, "Too many at once"),
             ExecuteResult::InProgress { retry_after_ms }
