@@ -39,6 +39,9 @@ use web::trace::Span;
 impl Host for PaymentsHost {
     type Flow = Payments;
 
+    /// Providers, queues and D1 are given a time each.
+    const BOUNDS_ITSELF: bool = true;
+
     fn times(&self) -> Times {
         self.config.times
     }
