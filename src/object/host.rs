@@ -39,8 +39,8 @@ use web::trace::Span;
 impl Host for PaymentsHost {
     type Flow = Payments;
 
-    /// Providers, queues and D1 are given a time each.
-    const BOUNDS_ITSELF: bool = true;
+    /// Providers are asked with a time limit, and so are the queue and D1.
+    const ENDS_BY_ITSELF: bool = true;
 
     fn times(&self) -> Times {
         self.config.times

@@ -19,11 +19,13 @@ const fn send_ms(times: &Times) -> u64 {
 }
 
 impl<H: Host> Object<H> {
+    /// What comes of it within so many ms. It costs a timer, which a host that bounds all by itself need not pay.
+    async fn bounded<T>(&self, ms: u64, work: impl Future<Output = T>) -> Option<T> {
+        if H::ENDS_BY_ITSELF { Some(work.await) } else { within(ms, work).await }
+    }
+
     pub(super) async fn send(&self, call: &Call<H>) -> Outcome<Answer<H>> {
-        if H::BOUNDS_ITSELF {
-            return self.host().send(call).await;
-        }
-        let sent = within(send_ms(&self.host().times()), self.host().send(call)).await;
+        let sent = self.bounded(send_ms(&self.host().times()), self.host().send(call)).await;
         sent.unwrap_or_else(|| {
             self.hangs("send");
             Outcome::Unknown { answer_is_stored: false, reason: HANGS.to_owned() }
@@ -31,10 +33,7 @@ impl<H: Host> Object<H> {
     }
 
     pub(super) async fn look_up(&self, call: &Call<H>) -> LookUp<Answer<H>> {
-        if H::BOUNDS_ITSELF {
-            return self.host().look_up(call).await;
-        }
-        let looked_up = within(self.lease_ms(), self.host().look_up(call)).await;
+        let looked_up = self.bounded(self.lease_ms(), self.host().look_up(call)).await;
         looked_up.unwrap_or_else(|| {
             self.hangs("look_up");
             LookUp::Inconclusive { from_the_start: false, reason: HANGS.to_owned() }
@@ -46,10 +45,7 @@ impl<H: Host> Object<H> {
         rows: &ObjectState<H::Flow>,
         jobs: Vec<Job<H>>,
     ) -> Result<Vec<NotTaken>, Bug> {
-        if H::BOUNDS_ITSELF {
-            return self.host().deliver(self, rows, jobs).await;
-        }
-        let delivered = within(self.lease_ms(), self.host().deliver(self, rows, jobs)).await;
+        let delivered = self.bounded(self.lease_ms(), self.host().deliver(self, rows, jobs)).await;
         delivered.unwrap_or_else(|| Err(self.hangs("deliver")))
     }
 
@@ -58,10 +54,7 @@ impl<H: Host> Object<H> {
         rows: &ObjectState<H::Flow>,
         jobs: &[Job<H>],
     ) -> Result<(), Bug> {
-        if H::BOUNDS_ITSELF {
-            return self.host().forget_over(self, rows, jobs).await;
-        }
-        let looked = within(self.lease_ms(), self.host().forget_over(self, rows, jobs)).await;
+        let looked = self.bounded(self.lease_ms(), self.host().forget_over(self, rows, jobs)).await;
         looked.unwrap_or_else(|| Err(self.hangs("forget_over")))
     }
 

@@ -45,8 +45,8 @@ pub trait Host: Sized + 'static {
     /// What the operations do.
     type Flow: Flow;
 
-    /// Whether all that waits for somebody else here comes to an end by itself, as it should: then no second timer runs beside its own.
-    const BOUNDS_ITSELF: bool = false;
+    /// Whether all that this host waits for is bounded by itself, whatever hangs: then nothing here is given up by the object, which saves a timer for each.
+    const ENDS_BY_ITSELF: bool = false;
 
     /// The configured times. They must [fit together](Times::validate): with a window that is too long a key is executed again.
     fn times(&self) -> Times;
@@ -74,7 +74,7 @@ pub trait Host: Sized + 'static {
     /// for somebody else here ([`within`](crate::within)): while an alarm waits no other one rings. What is given up is to be aborted, or it stays open
     /// beside the next send; and a body is to be [bounded](crate::text_at_most).
     ///
-    /// Unless the host [bounds itself](Self::BOUNDS_ITSELF), what does not come to an end is given up: a send half-way between that time and the lease, all else here when the lease has run out. It is not known
+    /// What does not come to an end is given up: a send half-way between that time and the lease, all else here when the lease has run out. It is not known
     /// then what came of it (`host_hangs` in the log).
     async fn send(&self, call: &Call<Self>) -> Outcome<Answer<Self>>;
 
