@@ -58,8 +58,10 @@ pub fn newly_flagged<'a, F: Domain>(
     let was_flagged = move |key_id| before.key(key_id).is_some_and(is_flagged);
     let keys = after.keys.iter().filter(move |key| is_flagged(key) && !was_flagged(key.key_id));
     let was_shown = |call_id| before.call(call_id).is_some_and(|call| call.needs_review().is_some());
-    let calls = after.calls.iter().filter(move |call| !was_shown(call.call_id));
-    let shown = calls.filter_map(|call| Some((call.key_id, Some(call.name.as_str()), call.needs_review()?)));
+    // At each commit: few calls need a person, and only those are looked for.
+    let calls = after.calls.iter().filter_map(|call| Some((call, call.needs_review()?)));
+    let shown = calls.filter(move |(call, _)| !was_shown(call.call_id));
+    let shown = shown.map(|(call, reason)| (call.key_id, Some(call.name.as_str()), reason));
     keys.map(|key| (key.key_id, None, FAILS)).chain(shown)
 }
 
