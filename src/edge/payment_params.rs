@@ -136,7 +136,7 @@ pub fn void_request(parameters: &Parameters) -> Result<VoidRequest, NotAllowed<V
     fields.end(VoidRequest { attempt, ..VoidRequest::default() })
 }
 
-/// Reads the parameters of what ends an order's links: there are none.
+/// Reads the parameters of a request that has none.
 pub fn no_parameters(parameters: &Parameters) -> Result<(), NotAllowed<()>> {
     let mut fields = Fields::of(parameters);
     fields.unknown(&[], &[]);

@@ -6,6 +6,7 @@ use super::api::{account, invalid_parameters, no_query, not_known, unavailable, 
 use super::app::App;
 use super::endpoint_url::endpoint_url;
 use super::fields::Fields;
+use super::payment_params::no_parameters;
 use super::reply;
 use super::route::OneDelivery;
 use crate::deliveries::endpoint::{self, Endpoint, Row};
@@ -141,14 +142,17 @@ pub(super) async fn remove(app: &App, request: &Request) -> Result<Answer, Probl
     Ok(Answer::empty(204, "removed"))
 }
 
+/// Of a request that takes no parameters, neither in its body nor in its address.
+fn says_nothing(request: &Request) -> Result<(), Problem> {
+    let body = request.parameters()?.without(&KEY);
+    no_query(request)?;
+    no_parameters(&body).map_err(|refused| invalid_parameters(refused.errors))
+}
+
 /// `POST /webhook-endpoint/test`: sends a message that is about nothing, and says what was answered.
 pub(super) async fn test(app: &App, request: &Request) -> Result<Answer, Problem> {
     let account = owner(app, request).await?;
-    let body = request.parameters()?.without(&KEY);
-    no_query(request)?;
-    let mut fields = Fields::of(&body);
-    fields.unknown(&[], &[]);
-    fields.end(()).map_err(|refused| invalid_parameters(refused.errors))?;
+    says_nothing(request)?;
     let endpoint = there(app, &account).await?;
     limited(app, &account).await?;
     let id = format!("test_{}", random::uuid().map_err(unavailable)?.simple());
@@ -224,11 +228,7 @@ pub(super) async fn requeue(
     webhook_id: &Parameter<'_, OneDelivery>,
 ) -> Result<Answer, Problem> {
     let account = owner(app, request).await?;
-    let body = request.parameters()?.without(&KEY);
-    no_query(request)?;
-    let mut fields = Fields::of(&body);
-    fields.unknown(&[], &[]);
-    fields.end(()).map_err(|refused| invalid_parameters(refused.errors))?;
+    says_nothing(request)?;
     let endpoint = there(app, &account).await?;
     limited(app, &account).await?;
     let messages = Messages::of(&app.env, &account, endpoint.told_since_ms());

@@ -40,3 +40,10 @@ pub struct Order {
     /// Whether it is charged at once, or authorized only, to be captured by the shop.
     pub capture: bool,
 }
+
+impl Order {
+    /// The shop's page for who does not pay, of a page that takes no card.
+    pub fn back_url(&self) -> Option<&str> {
+        self.cancel_url.as_deref().or(self.return_url.as_deref())
+    }
+}

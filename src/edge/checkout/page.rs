@@ -309,7 +309,7 @@ pub fn bank(
             .map(|title| Notice::new("warning", title, and(t.card_not_used_text, t.or_another_card))),
         key,
         path: path(visit.link),
-        back_url: back_url(visit.order),
+        back_url: visit.order.back_url().map(str::to_owned),
         order_id: visit.order.id.clone(),
         total,
         attempt,
@@ -331,14 +331,9 @@ pub fn status(visit: Visit<'_>, in_doubt: bool, since_ms: u64, total: String, is
         is_still,
         in_doubt,
         is_late: is_late(since_ms, visit.now_ms),
-        back_url: back_url(visit.order),
+        back_url: visit.order.back_url().map(str::to_owned),
         site: visit.site,
     }
-}
-
-/// The shop's page for who does not pay, of a page that takes no card.
-pub fn back_url(order: &Order) -> Option<String> {
-    order.cancel_url.clone().or_else(|| order.return_url.clone())
 }
 
 /// The shop's page, with what it has to compare before it delivers. It is not signed: the shop asks the API for the payment.

@@ -285,7 +285,7 @@ impl<'a> Till<'a> {
 }
 
 fn way_back<'a>(order: &'a Order, t: &Messages) -> (&'a str, &'static str) {
-    match order.cancel_url.as_ref().or(order.return_url.as_ref()) {
+    match order.back_url() {
         Some(url) => (url, t.back_to_shop),
         None => ("/", t.back_to_start),
     }
