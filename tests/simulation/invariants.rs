@@ -201,9 +201,11 @@ impl Sends {
         }
     }
 
-    /// Whether all that was heard says that nothing was executed.
-    pub(crate) fn are_refused_for_certain(&self) -> bool {
-        !self.sent.is_empty() && self.sent.iter().all(|sent| sent.refused_for_certain)
+    /// Whether all that was heard of so many says that nothing was executed.
+    pub(crate) fn are_refused_for_certain(&self, sends: u32) -> bool {
+        !self.sent.is_empty()
+            && self.sent.len() == sends as usize
+            && self.sent.iter().all(|sent| sent.refused_for_certain)
     }
 
     /// The provider executed what they ask for.

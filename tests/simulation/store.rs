@@ -154,8 +154,8 @@ impl Store {
     }
 }
 
-/// Whether all that was heard about a call, by its derived key, says that nothing was executed.
-pub(crate) type IsRefused<'a> = &'a dyn Fn(&str) -> bool;
+/// Whether all that was heard about a call, by its derived key and the number of sends that its object knows of, says that nothing was executed.
+pub(crate) type IsRefused<'a> = &'a dyn Fn(&str, u32) -> bool;
 
 /// The event that a record tells a person of, and what it said.
 fn alert(record: &AuditRecord) -> Option<(EventKey, String)> {
@@ -196,7 +196,7 @@ fn needs_person(object_state: &ObjectState, key_id: u32, now_ms: u64, is_refused
     object_state.unsettled_call(key_id).filter(|call| call.provider == Provider::Adyen).is_some_and(|call| {
         let over = |at_ms| now_ms + 2 * SKEW_MAX_MS >= at_ms + ADYEN_WINDOW_MS;
         let is_over = call.answer_is_stored || call.first_sent_at_ms.is_some_and(over);
-        is_over && !is_refused(&call.provider_key)
+        is_over && !is_refused(&call.provider_key, call.sends)
     })
 }
 

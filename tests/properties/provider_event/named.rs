@@ -1,6 +1,6 @@
 //! What Adyen's news names: our reference of a move or that of the payment, Adyen's own id of it, or a payment that nothing here has made.
 
-use super::modifications::{capture, received};
+use super::modifications::{authorized, capture, received};
 use super::*;
 use payments::engine::{CallState, Payments};
 use payments::payment::operation::VoidRequest;
@@ -64,6 +64,74 @@ fn a_move_is_known_by_adyens_id_of_it_where_the_reference_is_the_payments() {
     let (mut harness, _) = received(capture(None));
     harness.hear_by_payment("CAPTURE", "psp_of_a_person", true);
     assert_eq!(harness.shown(), ("succeeded", true));
+}
+
+/// How a move ended is told before anybody has heard the answer to it, which alone has Adyen's id of it: the news waits for that.
+#[test]
+fn news_of_a_move_under_the_payments_reference_waits_for_the_answer_that_names_it() {
+    let ends = [
+        ("CAPTURE", true, "succeeded"),
+        ("CAPTURE", false, "requires_capture"),
+        ("CANCELLATION", true, "canceled"),
+    ];
+    for (kind, success, status) in ends {
+        let operation =
+            if kind == "CAPTURE" { capture(None) } else { Operation::Void(VoidRequest::default()) };
+        let mut harness = authorized();
+        harness.run("move", operation, None);
+        // It is sent again, and answered as the first time.
+        harness.object_state.calls.last_mut().unwrap().answer_is_stored = false;
+        assert_eq!(harness.hear_by_payment(kind, "psp_move", success), Ingested::RetryLater);
+        assert_eq!(harness.shown(), ("requires_capture", true));
+        let answer = ProviderResult::Received { modification: "psp_move".into() };
+        let later_ms = NOW_MS + 3_600_000;
+        for token in wake(&mut harness.object_state, &InstanceId("me".into()), &at(later_ms)) {
+            harness.drive(Run::new(token, 0, &[]), Some(answer.clone()), later_ms);
+        }
+        assert_eq!(harness.hear_by_payment(kind, "psp_move", success), Ingested::Applied);
+        assert_eq!(harness.shown(), (status, false), "{kind} {success}");
+    }
+}
+
+/// Adyen has failed while it executed a move, and gives that error under its key from now on: nothing will ever name it.
+#[test]
+fn a_move_that_no_answer_will_name_is_settled_by_news_that_it_was_made() {
+    let mut harness = authorized();
+    harness.run("move", capture(None), None);
+    harness.hear_by_payment("CAPTURE", "psp_of_a_person", false);
+    assert_eq!(harness.shown(), ("requires_capture", true), "a refusal may be of another one");
+    assert_eq!(harness.hear_by_payment("CAPTURE", "psp_move", true), Ingested::Applied);
+    harness.wake();
+    assert_eq!(harness.shown(), ("succeeded", false));
+}
+
+/// Which of both it tells of is not known before ours has its answer.
+#[test]
+fn a_capture_by_others_waits_for_the_answer_to_ours_and_counts_when_that_is_refused() {
+    let mut harness = authorized();
+    let theirs = harness.by_others(&harness.object_state.calls[0].provider_key);
+    let (ours, me) = (command("move", capture(None)), InstanceId("me".into()));
+    let begun = begin(&mut harness.object_state, &ours, &me, &at(NOW_MS)).unwrap();
+    let Begin::Run(token) = begun else { panic!("{begun:?}") };
+    let (mut run, mut event) = (Run::new(token, 0, &[]), Input::Go);
+    loop {
+        event = match run.step(&mut harness.object_state, event, &at(NOW_MS)).unwrap() {
+            Action::Again => Input::Go,
+            Action::Send(call) => {
+                let taken = ingest::take(&mut harness.object_state, &theirs, &at(NOW_MS)).unwrap();
+                assert_eq!(taken, Ingested::RetryLater);
+                let (code, message) = ("captured".into(), String::new());
+                let result = ProviderResult::Rejected { payment: None, code, message, found: None };
+                let reply = ProviderReply { status: 422, result, request_id: None };
+                Input::Outcome(call.call_id, Outcome::Definitive(reply))
+            }
+            _ => break,
+        };
+    }
+    assert_eq!(harness.shown(), ("requires_capture", false));
+    assert!(harness.has_recorded("operation.refused"));
+    harness.hear(&theirs);
+    assert_eq!(harness.shown(), ("succeeded", false));
 }
 
 /// Its answer was lost, and what it came to is told under the payment's reference: then it is counted as another one's until it has its name.

@@ -16,6 +16,10 @@ pub(crate) struct Adyen {
     pub(crate) keys: Keys,
     /// What each key's request called itself: notifications repeat it.
     pub(crate) references: BTreeMap<String, String>,
+    /// Whether notifications of a move name the payment instead: "Your reference to uniquely identify the payment. For modifications, this field
+    /// corresponds to the payment request assigned to the original payment.",
+    /// <https://docs.adyen.com/api-explorer/Webhooks/1/post/CANCELLATION>. Its live system mostly repeats what the move called itself.
+    pub(crate) names_payments: bool,
     /// Notifications that no payment's new state tells of, to be sent.
     pub(crate) items: Vec<Value>,
     /// The refunds that somebody made by asking for a cancel or a refund: told of as that.
@@ -78,12 +82,16 @@ impl Adyen {
         amount: Value,
         success: bool,
     ) -> Value {
+        let named = match self.ledger.intent(original) {
+            Some(intent) if self.names_payments => &intent.by,
+            _ => by,
+        };
         json!({
             "amount": amount,
             "eventCode": code,
             "eventDate": payments::timestamp(self.now_ms),
             "merchantAccountCode": "Merchant",
-            "merchantReference": self.references.get(by),
+            "merchantReference": self.references.get(named),
             "originalReference": original,
             "pspReference": id,
             "reason": if success { "" } else { "Refused" },

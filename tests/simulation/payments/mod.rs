@@ -82,6 +82,8 @@ const PERSONAL_DATA: u64 = 0x7065_7273_6f6e_6171;
 const EXPIRED_FORM: u64 = 0x6578_7069_7265_646c;
 /// The same for Stripe's list, which shows what was made only after a while.
 const LISTS: u64 = 0x0000_006c_6973_7473;
+/// The same for whose reference Adyen's notifications of a move have.
+const NAMED: u64 = 0x0000_006e_616d_6564;
 /// The longest that Stripe's list lags behind. A send arrives within 10 min, and the second look is 25 min after the last send.
 const LIST_LAG_MAX_MS: u64 = 14 * MINUTE;
 /// How many pairs of faults are tried, of the millions that there are, and how many if it is to be thorough.
@@ -129,6 +131,7 @@ pub(crate) fn random(seed: u64, disabled: Option<Disabled>, trace: bool) -> Worl
         false => world,
     };
     let world = if Rng::new(seed ^ OPERATORS).permille(200) { world.with_operators(false) } else { world };
+    let world = world.naming_payments(Rng::new(seed ^ NAMED).permille(300));
     let mut webhooks = Rng::new(seed ^ WEBHOOKS);
     if webhooks.permille(500) {
         return world.with_webhooks(webhooks.pick(&[0, 50, 300]));

@@ -50,8 +50,8 @@ impl World {
         };
         let instance = active.instance;
         let object = self.instances[instance].object;
-        if has_open_key(&self.objects[object].store.object_state, self.now_ms, &|call| {
-            self.auditor.is_refused_for_certain(call)
+        if has_open_key(&self.objects[object].store.object_state, self.now_ms, &|call, sends| {
+            self.auditor.is_refused_for_certain(call, sends)
         }) {
             self.is_busy();
         }
@@ -86,6 +86,11 @@ impl World {
             }
             Transacted::Done(action, object_now_ms) => {
                 self.runs.insert(number, active);
+                if matches!(input, Input::Outcome(..))
+                    && let Some((exchange, arrives_within_ms)) = self.refusals.remove(&number)
+                {
+                    self.auditor.refused_for_certain(exchange, arrives_within_ms);
+                }
                 self.act(number, action, object_now_ms);
             }
         }
@@ -134,7 +139,7 @@ impl World {
             return self.after(it.dark_until_ms - self.now_ms, Event::Alarm { object, set });
         }
         let lead_ms = it.alarm_lead_ms;
-        let is_over = !has_open_key(&it.store.object_state, self.now_ms, &|_| false);
+        let is_over = !has_open_key(&it.store.object_state, self.now_ms, &|_, _| false);
         match self.fault(Boundary::Alarm) {
             Some(Fault::AlarmEarly) => {
                 self.counters.count("alarms early");

@@ -316,7 +316,7 @@ impl World {
     }
 
     pub(crate) fn response(&mut self, exchange: u64, answer: &HttpAnswer) {
-        let Some(Exchange { call, .. }) = self.exchanges.get(&exchange) else {
+        let Some(Exchange { run, call }) = self.exchanges.get(&exchange) else {
             return;
         };
         let outcome = call.provider.classify(call, answer);
@@ -324,13 +324,13 @@ impl World {
             self.auditor.refused(exchange);
         }
         // Before the key was looked at, or after it.
-        match (call.provider, answer.status, answer.should_retry) {
-            (Provider::Adyen, 401, _) => self.auditor.refused_for_certain(exchange, None),
-            (Provider::Adyen, 503, Some(true)) => {
-                let arrives_within_ms = self.times.quiet_ms + 2 * SKEW_MAX_MS;
-                self.auditor.refused_for_certain(exchange, Some(arrives_within_ms));
-            }
-            _ => {}
+        let arrives_within_ms = match (call.provider, answer.status, answer.should_retry) {
+            (Provider::Adyen, 401, _) => Some(None),
+            (Provider::Adyen, 503, Some(true)) => Some(Some(self.times.quiet_ms + 2 * SKEW_MAX_MS)),
+            _ => None,
+        };
+        if let Some(arrives_within_ms) = arrives_within_ms {
+            self.refusals.insert(*run, (exchange, arrives_within_ms));
         }
         self.tell(|| format!("  response {}: {outcome:?}", answer.status));
         self.outcome(exchange, outcome);
@@ -348,6 +348,7 @@ impl World {
         self.counters.count(match &outcome {
             Outcome::Definitive(reply) if reply.result.is_done() => "outcomes: done",
             Outcome::Definitive(_) => "outcomes: refused for good",
+            Outcome::Stored(_) => "outcomes: refused before",
             Outcome::NotExecuted { .. } => "outcomes: not executed",
             Outcome::Unknown { answer_is_stored: true, .. } => "outcomes: unknown, retries are useless",
             Outcome::Unknown { .. } => "outcomes: unknown",

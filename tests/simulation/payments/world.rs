@@ -50,7 +50,7 @@ use crate::schedule::{EPOCH_MS, Schedule, tell};
 use crate::store::{Staged, Store, first_expiry_ms, has_open_key};
 
 /// No history has more events than this, and as many again for each call that waits for the other account's key: that is taken up every few minutes,
-/// and given up only after [days](Accounts::is_settled).
+/// and given up only after [days](Accounts::is_settled); and for each client where Adyen refuses everything for days.
 const EVENTS_MAX: usize = 60_000;
 /// For how long the provider is still asked once nothing else happens: longer than its longest pause, a day.
 const AFTERMATH_MS: u64 = 3 * 24 * HOUR;
@@ -163,6 +163,8 @@ pub(crate) struct World {
     pub(crate) adyen: Adyen,
     pub(crate) accounts: Accounts,
     pub(crate) exchanges: BTreeMap<u64, Exchange>,
+    /// By run that has yet to commit it: the send that was refused with all copies, and when all before it has arrived.
+    pub(crate) refusals: BTreeMap<u32, (u64, Option<u64>)>,
     pub(crate) sends: u64,
     pub(crate) jobs: Jobs,
     pub(crate) webhooks: Webhooks,
@@ -234,12 +236,14 @@ impl World {
                 ledger: Ledger::new("PSP"),
                 keys: Keys::new(kept_ms(7)),
                 references: BTreeMap::new(),
+                names_payments: false,
                 items: Vec::new(),
                 reversals: BTreeSet::new(),
                 called_off: BTreeSet::new(),
                 now_ms: EPOCH_MS,
             },
             exchanges: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             sends: 0,
             jobs: Jobs::new(jobs_seed, 0, 0),
             webhooks: Webhooks::new(!jobs_seed),
@@ -282,6 +286,13 @@ impl World {
     /// The providers tell what happens, with so much trouble on the way.
     pub(crate) const fn with_webhooks(mut self, permille: u64) -> Self {
         self.webhooks.turn_on(permille);
+        self
+    }
+
+    /// Adyen tells of a move under the payment's reference.
+    pub(crate) const fn naming_payments(mut self, names_payments: bool) -> Self {
+        self.adyen.names_payments = names_payments;
+        self.auditor.refunds_are_named = !names_payments;
         self
     }
 
@@ -397,7 +408,7 @@ impl World {
     /// See [`EVENTS_MAX`].
     fn events_max(&self) -> usize {
         let away: usize = self.objects.iter().map(calls_away).sum();
-        EVENTS_MAX * (1 + away)
+        EVENTS_MAX * (1 + away + self.locked_out_ms.map_or(0, |_| self.clients.len()))
     }
 
     /// Once faults stop, a key ends; a payment makes one call with each provider at most. What waits for a person is left out.
@@ -407,7 +418,9 @@ impl World {
             let calm_from_ms = self.calm_from_ms.max(object.dark_until_ms) + self.owed_ms;
             let state = &object.store.object_state;
             if self.now_ms > calm_from_ms + bound_ms
-                && has_open_key(state, self.now_ms, &|call| self.auditor.is_refused_for_certain(call))
+                && has_open_key(state, self.now_ms, &|call, sends| {
+                    self.auditor.is_refused_for_certain(call, sends)
+                })
             {
                 self.auditor.overdue("a key", self.now_ms - calm_from_ms);
             }

@@ -7,14 +7,15 @@
 
 use serde_json::json;
 
-use crate::engine::{CallState, Context, ObjectState, ProviderCall, Settlement};
+use crate::engine::{Context, ObjectState, ProviderCall};
 use crate::payment::provider::Provider;
 use crate::payment::provider_event::{Ingested, OperationNotice};
 use crate::payment::refund::refunded_minor;
-use crate::payment::result::{CallKind, ProviderResult};
+use crate::payment::result::CallKind;
 use crate::payment::{FailedOperation, Failure, InFlight, Payment, PaymentState, Refund, RefundState};
 use crate::transitions::audit::{record_for_owner, record_for_payment};
 use crate::transitions::effects::{on_transition, refund_moved};
+use crate::transitions::own_moves::adyens_id;
 use crate::transitions::{give_back, late_money, left_open, polling};
 use once::context::Bug;
 
@@ -326,20 +327,9 @@ pub(crate) fn is_not_taken_in(state: &ObjectState, told: &OperationNotice) -> bo
     let is_its = |call: &ProviderCall| told.provider_key.as_ref() == Some(&call.provider_key);
     let pending = state.resource.payment.as_ref().and_then(|payment| payment.pending);
     state.calls.iter().any(|call| {
-        let is_it = modification(call).is_some_and(|id| is_its(call) || *id == told.id);
+        let is_it = is_its(call) && adyens_id(call).is_some();
         is_it && pending.is_some_and(|pending| pending.key_id() == call.key_id && !pending.is_received())
     })
-}
-
-/// Adyen's id of a move that it has received.
-fn modification(call: &ProviderCall) -> Option<&String> {
-    match &call.state {
-        CallState::Settled(Settlement::Answered(reply)) => match &reply.result {
-            ProviderResult::Received { modification } => Some(modification),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// The key under which we have asked for what this tells of: `None` if somebody else has, or an earlier move of ours that
@@ -349,11 +339,7 @@ fn own_call(state: &ObjectState, told: &OperationNotice, kind: CallKind) -> Opti
         call.kind == kind && call.name != give_back::CALL && !left_open::is_closing(call)
     };
     let newest = state.calls.iter().filter(is_of_kind).max_by_key(|call| call.call_id)?;
-    // It is named by our reference of the move, and by Adyen's id of it where the reference is the payment's: "Your reference to uniquely identify the
-    // payment", <https://docs.adyen.com/api-explorer/Webhooks/1/post/CAPTURE>.
-    let is_it = told.provider_key.as_ref() == Some(&newest.provider_key)
-        || modification(newest).is_some_and(|id| *id == told.id);
-    is_it.then_some(newest.key_id)
+    (told.provider_key.as_ref() == Some(&newest.provider_key)).then_some(newest.key_id)
 }
 
 /// Ends the move that runs under this key, and gives it.

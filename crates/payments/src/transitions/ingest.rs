@@ -16,7 +16,7 @@ use crate::transitions::audit::record_for_owner;
 use crate::transitions::effects::on_transition;
 use crate::transitions::event_account::is_of_account;
 use crate::transitions::{
-    contradictions, disputes, ended, late_money, late_news, polling, refunds, try_queries,
+    contradictions, disputes, ended, late_money, late_news, own_moves, polling, refunds, try_queries,
 };
 use once::context::Bug;
 
@@ -28,10 +28,14 @@ pub fn take(object_state: &mut ObjectState, event: &Event, ctx: &Context) -> Res
     if object_state.keys.is_empty() {
         return Ok(Ingested::UnknownResource);
     }
-    let event = &dated(event, ctx);
-    if !is_of_account(object_state, event) {
+    let mut event = dated(event, ctx);
+    if !is_of_account(object_state, &event) {
         return Ok(Ingested::OtherAccount);
     }
+    if !own_moves::name(object_state, &mut event.news) {
+        return Ok(Ingested::RetryLater);
+    }
+    let event = &event;
     let key_id = object_state.keys.first().map_or(0, |key| key.key_id);
     let contradiction = contradictions::of_news(object_state, &event.news);
     let pending = object_state.resource.payment.as_ref().and_then(|payment| payment.pending);

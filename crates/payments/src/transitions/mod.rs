@@ -15,6 +15,7 @@ pub mod ingest;
 pub mod late_money;
 mod late_news;
 pub mod left_open;
+mod own_moves;
 pub mod pii;
 pub mod polling;
 pub mod projection;

@@ -139,7 +139,10 @@ impl Auditor {
             }
             ("capture" | "void", 202) => ours.is_some() && body["pending_operation"]["type"] == what,
             ("give_back", 200) => true,
-            ("void", 200) => ours.is_some_and(|entry| entry.status == "canceled"),
+            // What has lapsed by itself meanwhile is shown as that.
+            ("void", 200) => ours.is_some_and(|entry| {
+                entry.status == "canceled" || (entry.status == "expired" && text("status") == "expired")
+            }),
             ("capture" | "void", 402) => moved.is_empty(),
             ("refund", 201) => {
                 let is_one = returned.len() == 1 && returned[0].amount == amount;

@@ -91,9 +91,10 @@ impl Auditor {
         all.for_each(|derived| derived.sends.refused_for_certain(number, arrives_within_ms));
     }
 
-    /// Whether all that was heard about a call says that nothing was executed: it waits for nobody.
-    pub(crate) fn is_refused_for_certain(&self, derived: &str) -> bool {
-        self.derived.get(derived).is_some_and(|derived| derived.sends.are_refused_for_certain())
+    /// Whether all that was heard about a call says that nothing was executed: it waits for nobody. Its object may know of a send that has never left it:
+    /// then it is in doubt.
+    pub(crate) fn is_refused_for_certain(&self, derived: &str, sends: u32) -> bool {
+        self.derived.get(derived).is_some_and(|derived| derived.sends.are_refused_for_certain(sends))
     }
 
     /// The provider executed what a key asks for.

@@ -96,6 +96,8 @@ pub(crate) struct Auditor {
     /// The objects in which a person is told that money could not be given back.
     left_to_a_person: BTreeSet<usize>,
     customers: customers::Customers,
+    /// Whether what tells of a refund says which one it is. Else one whose answer was an error may be another one that is told of.
+    pub(crate) refunds_are_named: bool,
     /// The transaction to come answers by a stored response.
     replays: bool,
 }
@@ -110,7 +112,7 @@ fn sum(refunds: &[RefundView]) -> u64 {
 
 impl Auditor {
     pub(crate) fn new(terms: Terms) -> Self {
-        Self { terms, ..Self::default() }
+        Self { terms, refunds_are_named: true, ..Self::default() }
     }
 
     fn violated(&mut self, invariant: &'static str, seen: impl Into<String>) {

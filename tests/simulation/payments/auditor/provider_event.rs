@@ -43,7 +43,7 @@ impl Auditor {
                 && entry.is_revived
                 && (hears || (entry.provider == "stripe" && !came_back))
                 && !is_paid_so(entry)
-                && (entry.status == "reserved" || entry.captured > entry.refunded)
+                && (entry.status == "reserved" || entry.captured > entry.refunded + entry.refunded_elsewhere)
         };
         let is_told = self.left_to_a_person.contains(&object) || seen.keys.iter().any(|key| key.needs_person);
         if let Some(entry) = self.ledger.values().find(is_left).filter(|_| !is_told) {
@@ -64,7 +64,8 @@ impl Auditor {
                 |by: &String| self.derived.get(by).is_some_and(|it| (it.object, it.key) == (object, key.key));
             let moved = |entry: &Entry| is_its(&entry.by) || entry.moved_by.as_ref().is_some_and(is_its);
             // An earlier try may have been with the other one, which answers questions.
-            let in_books = self.returned.values().any(|returned| is_its(&returned.by))
+            let is_returned = || self.returned.values().any(|returned| is_its(&returned.by));
+            let in_books = (self.refunds_are_named && is_returned())
                 || self.ledger.values().any(|entry| entry.provider == "adyen" && moved(entry));
             if in_books {
                 self.violated(HEARD, format!("open although the books have it: {key:?}"));

@@ -232,7 +232,7 @@ impl World {
             store.alarm_at_ms,
             writer,
             (ctx.now_ms, self.now_ms),
-            &|call| auditor.is_refused_for_certain(call),
+            &|call, sends| auditor.is_refused_for_certain(call, sends),
         );
         if kept.appended.jobs.iter().any(|job| job.kind == JobKind::Project) {
             self.objects[number].told_at_ms = self.now_ms;
