@@ -64,7 +64,10 @@ proptest! {
     fn an_answer_is_never_taken_for_more_than_it_says(answer in any_answer()) {
         let status_in_body = serde_json::from_str::<Value>(&answer.body).ok().map(|body| body["status"].clone());
         match classify(&answer) {
-            Outcome::Definitive(reply) => {
+            outcome @ (Outcome::Definitive(_) | Outcome::Stored(_)) => {
+                let is_stored = matches!(outcome, Outcome::Stored(_));
+                prop_assert_eq!(is_stored, answer.replayed && answer.status >= 400, "only refusals need to be");
+                let (Outcome::Definitive(reply) | Outcome::Stored(reply)) = outcome else { unreachable!() };
                 prop_assert!(answer.status < 300 || answer.replayed || answer.should_retry != Some(true));
                 prop_assert!((200..500).contains(&answer.status));
                 prop_assert!(![401, 403, 409, 429].contains(&answer.status));
@@ -241,7 +244,7 @@ pub(crate) enum Meaning {
 
 pub(crate) fn meaning(answer: &HttpAnswer) -> Meaning {
     match classify(answer) {
-        Outcome::Definitive(reply) => match reply.result {
+        Outcome::Definitive(reply) | Outcome::Stored(reply) => match reply.result {
             ProviderResult::Charged { .. } => Meaning::Charged,
             ProviderResult::Processing { .. } => Meaning::Processing,
             ProviderResult::Declined { .. } => Meaning::Declined,

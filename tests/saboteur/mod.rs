@@ -319,7 +319,7 @@ fn declined() -> ProviderReply {
         payment: None,
         code: "not_executed".to_owned(),
         decline_code: None,
-        message: "It did not reach the provider.".to_owned(),
+        message: "The provider has not executed it.".to_owned(),
     };
     ProviderReply { status: 402, result, request_id: None }
 }

@@ -83,8 +83,10 @@ pub struct ProviderReply<A> {
 /// What came of one send.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<A> {
-    /// The provider's last word under this key.
+    /// The provider's last word on this send.
     Definitive(ProviderReply<A>),
+    /// Its last word under this key: it has stored it and gives it again, whatever other send of the key is still to come.
+    Stored(ProviderReply<A>),
     /// It was certainly not executed: the same key may be sent again.
     NotExecuted {
         /// How long the provider wants to be left alone, in ms.
@@ -143,7 +145,7 @@ impl<A: Answer> Outcome<A> {
     /// One word for it.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Definitive(reply) => reply.result.name(),
+            Self::Definitive(reply) | Self::Stored(reply) => reply.result.name(),
             Self::NotExecuted { .. } => "not_executed",
             Self::Unknown { .. } => "unknown",
             Self::Indeterminate { .. } => "indeterminate",
@@ -299,6 +301,9 @@ pub struct Evidence<A> {
     /// An operator has settled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<ByHand>,
+    /// What a send was refused with while an earlier one was in doubt: the reason why nothing was done, where that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<ProviderReply<A>>,
 }
 
 impl<A> Default for Evidence<A> {
@@ -318,6 +323,7 @@ impl<A> Default for Evidence<A> {
             sent_to: None,
             is_told: false,
             by_hand: None,
+            refusal: None,
         }
     }
 }

@@ -193,6 +193,7 @@ pub fn record<F: Flow>(
     held(object_state, token, ctx)?;
     let detail = match &outcome {
         Outcome::Definitive(reply) => format!("answered {}", reply.status),
+        Outcome::Stored(reply) => format!("answered {}, as before", reply.status),
         Outcome::NotExecuted { reason, .. } => format!("not executed: {reason}"),
         Outcome::Unknown { reason, .. } => format!("unknown: {reason}"),
         Outcome::Indeterminate { reason, .. } => format!("indeterminate: {reason}"),

@@ -274,6 +274,23 @@ fn a_failure_is_a_doubt() {
     assert!(!harness.is_settled());
 }
 
+/// The first send is lost. Stored under the key is how it ended, so no copy of it can end otherwise any more.
+#[test]
+fn a_refusal_from_under_the_key_is_the_last_word() {
+    let refused_after = |outcome: Outcome<Receipt>| {
+        let mut harness = Harness::sent(no_answer(false));
+        assert!(matches!(harness.go(BEGIN_MS + QUIET_MS), Action::Send(_)));
+        harness.record(outcome, BEGIN_MS + QUIET_MS + SENT_MS);
+        harness
+    };
+    let stored = refused_after(Outcome::Stored(rejected()));
+    assert_eq!(stored.call().state, CallState::Settled(Settlement::Answered(rejected())));
+    // One that is not stored says nothing of the first, and is kept as the reason in case that was not executed.
+    let alone = refused_after(Outcome::Definitive(rejected()));
+    assert!(!alone.is_settled() && alone.call().in_doubt());
+    assert_eq!(alone.call().evidence.refusal, Some(rejected()));
+}
+
 /// One send was refused with all of its copies, and one was not.
 #[test]
 fn one_send_that_was_not_refused_is_looked_up() {

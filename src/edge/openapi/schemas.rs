@@ -294,7 +294,7 @@ fn failure_code() -> Schema {
             "An earlier attempt to pay the order is still being canceled or refunded at the provider: \
             nothing was sent. Try again in a few minutes.",
         ),
-        ("not_executed", "It did not reach the provider."),
+        ("not_executed", "The provider has not executed it."),
         ("partially_authorized", "The card did not cover the whole amount. What was held is released."),
         (
             "payment_canceled",

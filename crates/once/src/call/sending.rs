@@ -151,6 +151,7 @@ impl<F: Domain> ProviderCall<F> {
                     return;
                 }
                 self.state = CallState::Unknown;
+                self.evidence.refusal = Some(reply);
                 let arrived_at_ms =
                     self.evidence.doubted_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
                 let wait_ms = arrived_at_ms.saturating_sub(ctx.now_ms).min(ctx.times.quiet_ms);
@@ -159,12 +160,15 @@ impl<F: Domain> ProviderCall<F> {
             // The provider does not store every refusal: an earlier send that is still on its way would be executed.
             Outcome::Definitive(reply) if self.has_earlier_doubt(ctx) && reply.result.is_refusal() => {
                 self.state = CallState::Unknown;
+                self.evidence.refusal = Some(reply);
                 self.answer_is_stored = true;
                 // A used key would have said what is stored under it: until now nothing was executed.
                 self.evidence.unheard_at_ms = None;
                 self.try_again_after(ctx.backoff_ms(self.failures), ctx);
             }
-            Outcome::Definitive(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
+            Outcome::Definitive(reply) | Outcome::Stored(reply) => {
+                self.state = CallState::Settled(Settlement::Answered(reply));
+            }
             Outcome::NotExecuted { retry_after_ms, scope, .. } => {
                 self.record_refusal(scope, ctx);
                 // Nothing protects from a copy that has come through, or comes later.

@@ -63,7 +63,7 @@ pub(crate) fn must_be_attempt(payment: &Payment, asked: Option<u32>) -> Option<R
     (asked != current).then(|| Refusal::State {
         state: payment.status().to_owned(),
         detail: format!(
-            "This is attempt {current} of the payment, and attempt {asked} was meant. Nothing was run."
+            "This is attempt {current} of the payment, and attempt {asked} was meant. Nothing was executed."
         ),
     })
 }
@@ -81,7 +81,7 @@ pub(crate) fn must_be_free(
     };
     Some(Refusal::State {
         state: state.to_owned(),
-        detail: format!("A payment that is `{state}` cannot be {done}. Nothing was run."),
+        detail: format!("A payment that is `{state}` cannot be {done}. Nothing was executed."),
     })
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn must_be_payable(amount: AmountMinor, payment: &Payment) -> Result<
             state: payment.status().to_owned(),
             detail: format!(
                 "This payment was made when {provider} was told amounts in {currency} in another unit, so that a part of it would be \
-                 told wrongly. Nothing was run. Capture or refund it in Adyen's Customer Area."
+                 told wrongly. Nothing was executed. Capture or refund it in Adyen's Customer Area."
             ),
         });
     }

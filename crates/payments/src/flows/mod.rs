@@ -54,15 +54,15 @@ impl Flow for Payments {
     fn limit_reached(limit: ObjectLimit) -> Refusal {
         let detail = match limit {
             ObjectLimit::Keys(max) => format!(
-                "{max} operations were begun here, and that is as many as there may be. Nothing was run. What still has to be \
+                "{max} operations were begun here, and that is as many as there may be. Nothing was executed. What still has to be \
                  done for a payment can be done at the provider; a customer can be changed again when the first response expires.",
             ),
-            ObjectLimit::Bytes => "The operations of this payment and their metadata fill its record. Nothing was run. There \
+            ObjectLimit::Bytes => "The operations of this payment and their metadata fill its record. Nothing was executed. There \
                                    is room again when the first of their responses expires: send the same request with the \
                                    same key then."
                 .to_owned(),
             ObjectLimit::Unreadable => {
-                "What was sent could not be read again once it was kept. Nothing was run.".to_owned()
+                "What was sent could not be read again once it was kept. Nothing was executed.".to_owned()
             }
         };
         Refusal::LimitReached { detail }
@@ -144,7 +144,7 @@ fn changed_since_seen(operation: &Operation, phase: &Phase<'_>) -> Option<Refusa
     let (seen, payment) = (operation.seen()?, resource.payment.as_ref()?);
     (payment.figures(&resource.refunds) != seen).then(|| Refusal::State {
         state: payment.status().to_owned(),
-        detail: "It has changed since the page was loaded: look again. Nothing was run.".to_owned(),
+        detail: "It has changed since the page was loaded: look again. Nothing was executed.".to_owned(),
     })
 }
 

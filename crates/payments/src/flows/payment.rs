@@ -17,7 +17,7 @@ use crate::engine::{
     CallSpec, CallState, Context, End, ObjectState, Payments, Phase, ProviderCall, RecoveryPoint, Settlement,
     are_keys_usable,
 };
-use crate::flows::phase::respond;
+use crate::flows::phase::{refusal, respond};
 use crate::payment::card::Card;
 use crate::payment::id::PaymentId;
 use crate::payment::money::{AmountMinor, Currency};
@@ -97,12 +97,12 @@ fn money_of_earlier_try(stage: Stage) -> Refusal {
         Stage::Refused => (
             NOT_GIVEN_BACK,
             "An earlier attempt was paid after it was over, and the payment provider has refused to give that money back, or does \
-             not tell that it has. Nothing was run. A person must look, and give the money back at the provider: then this order \
+             not tell that it has. Nothing was executed. A person must look, and give the money back at the provider: then this order \
              takes another attempt. Or make a new order, under another order id.",
         ),
         _ => (
             GIVING_BACK,
-            "An earlier attempt was paid after it was over, and that money is being given back. Nothing was run. Send the same \
+            "An earlier attempt was paid after it was over, and that money is being given back. Nothing was executed. Send the same \
              request with the same key again after the time in Retry-After.",
         ),
     };
@@ -171,7 +171,15 @@ pub(crate) fn run(request: &PaymentRequest, phase: &mut Phase<'_>) -> Result<End
     }
     let capture_before_ms = captured_before_ms(&settlement);
     let card = take_personal(&call_name(attempt), phase);
-    let (provider_payment, state) = outcome(settlement, phase.payment()?.amount)?;
+    let refusal = refusal(phase, &call_name(attempt));
+    let (provider_payment, state) = match settlement {
+        // Nothing was made, and why is known.
+        Settlement::NotExecuted if let Some(refusal) = refusal => {
+            let (_, state) = outcome(Settlement::Answered(refusal), phase.payment()?.amount)?;
+            (None, state)
+        }
+        settlement => outcome(settlement, phase.payment()?.amount)?,
+    };
     let payment = phase.payment()?;
     payment.state = state;
     payment.capture_before_ms = capture_before_ms;

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::engine::{End, Phase, ProviderCall};
+use crate::engine::{End, Phase, ProviderCall, ProviderReply};
 use crate::payment::Payment;
+use crate::payment::result::ProviderResult;
 use crate::transitions::audit::record;
 use once::context::Bug;
 use once::record::{Channel, StoredResponse};
@@ -45,8 +46,20 @@ pub(crate) fn not_executed_reason(phase: &Phase<'_>, name: &str) -> (String, Str
             let status = payment.status();
             ("payment_moved".to_owned(), format!("The payment was `{status}` before it could be sent."))
         }
-        None => ("not_executed".to_owned(), "It did not reach the provider.".to_owned()),
+        None => match refusal(phase, name).map(|reply| reply.result) {
+            Some(
+                ProviderResult::Rejected { code, message, .. }
+                | ProviderResult::Declined { code, message, .. },
+            ) => (code, message),
+            _ => ("not_executed".to_owned(), "The provider has not executed it.".to_owned()),
+        },
     }
+}
+
+/// With what a send of a call was refused that was not executed in the end.
+pub(crate) fn refusal(phase: &Phase<'_>, name: &str) -> Option<ProviderReply> {
+    let is_it = |call: &&ProviderCall| call.key_id == phase.key_id && call.name == name;
+    phase.object_state.calls.iter().rfind(is_it)?.evidence.refusal.clone()
 }
 
 /// The end of an operation: JSON for the API, the way to a page for a form.

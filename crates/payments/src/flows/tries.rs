@@ -51,7 +51,7 @@ pub(super) fn refusal(state: &ObjectState, ctx: &Context) -> Option<Refusal> {
         NextTry::Now => None,
         NextTry::At(retry_at_ms) => Some(Refusal::TooSoon { retry_at_ms }),
         NextTry::Never => Some(Refusal::LimitReached {
-            detail: "This order was tried as often as an order may be. Nothing was run. Make a new order, under another \
+            detail: "This order was tried as often as an order may be. Nothing was executed. Make a new order, under another \
                      order id."
                 .to_owned(),
         }),

@@ -45,7 +45,7 @@ pub(crate) fn admit(request: &VoidRequest, phase: &mut Phase<'_>) -> Result<Admi
     }
     let is_at_the_bank = matches!(payment.state, PaymentState::RequiresAction { .. });
     if request.link_revision.is_some() && !is_at_the_bank {
-        let detail = "This try does not wait for the bank any more. Nothing was run.".to_owned();
+        let detail = "This try does not wait for the bank any more. Nothing was executed.".to_owned();
         return Ok(Err(Refusal::State { state: payment.status().to_owned(), detail }));
     }
     payment.moves = payment.moves.saturating_add(1);

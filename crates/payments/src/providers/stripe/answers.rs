@@ -160,11 +160,11 @@ fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer, error: Option<Erro
         "idempotency_error" => unknown(answer, true, "the key was used with other parameters"),
         // The card was declined too often, which Stripe says as if the request were wrong.
         "invalid_request_error" if is_new && error.code.as_deref() == Some(DECLINED_TOO_OFTEN) => {
-            Outcome::Definitive(reply(answer, declined(error)))
+            refused(answer, declined(error))
         }
         // A card's refusal is the one reason for this status.
-        "" if is_new && answer.status == 402 => Outcome::Definitive(reply(answer, declined(error))),
-        "card_error" if is_new || intent.is_none() => Outcome::Definitive(reply(answer, declined(error))),
+        "" if is_new && answer.status == 402 => refused(answer, declined(error)),
+        "card_error" if is_new || intent.is_none() => refused(answer, declined(error)),
         "card_error" | "invalid_request_error" => {
             let result = ProviderResult::Rejected {
                 code: error.code.unwrap_or_else(|| "provider_rejected".to_owned()),
@@ -172,10 +172,17 @@ fn classify_refusal(call: &ProviderCall, answer: &HttpAnswer, error: Option<Erro
                 found: error.payment_intent.as_deref().and_then(found),
                 payment: error.payment_intent.and_then(|intent| plain_id(&intent.id)),
             };
-            Outcome::Definitive(reply(answer, result))
+            refused(answer, result)
         }
         _ => unknown(answer, answer.replayed, "a refusal of an unknown kind"),
     }
+}
+
+/// A refusal. One that comes from under the key says how the first send ended, and no other can end otherwise.
+/// <https://docs.stripe.com/api/idempotent_requests>
+fn refused(answer: &HttpAnswer, result: ProviderResult) -> Outcome {
+    let reply = reply(answer, result);
+    if answer.replayed { Outcome::Stored(reply) } else { Outcome::Definitive(reply) }
 }
 
 /// Money was taken or is held, or may be: no refusal says otherwise.
