@@ -39,6 +39,21 @@ fn a_refusal_that_shows_a_payment_is_looked_up() {
     }
 }
 
+/// A refund of the Dashboard has no metadata, which Stripe says as `null`, and its payment may be shown as a whole.
+#[test]
+fn a_refund_that_an_operator_names_is_read_without_metadata_too() {
+    let request = FrozenRequest::new("/v1/refunds".into(), "payment_intent=pi_1&amount=500".into());
+    let refund = support::a_call(Provider::Stripe, CallKind::Refund, request);
+    for payment in [json!("pi_1"), json!({ "id": "pi_1", "object": "payment_intent" })] {
+        let shown = json!({ "id": "re_1", "object": "refund", "status": "succeeded", "amount": 500, "payment_intent": payment,
+                            "metadata": null });
+        let named = Provider::Stripe.read_named(&refund, "re_1", Some(&answer(200, shown)), true).unwrap();
+        assert_eq!(named.result, ProviderResult::Refunded { refund: "re_1".into(), settled: true });
+    }
+    let other = json!({ "id": "re_1", "status": "succeeded", "amount": 500, "payment_intent": "pi_2", "metadata": null });
+    assert!(Provider::Stripe.read_named(&refund, "re_1", Some(&answer(200, other)), true).is_err());
+}
+
 /// What answers one call with the object of another one is not believed. Who says nothing of the key is.
 #[test]
 fn another_ones_object_answers_nothing() {

@@ -130,6 +130,8 @@ impl Intent {
         RemoteRecord {
             status: match self.status.as_str() {
                 "succeeded" => LedgerStatus::Captured,
+                // What others had captured of it stays taken: the rest was canceled. https://docs.stripe.com/payments/multicapture
+                "canceled" if self.amount_received > 0 => LedgerStatus::Captured,
                 "requires_capture" => LedgerStatus::Authorized,
                 "canceled" => LedgerStatus::Canceled,
                 "requires_payment_method" => LedgerStatus::Unpaid,
@@ -173,6 +175,16 @@ mod tests {
         assert_eq!((second.status, second.resource.as_deref()), (LedgerStatus::Pending, None));
         assert!(read_page("{}").is_err());
         assert!(page.unread.is_empty());
+    }
+
+    #[test]
+    fn of_a_payment_that_was_canceled_what_was_captured_before_stays_taken() {
+        let status = |received: u64| {
+            let intent = serde_json::json!({ "id": "pi_1", "status": "canceled", "amount": 1000, "amount_received": received, "currency": "usd", "created": 7 });
+            let page = serde_json::json!({ "data": [intent], "has_more": false });
+            read_page(&page.to_string()).unwrap().entries[0].status
+        };
+        assert_eq!((status(700), status(0)), (LedgerStatus::Captured, LedgerStatus::Canceled));
     }
 
     #[test]

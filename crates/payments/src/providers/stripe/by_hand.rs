@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::answers::{Meaning, asked, read_success, reply};
 use super::customers::read_changed;
 use super::look_up::{from_s, read_moved};
-use super::objects::{Metadata, RefundedIntent};
+use super::objects::{Metadata, RefundedIntent, id, or_none};
 use crate::engine::{LookUp, ProviderCall, ProviderReply};
 use crate::payment::result::CallKind;
 use crate::providers::codec::{HttpAnswer, is_plain};
@@ -21,9 +21,9 @@ struct Named {
     created: Option<u64>,
     #[serde(default)]
     currency: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "id")]
     payment_intent: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_none")]
     metadata: Metadata,
 }
 

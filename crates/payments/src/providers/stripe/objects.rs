@@ -167,13 +167,13 @@ pub(super) struct Metadata {
 }
 
 /// Stripe says `null` where there are none: of somebody else's object in a list, for example.
-fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
+pub(super) fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Of another object its id, whether it is only named or shown as a whole.
 /// <https://docs.stripe.com/expand>
-fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let named = Value::deserialize(deserializer)?;
     Ok(named.as_str().or_else(|| named.get("id")?.as_str()).map(str::to_owned))
 }
