@@ -23,7 +23,8 @@ use runtime::objects::ObjectRef;
 use runtime::queue;
 use runtime::serve::unreadable;
 use web::http::{Answer, Request};
-use web::problem::{Kind, Problem};
+use web::problem::{Kind, Problem, invalid_parameters};
+use web::query;
 use web::route::Parameter;
 
 /// The delay before a requeued job runs, in seconds, so that the next page still shows it as queued.
@@ -204,15 +205,10 @@ pub(super) async fn requeue(
     request: &Request,
     kind: &Parameter<'_, DeadKind>,
 ) -> Result<Answer, Problem> {
-    #[derive(Deserialize, Default)]
-    struct Query {
-        #[serde(default)]
-        after: String,
-    }
     let operator = admit(app, request).await?;
     let kind = kind.read()?;
-    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let begins = Begins::parse(&query.after, request.now_ms)
+    let after = query::only("after", &request.query).map_err(invalid_parameters)?;
+    let begins = Begins::parse(&after, request.now_ms)
         .ok_or_else(|| Problem::because(Kind::InvalidParameters, "`after` is `next` of a page before."))?;
     let subject = Target::Jobs(Some(kind)).name();
     let action = Action { operator: &operator, what: OperatorAction::RequeueAll.as_str(), subject: &subject };

@@ -24,8 +24,8 @@ use runtime::log::log;
 use runtime::objects::ObjectRef;
 use runtime::serve::unreadable;
 use web::http::{Answer, Request};
-use web::problem::invalid_parameters;
-use web::problem::{Kind, Problem};
+use web::problem::{Kind, Problem, invalid_parameters};
+use web::query;
 
 /// Where the page after the last payment begins: with the objects that are known by their keys.
 const KEYS: &str = "keys";
@@ -66,7 +66,8 @@ pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<An
     let operator = admit(app, request).await?;
     if id == "all" {
         let action = Action { operator: &operator, what: "project", subject: "all objects" };
-        let work = async { project_all(app, request).await.map_err(unreadable) };
+        let after = query::only("after", &request.query).map_err(invalid_parameters)?;
+        let work = async { project_all(app, &after).await.map_err(unreadable) };
         return logged(app, request, action, work).await;
     }
     let place = place(app, id)?;
@@ -86,24 +87,18 @@ fn projected(number: usize, failed: &[String], next: Option<&str>) -> (Answer, S
     (answer, if failed.is_empty() { said } else { format!("{said}, {} failed", failed.len()) })
 }
 
-async fn project_all(app: &App, request: &Request) -> worker::Result<(Answer, String)> {
-    #[derive(Deserialize, Default)]
-    struct Query {
-        #[serde(default)]
-        after: String,
-    }
+async fn project_all(app: &App, after: &str) -> worker::Result<(Answer, String)> {
     #[derive(Deserialize)]
     struct Row {
         object: String,
         /// Where the next page begins, after it.
         place: String,
     }
-    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
     // Place after place: where one goes on names it, but for D1, which is the first. One that is laid to rest between two pages is among them,
     // too, and a page asks one place alone: there may be any number.
-    let (place, after) = match query.after.strip_prefix(SHARD).and_then(|text| text.split_once(':')) {
+    let (place, after) = match after.strip_prefix(SHARD).and_then(|text| text.split_once(':')) {
         Some((name, after)) => (Some(name), after),
-        None => (None, query.after.as_str()),
+        None => (None, after),
     };
     let db = match place {
         None => app.model.d1()?,
@@ -188,14 +183,9 @@ async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Prob
 
 /// `POST /admin/settlement/reports`: the body is the file, and `name` what it is called.
 pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Problem> {
-    #[derive(Deserialize, Default)]
-    struct Query {
-        #[serde(default)]
-        name: String,
-    }
     let operator = admit(app, request).await?;
-    let query: Query = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let name = settlement::name(&query.name);
+    let name = query::only("name", &request.query).map_err(invalid_parameters)?;
+    let name = settlement::name(&name);
     let what = settlement::action(&request.body);
     let action = Action { operator: &operator, what: &what, subject: &name };
     let work = async {

@@ -18,9 +18,9 @@ use once::fingerprint::{FieldError, Parameters};
 use once::id::Owner;
 use payments::timestamp;
 use runtime::random;
-use web::entries::field_error;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem};
+use web::query;
 use web::route::Parameter;
 
 /// What a client may send by itself, and means nothing here.
@@ -191,34 +191,21 @@ pub(super) async fn deliveries(app: &App, request: &Request) -> Result<Answer, P
 /// Reads the query of this list.
 pub fn deliveries_query(query: &str) -> Result<UntakenQuery, Vec<FieldError>> {
     let mut list = UntakenQuery { limit: LIMIT_DEFAULT, starting_after: None, all: false };
-    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
-    let mut errors = Vec::new();
-    for (position, (name, value)) in pairs.iter().enumerate() {
-        let is_again = pairs.iter().take(position).any(|(other, _)| other == name);
-        let limit = || value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-        let wrong = match (name.as_str(), value.as_str()) {
-            _ if is_again => Some("must be given once".to_owned()),
-            ("limit", _) => match limit() {
-                Some(limit) => {
-                    list.limit = limit;
-                    None
-                }
-                None => Some(format!("must be a whole number from 1 to {LIMIT_MAX}")),
-            },
-            ("starting_after", id) => {
-                list.starting_after = Some(id.to_owned());
-                None
+    query::read(query, |name, value| {
+        match (name, value) {
+            ("limit", limit) => list.limit = query::limit(limit, LIMIT_MAX)?,
+            ("starting_after", id) => list.starting_after = Some(id.to_owned()),
+            ("state", "dead" | "all") => list.all = value == "all",
+            ("state", _) => return Err("must be one of dead, all".to_owned()),
+            _ => {
+                return Err(
+                    "is not a parameter of this list: it takes limit, starting_after and state".to_owned()
+                );
             }
-            ("state", "dead" | "all") => {
-                list.all = value == "all";
-                None
-            }
-            ("state", _) => Some("must be one of dead, all".to_owned()),
-            _ => Some("is not a parameter of this list: it takes limit, starting_after and state".to_owned()),
-        };
-        errors.extend(wrong.map(|message| field_error(name, message)));
-    }
-    if errors.is_empty() { Ok(list) } else { Err(errors) }
+        }
+        Ok(())
+    })?;
+    Ok(list)
 }
 
 /// `POST /webhook-endpoint/deliveries/{webhook_id}/requeue`

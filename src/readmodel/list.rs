@@ -7,6 +7,7 @@ use once::fingerprint::FieldError;
 use payments::payment::id::PaymentId;
 use payments::payment::statuses::STATUSES;
 use web::entries::field_error;
+use web::query;
 
 /// How many a page has, where the client does not say.
 pub const LIMIT_DEFAULT: u32 = 10;
@@ -43,19 +44,13 @@ impl ListQuery {
             created_before_ms: None,
             order_id: None,
         };
-        let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
-        let mut errors = Vec::new();
-        for (position, (name, value)) in pairs.iter().enumerate() {
-            let read = if pairs.iter().take(position).any(|(other, _)| other == name) {
-                Err("must be given once".to_owned())
-            } else {
-                list.take(name, value)
-            };
-            if let Err(message) = read {
-                errors.push(field_error(name, message));
-            }
-        }
-        if list.order_id.is_some() && pairs.len() > 1 {
+        let mut parameters = 0;
+        let read = query::read(query, |name, value| {
+            parameters += 1;
+            list.take(name, value)
+        });
+        let mut errors = read.err().unwrap_or_default();
+        if list.order_id.is_some() && parameters > 1 {
             let message = "is one order's, which has one payment: leave out the other parameters";
             errors.push(field_error("order_id", message));
         }
@@ -64,10 +59,7 @@ impl ListQuery {
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
-            "limit" => {
-                let limit = value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-                self.limit = limit.ok_or_else(|| format!("must be a whole number from 1 to {LIMIT_MAX}"))?;
-            }
+            "limit" => self.limit = query::limit(value, LIMIT_MAX)?,
             "starting_after" => {
                 let id = PaymentId::parse(value);
                 self.starting_after =

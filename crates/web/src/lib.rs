@@ -13,6 +13,7 @@ pub mod locale;
 pub mod origin;
 pub mod pages;
 pub mod problem;
+pub mod query;
 pub mod reply;
 pub mod route;
 pub mod session;

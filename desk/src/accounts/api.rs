@@ -18,12 +18,13 @@ use payments::timestamp;
 use runtime::serve::unreadable;
 use web::http::{Answer, Request};
 use web::problem::{Kind, Problem, invalid_parameters};
+use web::query;
 use web::route::{Decoded, Parameter};
 
 /// How many accounts a page has, if the request does not say.
-const PAGE_DEFAULT: usize = 50;
+const PAGE_DEFAULT: u32 = 50;
 /// The most that it can say.
-const PAGE_MAX: usize = 200;
+const PAGE_MAX: u32 = 200;
 
 /// What an account is to be.
 #[derive(Deserialize)]
@@ -66,14 +67,6 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D
     Option::deserialize(from).map(Some)
 }
 
-/// Which accounts a list is to have.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListQuery {
-    after: String,
-    limit: Option<String>,
-}
-
 fn wrong(field: &str, message: impl Into<String>) -> Problem {
     invalid_parameters(vec![FieldError { field: field.to_owned(), message: message.into() }])
 }
@@ -114,16 +107,18 @@ fn answer(status: u16, body: &Value, outcome: &'static str) -> Answer {
 /// `GET /admin/api/accounts`
 pub(crate) async fn list(app: &App, request: &Request) -> Result<Answer, Problem> {
     admit(app, request).await?;
-    let query: ListQuery = serde_urlencoded::from_str(&request.query).unwrap_or_default();
-    let limit = match query.limit.as_deref() {
-        None => PAGE_DEFAULT,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|limit| (1..=PAGE_MAX).contains(limit))
-            .ok_or_else(|| wrong("limit", format!("must be a whole number from 1 to {PAGE_MAX}")))?,
-    };
-    let mut rows = store::after(&app.env, &query.after, limit + 1).await.map_err(unreadable)?;
+    let (mut limit, mut after) = (PAGE_DEFAULT, String::new());
+    let read = query::read(&request.query, |name, value| {
+        match name {
+            "limit" => limit = query::limit(value, PAGE_MAX)?,
+            "after" => value.clone_into(&mut after),
+            _ => return Err("is not a parameter of this list: it takes after and limit".to_owned()),
+        }
+        Ok(())
+    });
+    read.map_err(invalid_parameters)?;
+    let limit = limit as usize;
+    let mut rows = store::after(&app.env, &after, limit + 1).await.map_err(unreadable)?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let data = rows.iter().map(shown).collect::<Result<Vec<_>, _>>()?;
