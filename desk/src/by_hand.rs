@@ -239,7 +239,8 @@ fn facts(report: &CallReport, now_ms: u64) -> Vec<Fact> {
         facts.push(fact("Quarantined until", cell));
     }
     if report.is_given_up {
-        let why = "the capture has failed, and Adyen has stopped to try it again: say whether it was made in the end";
+        let why =
+            "the capture failed, and Adyen has stopped retrying it: record whether it was made in the end";
         facts.push(fact("Why a person is asked", Cell::text(why)));
     }
     if report.is_untold {

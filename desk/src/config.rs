@@ -82,7 +82,7 @@ impl Config {
         let metrics_token = token("METRICS_TOKEN", setting)?;
         if metrics_token.is_some() && metrics_token == admin_token {
             return Err(
-                "METRICS_TOKEN is the same as ADMIN_TOKEN: who reads the counts could do all at the desk."
+                "METRICS_TOKEN must differ from ADMIN_TOKEN: whoever can read the metrics could do everything at the desk."
                     .to_owned(),
             );
         }

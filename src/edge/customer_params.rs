@@ -86,7 +86,7 @@ pub fn if_match(request: &Request) -> Result<Option<IfMatch>, Problem> {
     let is_tag = |tag: &&str| tag.starts_with('"') && tag.ends_with('"') && tag.matches('"').count() == 2;
     if tags.is_empty() || tags.len() > REVISIONS_MAX || !tags.iter().all(is_tag) {
         let detail = format!(
-            "If-Match is * or up to {REVISIONS_MAX} revisions in quotes, such as \"3\". Nothing was run."
+            "If-Match is * or up to {REVISIONS_MAX} revisions in quotes, such as \"3\". Nothing was executed."
         );
         return Err(Problem::because(Kind::BadRequest, detail));
     }

@@ -143,7 +143,7 @@ async fn attempt(
             Kind::KeyMissing,
             format!(
                 "The order was tried again: this is attempt {current} of the payment, and this request may be a retry that meant an \
-                 earlier one. Send `attempt`, or an Idempotency-Key. Nothing was run."
+                 earlier one. Send `attempt`, or an Idempotency-Key. Nothing was executed."
             ),
         )),
     }

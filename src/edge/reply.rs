@@ -74,7 +74,7 @@ const KEYS_AGAIN_S: u64 = 60;
 
 /// The account has keys of its own, and they cannot be used.
 pub fn keys_unusable() -> Problem {
-    let detail = "This account has keys of its own at the provider, and they cannot be used now. Nothing was run, and nothing is charged with \
+    let detail = "This account has keys of its own at the provider, and they cannot be used now. Nothing was executed, and nothing is charged with \
                   another key. Whoever runs this service sees at the desk what is wrong with it.";
     Problem::because(Kind::Unavailable, detail).retry_after_s(KEYS_AGAIN_S)
 }

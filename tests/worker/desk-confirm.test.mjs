@@ -38,7 +38,7 @@ test('a button ends with the session in which its page was made', async () => {
 });
 
 describe('a refund whose payment has changed since its page was loaded', () => {
-  const CHANGED = 'refused: It has changed since the page was loaded: look again. Nothing was run.';
+  const CHANGED = 'refused: It has changed since the page was loaded: look again. Nothing was executed.';
   const refunds = async (id) =>
     (await user.ask(`/payments/${id}/refunds`)).json().data.map(({ amount }) => amount);
 

@@ -74,7 +74,7 @@ pub async fn body(
     if incoming.body().is_none() {
         return Ok(Vec::new());
     }
-    let broke_off = || Problem::because(Kind::BadRequest, "The body broke off. Nothing was run.");
+    let broke_off = || Problem::because(Kind::BadRequest, "The body broke off. Nothing was executed.");
     let whole = async {
         // It is no longer than it says: the runtime sees to that.
         if declared.is_some() {
@@ -263,7 +263,11 @@ fn with_bytes(bytes: &[u8], init: &web_sys::ResponseInit) -> Result<web_sys::Res
 /// The runtime failed before anything was run.
 pub fn unavailable(error: worker::Error) -> Problem {
     log("error", &[("event", "platform".into()), ("error", error.to_string().into())]);
-    Problem::because(Kind::Unavailable, "Nothing was run. Try again.").retry_after_s(1)
+    Problem::because(
+        Kind::Unavailable,
+        "Nothing was executed. Send the same request with the same key again.",
+    )
+    .retry_after_s(1)
 }
 
 /// Something could not be looked up. It says nothing about what was paid.

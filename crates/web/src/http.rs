@@ -121,7 +121,7 @@ impl Request {
     pub fn parameters(&self) -> Result<Parameters, Problem> {
         let coding = self.header("content-encoding").map(str::trim).unwrap_or_default();
         if !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") {
-            let detail = "The body is compressed (Content-Encoding). Send it as it is. Nothing was run.";
+            let detail = "The body is compressed (Content-Encoding). Send it as it is. Nothing was executed.";
             let problem = Problem::because(Kind::UnsupportedMediaType, detail);
             return Err(Problem { takes: Takes::NotCompressed, ..problem });
         }
@@ -165,7 +165,7 @@ pub fn parse_parameters(content_type: &str, body: &[u8]) -> Result<Parameters, P
         // What curl and others call each body that they are told nothing of. No form of ours has such a name.
         "application/x-www-form-urlencoded" if matches!(body, [b'{' | b'[', ..]) => Err(Problem::because(
             Kind::UnsupportedMediaType,
-            "The body is JSON, and its Content-Type says that it is a form. Send Content-Type: application/json. Nothing was run.",
+            "The body is JSON, and its Content-Type says that it is a form. Send Content-Type: application/json. Nothing was executed.",
         )),
         "application/x-www-form-urlencoded" => parse_form(body).map(Parameters::Form),
         _ => Err(Problem::new(Kind::UnsupportedMediaType)),
@@ -203,7 +203,7 @@ fn unreadable(field: &str, message: &str) -> Problem {
     }
     let field: String = field.chars().take(FIELD_SHOWN_MAX).collect();
     let mut problem =
-        Problem::because(Kind::BadRequest, format!("The field `{field}` {message}. Nothing was run."));
+        Problem::because(Kind::BadRequest, format!("The field `{field}` {message}. Nothing was executed."));
     problem.errors = vec![FieldError { field, message: message.to_owned() }];
     problem
 }

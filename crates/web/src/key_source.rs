@@ -48,7 +48,7 @@ fn field(parameters: Option<&Parameters>) -> Result<Option<String>, Problem> {
     {
         return Err(Problem::because(
             Kind::KeyInvalid,
-            "The key is `true` or `false`: send a text. Nothing was run.",
+            "The key is `true` or `false`: send a text. Nothing was executed.",
         ));
     }
     match parameters.map(|parameters| parameters.text(FIELD)) {

@@ -36,12 +36,12 @@ kinds! {
     KeyInvalid(
         400, "idempotency-key-invalid", "The Idempotency-Key is not valid",
         "A key is 1 to 255 visible ASCII characters, in double quotes or bare, and the same wherever it stands in \
-         one request. Nothing was run."
+         one request. Nothing was executed."
     );
     BadRequest(
         400, "bad-request", "The request cannot be read",
         "The body is not what its Content-Type says, or could be read in two ways: a name stands in it twice, a \
-         number cannot be kept as it stands. Nothing was run."
+         number cannot be kept as it stands. Nothing was executed."
     );
     WebhookSignature(
         400, "webhook-signature", "The signature of the webhook does not match",
@@ -50,7 +50,7 @@ kinds! {
     );
     Unauthorized(
         401, "unauthorized", "Authentication is needed",
-        "Send `Authorization: Bearer` with your account's token. Nothing was run."
+        "Send `Authorization: Bearer` with your account's token. Nothing was executed."
     );
     /// Made and stored by the flow.
     PaymentFailed(
@@ -66,7 +66,7 @@ kinds! {
     );
     Forbidden(
         403, "forbidden", "This form belongs to another site",
-        "Forms are accepted from this site's own pages only. Nothing was run."
+        "Forms are accepted from this site's own pages only. Nothing was executed."
     );
     HttpsRequired(
         403, "https-required", "This is for https only",
@@ -83,7 +83,7 @@ kinds! {
     );
     RequestTimeout(
         408, "request-timeout", "The body did not come in time",
-        "The body of a request has some seconds to come whole. Nothing was run. Send the same request with the same \
+        "The body of a request has some seconds to come whole. Nothing was executed. Send the same request with the same \
          key again, over a connection that is fast enough."
     );
     InProgress(
@@ -98,13 +98,13 @@ kinds! {
     );
     PaymentState(
         409, "payment-state", "The payment's state does not allow this",
-        "`state` names the state in which the payment is; docs/protocol.md draws which moves each state allows. \
-         Nothing was run, and the same key can come here again."
+        "`state` is the payment's state, which does not allow this operation. \
+         Nothing was executed. You can use the same key at this address again."
     );
     LimitReached(
         409, "limit-reached", "There are as many tries or operations as there may be",
         "An order can be tried only so often, and a payment takes only so many captures, voids and refunds, and \
-         only as much metadata as fits into its record. Nothing was run, and the same key can come here again. To be paid, \
+         only as much metadata as fits into its record. Nothing was executed. You can use the same key at this address again. To be paid, \
          make a new order under another order id."
     );
     LinkRevision(
@@ -130,40 +130,40 @@ kinds! {
     RevisionMismatch(
         412, "revision-mismatch", "The customer is of another revision",
         "`revision` says which one it is, 0 if there is none. If-Match named another one: somebody has changed the customer \
-         since it was read. Nothing was run. Read it again, and decide on what you find."
+         since it was read. Nothing was executed. Read it again, and decide on what you find."
     );
     TooLarge(
         413, "content-too-large", "The body is too large",
-        "At most 64 KiB are accepted, of a webhook 256 KiB. What is longer is not read. Nothing was run."
+        "At most 64 KiB are accepted, of a webhook 256 KiB. What is longer is not read. Nothing was executed."
     );
     UnsupportedMediaType(
         415, "unsupported-media-type", "This media type is not supported",
-        "Send application/json or application/x-www-form-urlencoded. Nothing was run."
+        "Send application/json or application/x-www-form-urlencoded. Nothing was executed."
     );
     InvalidParameters(
         422, "invalid-parameters", "Some parameters are missing or wrong",
-        "Each entry of `errors` names a field and says what to send. Nothing was run, and the same key can come here again."
+        "Each entry of `errors` names a field and says what to send. Nothing was executed. You can use the same key at this address again."
     );
     KeyReused(
         422, "idempotency-key-reused", "This key was used for another request",
         "A key stands for one request: its address and its parameters, as JSON or as a form. Where none is sent, the order stands for one, or what \
          is done to the payment. `fields`, where it is there, names the parameters that differ from the first use. Send the first request again to get \
-         its result, or use a new key for a new payment. Nothing was run."
+         its result, or use a new key for a new payment. Nothing was executed."
     );
     AmountTooLarge(
         422, "amount-too-large", "The amount is more than there is",
         "`available` says how much can be captured or refunded, in minor units; what other requests are moving at \
-         the moment is not counted in. Nothing was run, and the same key can come here again."
+         the moment is not counted in. Nothing was executed. You can use the same key at this address again."
     );
     TryTooSoon(
         429, "try-too-soon", "The order was tried too often in a row",
         "After several tries that failed there is a pause before the next one, longer each time. Send the same \
-         request with the same key again after the time in Retry-After. Nothing was run, and the same key can come here again."
+         request with the same key again after the time in Retry-After. Nothing was executed. You can use the same key at this address again."
     );
     RateLimited(
         429, "rate-limited", "Too many new requests",
         "Too many new operations were begun: by the account, or at the checkout for one order or from one address. \
-         Send the same request with the same key again after the time in Retry-After. Nothing was run."
+         Send the same request with the same key again after the time in Retry-After. Nothing was executed."
     );
     Interrupted(
         500, "interrupted", "The request was interrupted",
@@ -187,7 +187,8 @@ kinds! {
     );
     Misconfigured(
         503, "misconfigured", "This service is not set up",
-        "A setting is missing. Nothing was run."
+        "A setting of this service is missing or invalid; its log names it. Nothing was executed. Send the same request \
+         with the same key again once it is repaired."
     );
 }
 
@@ -370,14 +371,14 @@ impl Problem {
     pub fn too_large(max_bytes: usize) -> Self {
         Self::because(
             Kind::TooLarge,
-            format!("This address takes at most {} KiB. Nothing was run.", max_bytes / 1024),
+            format!("This address takes at most {} KiB. Nothing was executed.", max_bytes / 1024),
         )
     }
 
     /// A body that did not come whole within this time.
     pub fn timed_out(limit_ms: u64) -> Self {
         let detail = format!(
-            "The body did not come whole within {} s. Nothing was run. Send the same request with the same key again, over a \
+            "The body did not come whole within {} s. Nothing was executed. Send the same request with the same key again, over a \
              connection that is fast enough.",
             limit_ms.div_ceil(1000)
         );

@@ -100,7 +100,12 @@ pub fn healthy(incomplete: &[String]) -> Answer {
 pub fn html(status: u16, page: &impl Template, outcome: &'static str) -> Answer {
     match page.render() {
         Ok(body) => Answer::new(status, "text/html; charset=utf-8", body, outcome),
-        Err(_) => Answer::new(500, "text/plain", "The page could not be made.", "render_failed"),
+        Err(_) => Answer::new(
+            500,
+            "text/plain",
+            "This page could not be shown. Reload it; if that does not help, report the Request-Id.",
+            "render_failed",
+        ),
     }
 }
 
@@ -195,7 +200,7 @@ impl Refused {
     }
 }
 
-/// The answer to an operation: the only place where an [`ExecuteResult`] becomes an HTTP status, but for an expired form, which is shown anew.
+/// The answer to an operation. The checkout and `PUT /customers/{email}` word some results in their own way, before they come here.
 /// `refused` says what the answer is where the state of things does not admit it.
 pub fn execute_result<R>(
     result: ExecuteResult<R>,

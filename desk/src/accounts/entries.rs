@@ -227,7 +227,7 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, Wrong> {
         (None, Some(_)) => {
             return Err(Wrong::at(
                 "adyen_merchant_account",
-                "A live prefix is of an own merchant account: name it, too.",
+                "A live URL prefix needs a merchant account. Enter it, too.",
             ));
         }
     };
@@ -235,7 +235,7 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, Wrong> {
         (None, None, None) => None,
         (Some(name), support, logo) => Some(Shop { name, support, logo }),
         _ => {
-            let message = "Who sells needs a name, where there is a support or a logo.";
+            let message = "Enter the shop's name if you enter its support or its logo.";
             return Err(Wrong::at("shop_name", message));
         }
     };

@@ -92,30 +92,30 @@ macro_rules! refusals {
 
 refusals! {
     BAD_REQUEST = "BadRequest"(KeyMissing | KeyInvalid | BadRequest)
-        "The key is missing or is none, or the body cannot be read. Nothing was run.";
-    BAD_BODY = "BadBody"(BadRequest) "The body cannot be read. Nothing was run.";
+        "The key is missing or is none, or the body cannot be read. Nothing was executed.";
+    BAD_BODY = "BadBody"(BadRequest) "The body cannot be read. Nothing was executed.";
     BAD_KEY = "BadKey"(KeyInvalid) "What stands in the address is no key.";
     BAD_EVENT = "BadEvent"(BadRequest | WebhookSignature)
         "The body is no event, or not signed by the provider. Nothing was taken in.";
     UNAUTHORIZED = "Unauthorized"(Unauthorized; ("WWW-Authenticate", "WWW-Authenticate"))
-        "Without credentials, or with wrong ones. Nothing was run.";
+        "Without credentials, or with wrong ones. Nothing was executed.";
     PAYMENT_FAILED = "PaymentFailed"(PaymentFailed; STORED[0], STORED[1], STORED[2], LOCATION)
         "The payment failed: nothing was charged. Stored: the same key always gives this answer.";
     OPERATION_REFUSED = "OperationRefused"(OperationRefused; STORED[0], STORED[1], STORED[2], LOCATION)
         "The provider refused the operation for good. Stored: the same key always gives this answer.";
     FORBIDDEN = "Forbidden"(Forbidden | HttpsRequired)
-        "The request came over plain http, or the form from another site. Nothing was run.";
-    HTTPS_REQUIRED = "HttpsRequired"(HttpsRequired) "The request came over plain http. Nothing was run.";
+        "The request came over plain http, or the form from another site. Nothing was executed.";
+    HTTPS_REQUIRED = "HttpsRequired"(HttpsRequired) "The request came over plain http. Nothing was executed.";
     NOT_FOUND = "NotFound"(NotFound) "It doesn't exist, or you don't have access.";
     METHOD_NOT_ALLOWED = "MethodNotAllowed"(MethodNotAllowed; ("Allow", "Allow"))
         "Another method than this address has.";
     REQUEST_TIMEOUT = "RequestTimeout"(RequestTimeout; RETRY_AFTER)
-        "The body did not come in time. Nothing was run.";
+        "The body did not come in time. Nothing was executed.";
     PAYMENT_CONFLICT = "PaymentConflict"(InProgress | KeyExpired | PaymentState | LimitReached; RETRY_AFTER, LOCATION)
-        "The first request with this key still runs, or its response has expired, or the payment is not in a state for this, or takes no more. Nothing was run anew.";
+        "The first request with this key still runs, or its response has expired, or the payment is not in a state for this, or takes no more. Nothing was executed anew.";
     CUSTOMER_CONFLICT = "CustomerConflict"(InProgress | LimitReached; RETRY_AFTER, LOCATION)
         "Another request about this customer still runs, or there were too many in a day. Nothing of this one was begun.";
-    OTHER_REVISION = "OtherRevision"(RevisionMismatch; LOCATION) "The customer is of another revision. Nothing was run.";
+    OTHER_REVISION = "OtherRevision"(RevisionMismatch; LOCATION) "The customer is of another revision. Nothing was executed.";
     IN_PROGRESS = "InProgress"(InProgress; RETRY_AFTER, LOCATION) "The key is not finished: nothing is forgotten.";
     ALREADY_PAID = "AlreadyPaid"(PaymentState; LOCATION) "The order is paid: there is nothing left to end.";
     REVISION_CONFLICT = "RevisionConflict"(LinkRevision | PaymentState; LOCATION)
@@ -127,17 +127,17 @@ refusals! {
     LINK_CLOSED = "LinkClosed"(LinkExpired | LinkReplaced | LinkEnded)
         "The order was not paid in time, or the shop has replaced or ended the link.";
     CONTENT_TOO_LARGE = "ContentTooLarge"(TooLarge)
-        "The body has, or says that it has, more than 64 KiB; a webhook's, more than 256 KiB; a bank's answer, more than 1 MiB. Nothing was run.";
+        "The body has, or says that it has, more than 64 KiB; a webhook's, more than 256 KiB; a bank's answer, more than 1 MiB. Nothing was executed.";
     UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"(UnsupportedMediaType; ("Accept", "Accept"), ("Accept-Post", "Accept-Post"), ("Accept-Encoding", "Accept-Encoding"))
-        "The body is neither JSON nor a form, or is not what its `Content-Type` says, or it is compressed. Nothing was run.";
-    INVALID_PARAMETERS = "InvalidParameters"(InvalidParameters) "A parameter is wrong. Nothing was run.";
+        "The body is neither JSON nor a form, or is not what its `Content-Type` says, or it is compressed. Nothing was executed.";
+    INVALID_PARAMETERS = "InvalidParameters"(InvalidParameters) "A parameter is wrong. Nothing was executed.";
     UNPROCESSABLE = "Unprocessable"(InvalidParameters | KeyReused; LOCATION)
-        "A parameter is wrong, or the key was used for another request. Nothing was run.";
+        "A parameter is wrong, or the key was used for another request. Nothing was executed.";
     AMOUNT_UNPROCESSABLE = "AmountUnprocessable"(InvalidParameters | KeyReused | AmountTooLarge; LOCATION)
-        "A parameter is wrong, or the key was used for another request, or the amount is more than there is. Nothing was run.";
+        "A parameter is wrong, or the key was used for another request, or the amount is more than there is. Nothing was executed.";
     TRY_LATER = "TryLater"(RateLimited | TryTooSoon; RETRY_AFTER, RATE_LIMIT, LOCATION)
-        "Too many requests, or too many tries of the order in a row. Nothing was run.";
-    RATE_LIMITED = "RateLimited"(RateLimited; RETRY_AFTER, RATE_LIMIT) "Too many requests. Nothing was run.";
+        "Too many requests, or too many tries of the order in a row. Nothing was executed.";
+    RATE_LIMITED = "RateLimited"(RateLimited; RETRY_AFTER, RATE_LIMIT) "Too many requests. Nothing was executed.";
     FORM_LATER = "FormLater"(RateLimited; RETRY_AFTER)
         "The form once more, or a page, that asks to wait. Nothing was charged by this.";
     INTERRUPTED = "Interrupted"(Interrupted; RETRY_AFTER, LOCATION)

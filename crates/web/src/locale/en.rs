@@ -149,7 +149,7 @@ pub static EN: Messages = Messages {
     flooded_text: "This was sent too often in a short time, and it was not run this time. Wait a minute, then look at your order: \
                    its page shows whether it is paid.",
     foreign_form: "This form belongs to another site",
-    foreign_form_text: "Forms are accepted from this site’s own pages only. Nothing was run.",
+    foreign_form_text: "Forms are accepted from this site’s own pages only. Nothing was done.",
     unreadable_form: "This form cannot be read",
     unreadable_form_text: "It did not arrive as it was sent. Nothing was charged by this. Open your order again and pay there.",
     not_now: "The payment cannot be made right now",
