@@ -14,6 +14,7 @@ use super::operator_log::{self, Action};
 use super::queries::PAGE;
 use super::route::{OperatorAction, Target};
 use super::status::Entity;
+use super::tasks::break_texts::shown;
 use super::tasks::compare::Kind;
 use super::view_models::{Cell, ConfirmPage, List, Row};
 use payments::payment::own_keys::account_of;
@@ -143,8 +144,8 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
         cells: vec![
             Cell::text(row.kind.replace('_', " ")).with(row.note.unwrap_or_default()),
             Cell::text(row.provider).with(at_provider),
-            Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
-            Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
+            Cell::text(side(row.ours.as_deref())),
+            Cell::text(side(row.theirs.as_deref())),
             about,
             Entity::Break.chip(&row.state),
             Cell::moment(row.last_seen_at_ms)
@@ -152,6 +153,11 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
         ],
         buttons,
     })
+}
+
+/// What one side says, for a person.
+fn side(text: Option<&str>) -> String {
+    text.map_or_else(|| "–".to_owned(), shown)
 }
 
 /// What a break is about.
@@ -184,10 +190,9 @@ pub(crate) async fn confirm(desk: &Desk<'_>, kind: &Parameter<'_, BreakKind>) ->
     let mut button = desk.button(OperatorAction::AcceptAll, &subject, &accept_label(found.len()))?;
     button.tone = "danger";
     let says = |row: &BreakRow| {
-        let side = |said: &Option<String>| said.clone().unwrap_or_else(|| "–".to_owned());
         let what = row.resource.as_ref().or(row.provider_payment.as_ref()).unwrap_or(&row.break_id);
         let cell = about(row);
-        let said = format!("{}: ours {}, theirs {}", row.provider, side(&row.ours), side(&row.theirs));
+        let said = format!("{}: ours {}, theirs {}", row.provider, side(row.ours.as_deref()), side(row.theirs.as_deref()));
         match cell.href.is_empty() {
             true => Cell::text(format::short(what)).with(said),
             false => cell.with(said),

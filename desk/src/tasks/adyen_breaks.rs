@@ -11,6 +11,7 @@ use super::adyen_merchants::bare;
 use super::adyen_places::{Sought, ask, find, mark};
 use super::adyen_run::Import;
 use super::adyen_stores::Stores;
+use super::break_texts::{Done, amount_sql};
 use super::breaks::{
     self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, TAKEN_AT_MS, UNBOOKED, WAS_BOOKED,
 };
@@ -294,11 +295,12 @@ fn flags(merchants: &[Reported], now_ms: u64) -> Result<Vec<Statement>> {
 /// Opens breaks, at `?1`, of payments that stand in no report: `from` has the table, `of_which` the merchant account and the span of time in which they
 /// were captured.
 fn unsettled_sql(from: &str, of_which: &str) -> String {
+    let taken = amount_sql("status", "captured_minor", "currency", Some(Done::Captured));
     format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
             last_seen_at_ms)
          SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
-            status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
+            {taken}, 'open', ?1, ?1
          FROM {from} WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
             AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {of_which}
             AND NOT {WAS_BOOKED} AND NOT EXISTS (SELECT 1 FROM breaks

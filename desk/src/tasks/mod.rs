@@ -22,6 +22,7 @@ mod adyen_simulated_shop;
 mod adyen_stores;
 mod alarms;
 pub(crate) mod bank_acks;
+pub mod break_texts;
 mod breaks;
 mod bucket;
 pub mod changes;

@@ -4,6 +4,7 @@ use worker::Result;
 
 use super::periods::is_surely_in;
 use super::session::Reconciliation;
+use crate::tasks::break_texts::{Done, amount_sql};
 use crate::tasks::breaks::{
     BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, TAKEN_AT_MS, UNBOOKED, WAS_BOOKED,
 };
@@ -47,18 +48,21 @@ fn unmoved((since_ms, through_ms): (u64, u64), spans: &str, now_ms: u64) -> [Sta
     );
     let gone = Statement::new(&gone, vec![db::Value::Null, now_ms.into()]);
     let is_ours = is_surely_in("?4");
+    let taken = amount_sql("status", "captured_minor", "currency", Some(Done::Captured));
+    let refunded =
+        amount_sql("refunds.status", "refunds.amount_minor", "refunds.currency", Some(Done::Refunded));
     let sql = format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
             last_seen_at_ms)
          SELECT 'unmoved:stripe:' || unmoved, 'unmoved', 'stripe', unmoved, resource, object, ours, 'open', ?3, ?3 FROM (
             SELECT provider_payment AS unmoved, payment_id AS resource, object,
-                status || ': ' || captured_minor || ' ' || currency || ' taken' AS ours
+                {taken} AS ours
             FROM payments WHERE provider = 'stripe' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
                 AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {is_ours}
                 AND updated_at_ms BETWEEN ?1 AND ?2 AND {TAKEN_AT_MS} >= ?1 AND NOT {WAS_BOOKED}
             UNION ALL
             SELECT refunds.provider_refund, refunds.payment_id, payments.object,
-                refunds.status || ': ' || refunds.amount_minor || ' ' || refunds.currency || ' refunded'
+                {refunded}
             FROM refunds JOIN payments ON payments.payment_id = refunds.payment_id
             WHERE refunds.provider = 'stripe' AND refunds.status = 'succeeded'
                 AND refunds.moved_refund IS NOT refunds.provider_refund
