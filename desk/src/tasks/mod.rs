@@ -37,6 +37,7 @@ pub(crate) mod names;
 pub mod page;
 mod place_alarms;
 pub(crate) mod place_runs;
+mod place_silence;
 mod place_stores;
 mod placed;
 mod plots;
@@ -76,7 +77,7 @@ use serde_json::Value;
 use worker::Env;
 
 use self::names::COUNTS;
-pub(crate) use self::place_alarms::HEARD_WITHIN_MS;
+pub(crate) use self::place_silence::HEARD_WITHIN_MS;
 use self::runs::Kept;
 use crate::config::Config;
 use crate::{analytics, operations};
