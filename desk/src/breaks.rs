@@ -3,6 +3,7 @@
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 
+use super::action_outcome::{ActionOutcome, Status};
 use super::actions::Press;
 use super::break_kinds::{BreakKind, KINDS};
 use super::break_queries::{self, BreakRow};
@@ -192,7 +193,12 @@ pub(crate) async fn confirm(desk: &Desk<'_>, kind: &Parameter<'_, BreakKind>) ->
     let says = |row: &BreakRow| {
         let what = row.resource.as_ref().or(row.provider_payment.as_ref()).unwrap_or(&row.break_id);
         let cell = about(row);
-        let said = format!("{}: ours {}, theirs {}", row.provider, side(row.ours.as_deref()), side(row.theirs.as_deref()));
+        let said = format!(
+            "{}: ours {}, theirs {}",
+            row.provider,
+            side(row.ours.as_deref()),
+            side(row.theirs.as_deref())
+        );
         match cell.href.is_empty() {
             true => Cell::text(format::short(what)).with(said),
             false => cell.with(said),
@@ -226,33 +232,34 @@ impl Shown {
 
 impl Press<'_> {
     /// Accepts all that the page has shown, each with its own entry in the log. What has changed since stays open.
-    pub(super) async fn accept_all(&self) -> worker::Result<String> {
+    pub(super) async fn accept_all(&self) -> worker::Result<ActionOutcome> {
         let shown: Vec<Shown> =
             serde_json::from_str(&self.entries.text(SHOWN).or_empty()).unwrap_or_default();
         if shown.is_empty() || shown.len() > PAGE {
-            return Ok("refused: the form was not complete: load the page again".to_owned());
+            return Ok(ActionOutcome::refused("the form was not complete: load the page again"));
         }
         let number = shown.len();
-        let outcomes: Vec<worker::Result<String>> =
+        let outcomes: Vec<worker::Result<ActionOutcome>> =
             stream::iter(shown).map(|shown| self.accept_one(shown)).buffered(AT_ONCE).collect().await;
         let mut accepted = 0;
         let mut others = Vec::new();
         for outcome in outcomes {
-            match outcome.unwrap_or_else(|error| format!("failed: {error}")) {
-                outcome if outcome == "accepted" => accepted += 1,
-                outcome => others.push(outcome),
+            match outcome.unwrap_or_else(ActionOutcome::failed) {
+                ActionOutcome { status: Status::Done, .. } => accepted += 1,
+                other => others.push(other),
             }
         }
         Ok(match others.first() {
-            None => format!("accepted: {accepted}"),
+            None => ActionOutcome::done(format!("accepted: {accepted}")),
             Some(first) => {
-                format!("refused: {} of {number} are not accepted, the first: {first}", others.len())
+                let (others, first) = (others.len(), &first.text);
+                ActionOutcome::refused(format!("{others} of {number} are not accepted, the first: {first}"))
             }
         })
     }
 
     /// As its own button would: the log has it before and after. The same page pressed again finds what is there.
-    async fn accept_one(&self, shown: Shown) -> worker::Result<String> {
+    async fn accept_one(&self, shown: Shown) -> worker::Result<ActionOutcome> {
         let Shown { id, seen, shard } = shown;
         let what = self.accepting();
         let action = Action { operator: &self.desk.operator, what: &what, subject: &id };
@@ -261,7 +268,7 @@ impl Press<'_> {
         let begun = operator_log::begin_once(env, &key, &action, self.desk.request.now_ms);
         let begun = begun.await.map_err(|problem| worker::Error::RustError(problem.detail))?;
         let done = self.accept(&id, &seen, &shard).await;
-        let outcome = done.unwrap_or_else(|error| format!("failed: {error}"));
+        let outcome = done.unwrap_or_else(ActionOutcome::failed);
         operator_log::end(env, begun.id, &action, &outcome).await?;
         Ok(outcome)
     }

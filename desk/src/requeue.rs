@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::action_outcome::{ActionOutcome, Status};
 use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
@@ -221,7 +222,12 @@ pub(super) async fn requeue(
 }
 
 /// The answer, and what the log says.
-async fn page(app: &App, now_ms: u64, kind: DeadKind, begins: Begins) -> worker::Result<(Answer, String)> {
+async fn page(
+    app: &App,
+    now_ms: u64,
+    kind: DeadKind,
+    begins: Begins,
+) -> worker::Result<(Answer, ActionOutcome)> {
     if let Some(made_before_ms) = begins.made_before_ms {
         app.model.look_on(made_before_ms);
     }
@@ -236,11 +242,13 @@ async fn page(app: &App, now_ms: u64, kind: DeadKind, begins: Begins) -> worker:
     let body = json!({
         "requeued": put.jobs + put.events, "not_taken": put.not_taken, "missing": missing, "next": next.map(Begins::text),
     });
+    let again = format!("{} are tried again", put.jobs + put.events);
     let said = match put.not_taken {
-        0 => format!("{} are tried again", put.jobs + put.events),
-        more => {
-            format!("{} are tried again; the queue did not take {more}: {}", put.jobs + put.events, put.error)
-        }
+        0 => ActionOutcome::done(again),
+        more => ActionOutcome {
+            status: Status::Failed,
+            text: format!("{again}; the queue did not take {more}: {}", put.error),
+        },
     };
     Ok((Answer::new(200, "application/json", body.to_string(), "requeued"), said))
 }
