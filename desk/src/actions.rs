@@ -4,7 +4,8 @@
 //! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
 
 use super::action_outcome::ActionOutcome;
-use super::break_queries::{self, BreakRow};
+use super::break_kinds::BreakKind;
+use super::break_queries::{self, ACCEPTED, BreakRow};
 use super::button::SHARD;
 use super::confirm;
 use super::context::Desk;
@@ -324,12 +325,11 @@ impl Press<'_> {
         let place = ObjectRef::Id(object);
         self.desk.app.ask::<bool>(&place, ObjectRequest::Settle).await?;
         self.desk.app.ask::<()>(&place, ObjectRequest::Project).await?;
-        let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
-        let note = format!("asked again by {}", self.desk.operator.name);
-        let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];
+        let sql = "UPDATE breaks SET asked_at_ms = ?2 WHERE break_id = ?1 AND state = 'open'";
+        let values = vec![id.into(), self.desk.request.now_ms.into()];
         let places = self.places([row.shard.as_deref()].into_iter()).await?;
         self.desk.app.model.run_in(places, sql, values).await?;
-        let text = "the provider was asked and the lists were told; the next reconciliation closes it if the books agree";
+        let text = format!("the provider was asked; {}", BreakKind::closed_by(&row.kind));
         Ok(ActionOutcome::begun(text))
     }
 
@@ -347,7 +347,7 @@ impl Press<'_> {
         };
         let accepted = || ActionOutcome::done("accepted");
         // The same button, pressed at once or before, may have done it.
-        let is_done = |row: &BreakRow| row.state == "accepted" && row.note.as_deref() == Some(&note);
+        let is_done = |row: &BreakRow| row.state == "accepted" && row.is_accepted_with(&note);
         if is_done(&row) {
             return Ok(accepted());
         }
@@ -355,11 +355,14 @@ impl Press<'_> {
         if row.seen() != seen {
             return changed();
         }
-        let sql = "UPDATE breaks SET state = 'accepted', note = ?2
-             WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4";
+        // What was found stays: some breaks say it in their note alone.
+        let sql = format!(
+            "UPDATE breaks SET state = 'accepted', note = coalesce(note || '{ACCEPTED}', '') || ?2
+             WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4"
+        );
         let places = self.places([row.shard.as_deref()].into_iter()).await?;
         let values = vec![id.into(), note.as_str().into(), row.ours.into(), row.theirs.into()];
-        if model.run_in(places, sql, values).await? > 0 {
+        if model.run_in(places, &sql, values).await? > 0 {
             return Ok(accepted());
         }
         match break_queries::find_break(model, id, shard).await? {

@@ -41,7 +41,16 @@ impl BreakRow {
         let said = serde_json::json!([self.ours, self.theirs]).to_string();
         HEXLOWER.encode(&digest(&[b"break", said.as_bytes()]))
     }
+
+    /// Whether its note ends with this one, with which it was accepted.
+    pub(super) fn is_accepted_with(&self, note: &str) -> bool {
+        let kept = self.note.as_deref().and_then(|kept| kept.strip_suffix(note));
+        kept.is_some_and(|found| found.is_empty() || found.ends_with(ACCEPTED))
+    }
 }
+
+/// In the note of an accepted break, between what was found and why that is right.
+pub(super) const ACCEPTED: &str = "; accepted: ";
 
 const BREAKS: &str =
     "SELECT break_id, kind, provider, provider_payment, resource, object, ours, theirs, state, note,

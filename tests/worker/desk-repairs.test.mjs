@@ -310,6 +310,67 @@ describe('breaks', () => {
   });
 });
 
+describe('a break is shown', () => {
+  after(() => site.rows("DELETE FROM breaks WHERE break_id LIKE 'shown%'"));
+  /** One of these, as the list has it. */
+  const rowOf = async (id, columns) => {
+    await site.rows(
+      `INSERT INTO breaks (break_id, kind, provider, resource, ours, theirs, note, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', 1, 1)`,
+      ...[id, columns.kind, columns.provider ?? 'stripe', columns.resource ?? null],
+      ...[columns.ours ?? null, columns.theirs ?? null, columns.note ?? null],
+    );
+    const { text } = await look(`/admin/breaks?kind=${columns.kind}`);
+    const rows = text.split('<tr').filter((row) => row.includes(`${encodeURIComponent(id)}/accept`));
+    assert.equal(rows.length, 1, text);
+    return rows[0];
+  };
+
+  test('with its amounts as money, in the list and before it is accepted', async () => {
+    const sides = {
+      ours: 'succeeded: 2000 of 2000 usd taken, 0 refunded',
+      theirs: 'refund: -1850 eur in the balance (re_1 of pi_1, 2000 usd)',
+    };
+    const row = await rowOf('shown:money', { kind: 'movement', ...sides });
+    const shown = [
+      'succeeded: $20.00 of $20.00 captured, $0.00 refunded',
+      '-€18.50 in the balance',
+      '$20.00)',
+    ];
+    for (const text of shown) assert.ok(row.includes(text), row);
+    const asked = await look('/admin/breaks/accept-all/movement');
+    for (const text of shown) assert.ok(asked.text.includes(text), asked.text);
+    const [stored] = await site.rows("SELECT ours, theirs FROM breaks WHERE break_id = 'shown:money'");
+    assert.deepEqual(stored, sides, 'what is stored is what is compared');
+  });
+
+  test('with what was found, also once it was repaired, and accepted', async () => {
+    const id = await paid();
+    const note = 'Adyen says that it was voided';
+    await rowOf('shown:webhook', { kind: 'webhook', provider: 'adyen', resource: id, note });
+    const path = (action) => `/admin/breaks/shown%3Awebhook/${action}`;
+    const repair = await press(path('repair'), { form: key(await look('/admin/breaks'), path('repair')) });
+    const told = (await look(repair.header('location'))).text;
+    assert.match(told, /the provider was asked; accept it once you have looked/i);
+    const row = async () =>
+      (await site.rows("SELECT state, note FROM breaks WHERE break_id = 'shown:webhook'"))[0];
+    assert.deepEqual(await row(), { state: 'open', note });
+    const page = await look('/admin/breaks?kind=webhook');
+    const form = key(page, path('accept'));
+    const [, seen] = page.text.split(form)[1].match(/name="seen" value="(\w+)"/);
+    for (const again of [1, 2]) {
+      await press(path('accept'), { form, seen, note: 'I have asked them' });
+      assert.deepEqual(
+        await row(),
+        { state: 'accepted', note: `${note}; accepted: I have asked them` },
+        `press ${again}`,
+      );
+    }
+    const log = await logOf('shown:webhook');
+    assert.deepEqual(log.at(-1), { action: 'accept: I have asked them', outcome: 'accepted' });
+  });
+});
+
 describe('a break that is right as it is', () => {
   /** What the form of a break's Accept carries besides the note. */
   function accept(page, id) {
