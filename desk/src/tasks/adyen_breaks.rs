@@ -306,7 +306,7 @@ fn unsettled_sql(from: &str, of_which: &str) -> String {
             AND NOT {WAS_BOOKED} AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}
-         ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
+         ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = NULL, ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
     )
 }
 
@@ -358,10 +358,15 @@ mod tests {
             execute(&model, sql, [(110 * DAY_MS).cast_signed()]).unwrap();
             // It stood in a report before it left, and is here again.
             execute(&model, "INSERT INTO history_payments VALUES (unhex('05'), 1, 1, 2, 1)", ()).unwrap();
+            // One was accepted once, closed, and is found again: what justified another one justifies it no more.
+            let sql = "INSERT INTO breaks (break_id, kind, provider, provider_payment, state, note, first_seen_at_ms, last_seen_at_ms)
+                 VALUES ('unsettled:adyen:PSP2', 'unsettled', 'adyen', 'PSP2', 'resolved', 'known', 1, 1)";
+            execute(&model, sql, ()).unwrap();
             for Statement { sql, values } in flags(&[of(merchant_account)], 201 * DAY_MS).unwrap() {
                 execute(&model, &sql, bound(&values)).unwrap();
             }
-            let mut breaks = model.prepare("SELECT provider_payment FROM breaks ORDER BY 1").unwrap();
+            let sql = "SELECT provider_payment FROM breaks WHERE state = 'open' AND note IS NULL ORDER BY 1";
+            let mut breaks = model.prepare(sql).unwrap();
             let found = breaks.query_map((), |row| row.get::<_, String>(0)).unwrap();
             assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), ["PSP2", "PSP4"], "{merchant_account}");
         }

@@ -71,7 +71,7 @@ fn unmoved((since_ms, through_ms): (u64, u64), spans: &str, now_ms: u64) -> [Sta
                     WHERE h.object = unhex(payments.object) AND h.is_booked = 1 AND refunds.created_at_ms < b.began_at_ms))
          WHERE NOT EXISTS (SELECT 1 FROM breaks WHERE break_id = 'unmoved:stripe:' || unmoved AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}
-         ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
+         ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = NULL, ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
     );
     let values = vec![since_ms.into(), until_ms.into(), now_ms.into(), spans.into()];
     [gone, Statement::new(&sql, values)]
@@ -110,11 +110,16 @@ mod tests {
         // It was reserved before, and taken later.
         let sql = "INSERT INTO audit_records VALUES ('04', 2, ?1, 'a', 'payment.captured', 'pay_4', '{}')";
         execute(&model, sql, [(110 * DAY_MS).cast_signed()]).unwrap();
+        // One was accepted once, closed, and is found again: what justified another one justifies it no more.
+        let sql = "INSERT INTO breaks (break_id, kind, provider, provider_payment, state, note, first_seen_at_ms, last_seen_at_ms)
+             VALUES ('unmoved:stripe:pi_2', 'unmoved', 'stripe', 'pi_2', 'resolved', 'known', 1, 1)";
+        execute(&model, sql, ()).unwrap();
         let spans = serde_json::to_string(&[Span::always(None)]).unwrap();
         for Statement { sql, values } in unmoved((since_ms, now_ms), &spans, now_ms) {
             execute(&model, &sql, bound(&values)).unwrap();
         }
-        let mut breaks = model.prepare("SELECT provider_payment FROM breaks ORDER BY 1").unwrap();
+        let sql = "SELECT provider_payment FROM breaks WHERE state = 'open' AND note IS NULL ORDER BY 1";
+        let mut breaks = model.prepare(sql).unwrap();
         let found = breaks.query_map((), |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), ["pi_2", "pi_4", "re_2"]);
     }
