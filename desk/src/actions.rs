@@ -10,14 +10,14 @@ use super::button::SHARD;
 use super::confirm;
 use super::context::Desk;
 use super::format;
-use super::outcome::said;
+use super::outcome::{asked, said};
 use super::route::{OperatorAction, Target};
 use crate::accounts;
 use crate::app::Unreachable;
 use crate::operator::is_form_key;
 use crate::operator_log::{self, Begun};
 use messages::gate::GateWord;
-use messages::message::{ByHandAnswer, Execute, ObjectRequest};
+use messages::message::{ByHandAnswer, Execute, Inspected, ObjectRequest};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -244,12 +244,16 @@ impl Press<'_> {
             _ => None,
         };
         let Some(object) = object else { return Ok(ActionOutcome::refused("there is no such object")) };
-        let what = if matches!(ask, ObjectRequest::Settle) {
-            "the provider was asked"
-        } else {
-            "what was waiting was taken up"
+        let object = ObjectRef::Id(object);
+        let what = match ask {
+            ObjectRequest::Settle => {
+                let inspected = self.desk.app.ask::<Inspected>(&object, ObjectRequest::Inspect).await?;
+                let payment = inspected.and_then(|inspected| inspected.snapshot.payment);
+                asked(payment.as_ref().map_or("", |payment| &payment.provider))
+            }
+            _ => "what was waiting was taken up",
         };
-        self.desk.app.ask::<bool>(&ObjectRef::Id(object), ask).await?;
+        self.desk.app.ask::<bool>(&object, ask).await?;
         Ok(ActionOutcome::begun(format!("{what}; the page shows how it stands")))
     }
 
@@ -329,7 +333,7 @@ impl Press<'_> {
         let values = vec![id.into(), self.desk.request.now_ms.into()];
         let places = self.places([row.shard.as_deref()].into_iter()).await?;
         self.desk.app.model.run_in(places, sql, values).await?;
-        let text = format!("the provider was asked; {}", BreakKind::closed_by(&row.kind));
+        let text = format!("{}; {}", asked(&row.provider), BreakKind::closed_by(&row.kind));
         Ok(ActionOutcome::begun(text))
     }
 

@@ -9,6 +9,7 @@ use super::detail_tables::{
 };
 use super::format;
 use super::history;
+use super::outcome::can_be_asked;
 use super::payment_summary;
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
@@ -116,11 +117,7 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
         facts.push(fact("Provider is asked", Cell::text(format::from_now(at_ms, desk.request.now_ms))));
     }
     let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
-    let mut buttons = Vec::new();
-    if is_open {
-        buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
-    }
-    buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
+    let mut buttons = go_on(desk, &subject, &payment.provider, is_open)?;
     if inspection.capturable_minor > 0 {
         let mut capture = Button::asking(OperatorAction::Capture, &subject, "Capture");
         capture.amount = Some(money(inspection.capturable_minor));
@@ -150,6 +147,20 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let (summary, calls_lane) = (Vec::new(), CALLS);
     let page = Parts { kind: "Payment", id, state, summary, facts, buttons, tables, internals, calls_lane };
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
+}
+
+/// The buttons that take up what waits, and ask the provider. Where it cannot be asked they would do the same, so there is one.
+fn go_on(desk: &Desk<'_>, subject: &Target, provider: &str, is_open: bool) -> Result<Vec<Button>, Problem> {
+    let resume = "Resume now";
+    if !can_be_asked(provider) {
+        return Ok(vec![desk.button(OperatorAction::Settle, subject, resume)?]);
+    }
+    let mut buttons = Vec::new();
+    if is_open {
+        buttons.push(desk.button(OperatorAction::Resume, subject, resume)?);
+    }
+    buttons.push(desk.button(OperatorAction::Settle, subject, "Check with the provider")?);
+    Ok(buttons)
 }
 
 /// Whether something was sent of which nobody knows yet what became of it.
@@ -211,11 +222,8 @@ pub(crate) async fn key(
     facts.push(fact("Account", Cell::text(format::owner(&key.owner))));
     facts.push(fact("Resource", resource));
     facts.push(fact("Object", Cell { class: "id", ..Cell::text(object.to_hex()) }));
-    let mut buttons = Vec::new();
-    if key.status == "open" {
-        buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
-        buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
-    }
+    let provider = inspection.snapshot.payment.as_ref().map_or("", |payment| &payment.provider);
+    let buttons = if key.status == "open" { go_on(desk, &subject, provider, true)? } else { Vec::new() };
     let tables = vec![calls(desk, &inspection, Some(key_id))];
     let (id, state, internals) = (key.key_hash.clone(), key_state(key), Vec::new());
     let (summary, calls_lane) = (Vec::new(), CALLS);

@@ -1,4 +1,4 @@
-//! What came of an operation that a button has begun, in words.
+//! What came of what a button has begun, in words.
 
 use serde_json::Value as Json;
 
@@ -6,6 +6,20 @@ use super::action_outcome::{ActionOutcome, Status};
 use super::format;
 use messages::message::ExecuteResult;
 use payments::payment::operation::Refusal;
+use payments::providers::Provider;
+
+/// Whether this provider answers questions about a payment. Adyen tells what has changed by itself, and cannot be asked.
+pub(super) fn can_be_asked(provider: &str) -> bool {
+    Provider::parse(provider).is_none_or(Provider::answers_questions)
+}
+
+/// What came of checking with a provider.
+pub(super) fn asked(provider: &str) -> &'static str {
+    match can_be_asked(provider) {
+        true => "the provider is being asked",
+        false => "Adyen cannot be asked: what waited was taken up; look in the Customer Area",
+    }
+}
 
 /// A result in words.
 pub(super) fn said(result: ExecuteResult) -> ActionOutcome {
@@ -61,5 +75,17 @@ fn why(refusal: Refusal) -> String {
         Refusal::Revision { .. } | Refusal::Field { .. } | Refusal::Overtaken => {
             "this cannot be done at the desk".to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cannot_be_asked_was_not_asked() {
+        assert_eq!(asked("stripe"), "the provider is being asked");
+        assert!(asked("adyen").starts_with("Adyen cannot be asked"));
+        assert!(can_be_asked("bank"), "no provider of payments");
     }
 }

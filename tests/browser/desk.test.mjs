@@ -396,7 +396,7 @@ describe('at the desk', () => {
     await page.goto(`/admin/payments/${id}`);
     await page.getByText('unknown', { exact: true }).first().waitFor();
     await page.getByRole('button', { name: 'Check with the provider' }).click();
-    await page.getByRole('status').getByText('The provider was asked').waitFor();
+    await page.getByRole('status').getByText('The provider is being asked').waitFor();
     await page.getByRole('heading', { name: 'Payment succeeded' }).waitFor();
     const { charges } = await site.sim('GET', 'ledger');
     const mine = charges.filter(({ metadata, status }) => metadata.resource === id && status === 'succeeded');

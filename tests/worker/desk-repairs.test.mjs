@@ -351,7 +351,7 @@ describe('a break is shown', () => {
     const path = (action) => `/admin/breaks/shown%3Awebhook/${action}`;
     const repair = await press(path('repair'), { form: key(await look('/admin/breaks'), path('repair')) });
     const told = (await look(repair.header('location'))).text;
-    assert.match(told, /the provider was asked; accept it once you have looked/i);
+    assert.match(told, /Adyen cannot be asked: .*; accept it once you have looked/);
     const row = async () =>
       (await site.rows("SELECT state, note FROM breaks WHERE break_id = 'shown:webhook'"))[0];
     assert.deepEqual(await row(), { state: 'open', note });

@@ -162,7 +162,7 @@ test('a break is accepted with a note, and one is repaired', async () => {
   assert.deepEqual([state, note], ['accepted', 'known']);
 
   const asked = await broken(object);
-  assert.match(await pressed('breaks', asked, 'repair'), /^the provider was asked/);
+  assert.match(await pressed('breaks', asked, 'repair'), /^the provider is being asked/);
   const repaired = await found(asked);
   assert.deepEqual([repaired.note, repaired.asked_at_ms > 0], [null, true], 'the log says by whom');
 });
