@@ -10,7 +10,7 @@ use super::detail_tables::{
 use super::format;
 use super::history;
 use super::outcome::can_be_asked;
-use super::payment_summary;
+use super::payment_summary::{self, InDoubt};
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
 use super::status::Entity;
@@ -75,17 +75,22 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let payment = inspection.snapshot.payment.as_ref().filter(|payment| payment.payment_id == id);
     let payment = payment.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let money = |minor: u64| format::money(minor, &payment.currency);
+    let in_doubt = InDoubt::of(&inspection.snapshot.keys);
+    let refunded = Cell::text(money(payment.refunded_minor));
     let mut facts = vec![
         fact("Amount", Cell::text(money(payment.amount_minor))),
         fact(
             "Taken",
-            Cell::text(if is_in_doubt(&inspection) {
+            Cell::text(if in_doubt.captured {
                 "not known".to_owned()
             } else {
                 money(payment.captured_minor)
             }),
         ),
-        fact("Refunded", Cell::text(money(payment.refunded_minor))),
+        fact(
+            "Refunded",
+            if in_doubt.refunded { refunded.with("a refund is not known yet") } else { refunded },
+        ),
         fact("Provider", Cell::text(payment.provider.clone())),
         fact("Provider’s id", optional(payment.provider_payment.as_ref())),
         fact("Reference", optional(PaymentId::parse(id).map(reference).as_ref())),
@@ -161,11 +166,6 @@ fn go_on(desk: &Desk<'_>, subject: &Target, provider: &str, is_open: bool) -> Re
     }
     buttons.push(desk.button(OperatorAction::Settle, subject, "Check with the provider")?);
     Ok(buttons)
-}
-
-/// Whether something was sent of which nobody knows yet what became of it.
-fn is_in_doubt(inspection: &Inspection) -> bool {
-    inspection.snapshot.keys.iter().any(|key| key.in_doubt == 1 && key.status == "open")
 }
 
 /// The reasons for a refund, the chosen one first.
@@ -277,7 +277,7 @@ pub(super) async fn show(
     let mut internals = parts.internals;
     internals.retain(|table| !table.rows.is_empty());
     let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
-    let in_doubt = is_in_doubt(inspection);
+    let in_doubt = InDoubt::of(&inspection.snapshot.keys);
     let told = inspection.snapshot.payment.as_ref().filter(|_| key_id.is_none());
     let account = format::owner(&inspection.snapshot.owner);
     let title =

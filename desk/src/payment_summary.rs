@@ -1,7 +1,7 @@
 //! What became of a payment, in sentences, and where its money is: for whoever opens its page without knowing its states.
 
 use super::format::money;
-use messages::snapshot::{PaymentRow, RefundRow};
+use messages::snapshot::{KeyRow, PaymentRow, RefundRow};
 
 /// The width of the bar, in its own units.
 const WIDTH: u64 = 1000;
@@ -19,8 +19,34 @@ pub struct Share {
     pub width: u64,
 }
 
+/// Of which of a payment's amounts nobody knows yet what they are: something was sent, and what became of it was not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InDoubt {
+    /// What was captured.
+    pub captured: bool,
+    /// What was refunded.
+    pub refunded: bool,
+}
+
+impl InDoubt {
+    /// By what was asked for under the keys of a payment.
+    pub fn of(keys: &[KeyRow]) -> Self {
+        let in_doubt = keys.iter().filter(|key| key.in_doubt == 1 && key.status == "open");
+        in_doubt.fold(Self::default(), |doubt, key| match key.operation.as_deref() {
+            Some("refund") => Self { refunded: true, ..doubt },
+            Some("payment" | "capture" | "void") => Self { captured: true, ..doubt },
+            _ => doubt,
+        })
+    }
+}
+
 /// What became of it.
-pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_doubt: bool) -> Vec<String> {
+pub fn sentences(
+    payment: &PaymentRow,
+    refunds: &[RefundRow],
+    account: &str,
+    in_doubt: InDoubt,
+) -> Vec<String> {
     let sum = |minor: u64| money(minor, &payment.currency);
     let provider = name(&payment.provider);
     let order = payment.order_id.as_ref().map(|order| format!(" for order {order}")).unwrap_or_default();
@@ -30,18 +56,19 @@ pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_
     }
     let why = payment.failure_code.as_ref().map(|code| format!(": {}", code.replace('_', " ")));
     let why = why.unwrap_or_default();
+    let unknown =
+        || format!("Nobody knows yet whether {provider} took it: {provider} is asked until it says so.");
     said.push(match payment.status.as_str() {
         "succeeded" | "disputed" if payment.captured_minor < payment.amount_minor => {
             format!("{provider} took {} of it; the rest was released.", sum(payment.captured_minor))
         }
         "succeeded" | "disputed" => format!("{provider} took it."),
+        "requires_capture" if in_doubt.captured => unknown(),
         "requires_capture" => format!("{provider} holds the money: it can be taken, or released."),
         "requires_action" => {
             "The person who pays was sent to the bank’s page, and no answer came back yet.".to_owned()
         }
-        _ if in_doubt => {
-            format!("Nobody knows yet whether {provider} took it: {provider} is asked until it says so.")
-        }
+        _ if in_doubt.captured => unknown(),
         "processing" => format!("{provider} has not decided yet."),
         "declined" => format!("The bank declined it{why}. Nothing was taken."),
         "canceled" => "It was canceled. Nothing was taken.".to_owned(),
@@ -55,6 +82,9 @@ pub fn sentences(payment: &PaymentRow, refunds: &[RefundRow], account: &str, in_
         said.push("The bank wants money back.".to_owned());
     }
     said.extend(refunded(payment, refunds));
+    if in_doubt.refunded {
+        said.push(format!("Nobody knows yet whether {provider} has made a refund of it."));
+    }
     said
 }
 
@@ -160,9 +190,12 @@ mod tests {
                 "$2.00 was refunded, $2.50 is being refunded; $50.00 is left.",
             ),
         ] {
-            assert_eq!(sentences(&paid, &refunds, "shop", false).join(" "), format!("{asked} {expected}"));
+            assert_eq!(
+                sentences(&paid, &refunds, "shop", InDoubt::default()).join(" "),
+                format!("{asked} {expected}")
+            );
         }
-        let all = sentences(&payment("succeeded", 5450, 5450), &[], "shop", false).join(" ");
+        let all = sentences(&payment("succeeded", 5450, 5450), &[], "shop", InDoubt::default()).join(" ");
         assert_eq!(all, format!("{asked} All of it was refunded."));
         let shares: Vec<_> = shares(&paid).into_iter().map(|share| (share.class, share.label)).collect();
         assert_eq!(shares, [("kept", "$50.00 left".to_owned()), ("refunded", "$4.50 refunded".to_owned())]);
@@ -177,12 +210,44 @@ mod tests {
         }
     }
 
+    const CAPTURE: InDoubt = InDoubt { captured: true, refunded: false };
+
+    #[test]
+    fn a_refund_in_doubt_leaves_what_was_captured_known() {
+        let of = |operation: &str, in_doubt: u8, status: &str| {
+            InDoubt::of(&[KeyRow {
+                operation: Some(operation.to_owned()),
+                in_doubt,
+                status: status.to_owned(),
+                ..KeyRow::default()
+            }])
+        };
+        let refund = InDoubt { captured: false, refunded: true };
+        assert_eq!(["payment", "capture", "void"].map(|operation| of(operation, 1, "open")), [CAPTURE; 3]);
+        assert_eq!((of("refund", 1, "open"), of("customer", 1, "open")), (refund, InDoubt::default()));
+        assert_eq!(
+            (of("capture", 0, "open"), of("capture", 1, "finished")),
+            (InDoubt::default(), InDoubt::default())
+        );
+        let said =
+            |status: &str, in_doubt| sentences(&payment(status, 0, 0), &[], "shop", in_doubt).join(" ");
+        let nobody = "Nobody knows yet whether Stripe took it";
+        assert!(said("requires_capture", CAPTURE).contains(nobody));
+        assert!(!said("requires_capture", InDoubt::default()).contains("Nobody"));
+        let refunding = said("succeeded", refund);
+        assert!(!refunding.contains(nobody) && refunding.contains("Stripe took"), "{refunding}");
+        assert!(
+            refunding.ends_with("Nobody knows yet whether Stripe has made a refund of it."),
+            "{refunding}"
+        );
+    }
+
     #[test]
     fn what_nobody_knows_is_not_said_to_be_taken_or_not() {
-        let said = sentences(&payment("processing", 0, 0), &[], "shop", true).join(" ");
+        let said = sentences(&payment("processing", 0, 0), &[], "shop", CAPTURE).join(" ");
         assert!(said.contains("Nobody knows yet") && !said.contains("Nothing was taken"), "{said}");
         assert!(shares(&payment("processing", 0, 0)).is_empty());
-        let declined = sentences(&payment("declined", 0, 0), &[], "shop", false).join(" ");
+        let declined = sentences(&payment("declined", 0, 0), &[], "shop", InDoubt::default()).join(" ");
         assert!(
             declined.ends_with("The bank declined it: insufficient funds. Nothing was taken."),
             "{declined}"
