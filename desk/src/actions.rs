@@ -322,8 +322,7 @@ impl Press<'_> {
         let Some(row) = break_queries::find_break(&self.desk.app.model, id, &self.shard()).await? else {
             return Ok(ActionOutcome::refused("there is no such break"));
         };
-        let object = row.object.as_deref().and_then(ObjectId::from_hex);
-        let Some(object) = object.or_else(|| row.resource.as_deref().and_then(object_of)) else {
+        let Some(object) = row.asked_object() else {
             return Ok(ActionOutcome::refused("it is no payment of ours that could be asked"));
         };
         let place = ObjectRef::Id(object);

@@ -8,7 +8,8 @@ use worker::Result;
 
 use super::break_kinds::BreakKind;
 use super::queries::{Where, found, looked_through, page_of_all};
-use once::id::digest;
+use once::id::{ObjectId, digest};
+use payments::payment::id::object_of;
 use runtime::lists::Listed;
 use runtime::places::ReadModel;
 
@@ -40,6 +41,12 @@ impl BreakRow {
     pub(super) fn seen(&self) -> String {
         let said = serde_json::json!([self.ours, self.theirs]).to_string();
         HEXLOWER.encode(&digest(&[b"break", said.as_bytes()]))
+    }
+
+    /// The object that can be asked about it.
+    pub(super) fn asked_object(&self) -> Option<ObjectId> {
+        let known = self.object.as_deref().and_then(ObjectId::from_hex);
+        known.or_else(|| self.resource.as_deref().and_then(object_of))
     }
 
     /// Whether its note ends with this one, with which it was accepted.

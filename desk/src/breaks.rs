@@ -18,6 +18,7 @@ use super::status::Entity;
 use super::tasks::break_texts::shown;
 use super::tasks::compare::Kind;
 use super::view_models::{Cell, ConfirmPage, List, Row};
+use payments::payment::id::PaymentId;
 use payments::payment::own_keys::account_of;
 use runtime::http_client::CONNECTIONS_MAX;
 use runtime::serve::unreadable;
@@ -30,6 +31,8 @@ use web::route::Parameter;
 const SHOWN: &str = "breaks";
 /// The state of a break that nobody has settled.
 const OPEN: &str = "open";
+/// How our ids of refunds begin.
+const REFUND: &str = "re_";
 /// How many are accepted at once.
 const AT_ONCE: usize = CONNECTIONS_MAX;
 
@@ -131,7 +134,7 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
     let shard = row.shard.as_deref();
     let mut buttons = Vec::new();
     if row.state == OPEN {
-        if row.object.is_some() || row.resource.is_some() {
+        if row.asked_object().is_some() {
             buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?.found_in(shard));
         }
         let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?.found_in(shard);
@@ -164,7 +167,7 @@ fn side(text: Option<&str>) -> String {
 /// What a break is about.
 fn about(row: &BreakRow) -> Cell {
     match (&row.resource, &row.object) {
-        (Some(id), _) => Cell::link(format::short(id), format!("/admin/payments/{id}")),
+        (Some(id), _) => of_resource(id),
         (None, Some(object)) => Cell::link(format::short(object), format!("/admin/keys/{object}/1")),
         (None, None) if row.kind == Kind::Ended.as_str() => {
             let of = row.provider_payment.as_deref().unwrap_or_default();
@@ -174,6 +177,18 @@ fn about(row: &BreakRow) -> Cell {
         // It is about a file.
         (None, None) if matches!(row.kind.as_str(), "report" | "settlement") => Cell::text("–"),
         (None, None) => Cell::text("not ours"),
+    }
+}
+
+/// A payment, or a refund, which is found by a search; or a line of a settlement file, which begins with one of these.
+fn of_resource(id: &str) -> Cell {
+    let subject = id.split_once(':').map_or(id, |(subject, _)| subject);
+    match PaymentId::parse(subject) {
+        Some(_) => Cell::link(format::short(id), Target::Payment(subject.to_owned()).path()),
+        None if subject.starts_with(REFUND) => {
+            Cell::link(format::short(id), format!("/admin/payments?q={subject}"))
+        }
+        None => Cell::text(format::short(id)),
     }
 }
 

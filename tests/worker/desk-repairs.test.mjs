@@ -344,6 +344,19 @@ describe('a break is shown', () => {
     assert.deepEqual(stored, sides, 'what is stored is what is compared');
   });
 
+  test('with the way to what it is about, and is repaired only where somebody can be asked', async () => {
+    const id = await paid();
+    const line = await rowOf('shown:line', {
+      ...{ kind: 'settlement', provider: 'bank', resource: `${id}:capture`, theirs: 'rejected: 2500 usd' },
+    });
+    assert.ok(line.includes(`href="/admin/payments/${id}"`) && line.includes('rejected: $25.00'), line);
+    assert.ok(!line.includes('/repair'), line);
+    const refund = await rowOf('shown:refund', { kind: 'settlement', provider: 'bank', resource: 're_abc' });
+    assert.ok(refund.includes('href="/admin/payments?q=re_abc"') && !refund.includes('/repair'), refund);
+    const control = await rowOf('shown:payment', { kind: 'settlement', resource: id });
+    assert.ok(control.includes(`href="/admin/payments/${id}"`) && control.includes('/repair'), control);
+  });
+
   test('with what was found, also once it was repaired, and accepted', async () => {
     const id = await paid();
     const note = 'Adyen says that it was voided';
