@@ -86,9 +86,11 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ],
         columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
         rows,
-        empty_text: match kind {
-            None => "No open breaks: our records and the provider’s books agree.",
-            Some(_) => "No breaks of this kind.",
+        empty_text: match (state, kind) {
+            (Some(OPEN), None) => "No open breaks: our records and the provider’s books agree.",
+            (_, Some(_)) => "No breaks of this kind in this state.",
+            (Some(_), None) => "No breaks in this state.",
+            (None, None) => "No breaks so far.",
         },
         buttons,
         download: String::new(),

@@ -382,6 +382,13 @@ describe('a break is shown', () => {
     const log = await logOf('shown:webhook');
     assert.deepEqual(log.at(-1), { action: 'accept: I have asked them', outcome: 'accepted' });
   });
+
+  test('or that there is none, in the state that is chosen', async () => {
+    const empty = 'No breaks in this state.';
+    assert.ok((await look('/admin/breaks?state=repaired&page=9')).text.includes(empty));
+    const open = (await look('/admin/breaks?page=9')).text;
+    assert.ok(open.includes('provider’s books agree') && !open.includes(empty), 'control');
+  });
 });
 
 describe('a break that is right as it is', () => {
