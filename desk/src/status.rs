@@ -196,7 +196,7 @@ const TOKEN: [Status; 3] = [
 const REPORT: [Status; 3] = [
     status("waiting", "waiting", "warn", "It has come and is not read to its end yet."),
     status("done", "done", "good", "All of its lines are compared."),
-    status("refused", "refused", "bad", "It cannot be read: nothing of it counts."),
+    status("refused", "refused", "bad", "It is read no further: what was read before counts."),
 ];
 
 /// Payments that ended alike, as the filter, the overview's tiles and its plot put them together.
