@@ -38,9 +38,7 @@ impl Press<'_> {
         let (app, now_ms) = (self.desk.app, self.desk.request.now_ms);
         let put = Requeue { app, now_ms }.put_back(dead).await?;
         Ok(ActionOutcome::done(match put {
-            PutBack { not_taken, error, .. } if not_taken > 0 => {
-                return Ok(ActionOutcome::failed(format!("the queue did not take {not_taken}: {error}")));
-            }
+            put if put.not_taken > 0 => return Ok(put.in_part()),
             PutBack { jobs: 0, events: 0, .. } => {
                 return match app.model.missing().or_else(|| self.desk.looked_to()) {
                     Some(not_seen) => Err(Error::RustError(not_seen)),
