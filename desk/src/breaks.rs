@@ -66,7 +66,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let kinds: Vec<_> = std::iter::once(("", "all")).chain(KINDS).collect();
     let page = List {
         title: "Breaks",
-        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note, which is kept for good: name no person in it.",
+        intro: "Where a provider’s records and ours differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note, which is kept for good: name no person in it.",
         search: None,
         day: None,
         hint: "",
@@ -87,7 +87,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
         rows,
         empty_text: match (state, kind) {
-            (Some(OPEN), None) => "No open breaks: our records and the provider’s books agree.",
+            (Some(OPEN), None) => "No open breaks: our records and the provider’s agree.",
             (_, Some(_)) => "No breaks of this kind in this state.",
             (Some(_), None) => "No breaks in this state.",
             (None, None) => "No breaks so far.",

@@ -179,7 +179,7 @@ fn risk(report: &CallReport) -> String {
     }
     let follows = match report.call.kind.as_str() {
         "capture" => {
-            "The capture then counts as not made, and can be asked for again. If it was made after all, the money was taken although \
+            "The capture then counts as not made, and can be asked for again. If it was made after all, the money was captured although \
              the shop was told that it was not."
         }
         "void" => {
@@ -190,7 +190,7 @@ fn risk(report: &CallReport) -> String {
         }
         _ => {
             "The payment then counts as failed, the client is told that nothing was charged, and it can be paid again. If the money was \
-             taken after all, the customer is charged twice until somebody gives it back."
+             captured after all, the customer is charged twice until somebody gives it back."
         }
     };
     let mut risk = String::new();

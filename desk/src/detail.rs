@@ -80,7 +80,7 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let mut facts = vec![
         fact("Amount", Cell::text(money(payment.amount_minor))),
         fact(
-            "Taken",
+            "Captured",
             Cell::text(if in_doubt.captured {
                 "not known".to_owned()
             } else {
@@ -96,7 +96,7 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
         fact("Reference", optional(PaymentId::parse(id).map(reference).as_ref())),
         fact("Order", optional(payment.order_id.as_ref())),
         fact("Card", Cell::text(inspection.card.map_or_else(|| "–".to_owned(), |card| card.to_string()))),
-        fact("Try", Cell::text(payment.attempt.to_string())),
+        fact("Attempt", Cell::text(payment.attempt.to_string())),
     ];
     if let Some(at_ms) = inspection.capture_before_ms {
         let from_now = format::from_now(at_ms, desk.request.now_ms);

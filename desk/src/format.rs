@@ -166,7 +166,10 @@ pub fn facts(data: &str) -> String {
     let Ok(mut data) = serde_json::from_str::<serde_json::Value>(data) else { return data.to_owned() };
     let currency = data.as_object_mut().and_then(|members| members.shift_remove("currency"));
     with_money(&mut data, currency.as_ref().and_then(serde_json::Value::as_str));
-    members(&data.to_string(), |name, text| if AMOUNTS.contains(&name) { text.to_owned() } else { short(text) })
+    members(
+        &data.to_string(),
+        |name, text| if AMOUNTS.contains(&name) { text.to_owned() } else { short(text) },
+    )
 }
 
 /// Writes the amounts as money of this currency, also those within a list. A record that names none of its own says that they are minor units.

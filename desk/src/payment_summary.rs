@@ -52,31 +52,31 @@ pub fn sentences(
     let order = payment.order_id.as_ref().map(|order| format!(" for order {order}")).unwrap_or_default();
     let mut said = vec![format!("{account} asked for {}{order}.", sum(payment.amount_minor))];
     if payment.attempt > 1 {
-        said.push(format!("This is try {}.", payment.attempt));
+        said.push(format!("This is attempt {}.", payment.attempt));
     }
     let why = payment.failure_code.as_ref().map(|code| format!(": {}", code.replace('_', " ")));
     let why = why.unwrap_or_default();
     let unknown =
-        || format!("Nobody knows yet whether {provider} took it: {provider} is asked until it says so.");
+        || format!("Nobody knows yet whether {provider} captured it: {provider} is asked until it says so.");
     said.push(match payment.status.as_str() {
         "succeeded" | "disputed" if payment.captured_minor < payment.amount_minor => {
-            format!("{provider} took {} of it; the rest was released.", sum(payment.captured_minor))
+            format!("{provider} captured {} of it; the rest was released.", sum(payment.captured_minor))
         }
-        "succeeded" | "disputed" => format!("{provider} took it."),
+        "succeeded" | "disputed" => format!("Captured by {provider}."),
         "requires_capture" if in_doubt.captured => unknown(),
-        "requires_capture" => format!("{provider} holds the money: it can be taken, or released."),
+        "requires_capture" => "Authorized: it can be captured or voided.".to_owned(),
         "requires_action" => {
             "The person who pays was sent to the bank’s page, and no answer came back yet.".to_owned()
         }
         _ if in_doubt.captured => unknown(),
         "processing" => format!("{provider} has not decided yet."),
-        "declined" => format!("The bank declined it{why}. Nothing was taken."),
-        "canceled" => "It was canceled. Nothing was taken.".to_owned(),
-        "expired" => "The reservation has lapsed. Nothing was taken.".to_owned(),
+        "declined" => format!("The bank declined it{why}. Nothing was charged."),
+        "canceled" => "It was canceled. Nothing was charged.".to_owned(),
+        "expired" => "The reservation has lapsed. Nothing was charged.".to_owned(),
         "capture_failed" => {
-            format!("{provider} took the capture back, and may repeat it by itself: it counts as taken.")
+            format!("{provider} took the capture back, and may repeat it by itself: it counts as captured.")
         }
-        _ => format!("It was refused{why}. Nothing was taken."),
+        _ => format!("It was refused{why}. Nothing was charged."),
     });
     if payment.status == "disputed" {
         said.push("The bank wants money back.".to_owned());
@@ -117,7 +117,7 @@ pub fn shares(payment: &PaymentRow) -> Vec<Share> {
     let refunded = payment.refunded_minor.min(payment.captured_minor);
     let kept = payment.captured_minor.saturating_sub(refunded);
     let open = payment.amount_minor.saturating_sub(payment.captured_minor);
-    let (class, what) = if is_held { ("reserved", "reserved") } else { ("free", "not taken") };
+    let (class, what) = if is_held { ("reserved", "reserved") } else { ("free", "not captured") };
     let parts = [("kept", "left", kept), ("refunded", "refunded", refunded), (class, what, open)];
     let mut x = 0;
     let shares = parts.into_iter().filter(|(_, _, minor)| *minor > 0).map(|(class, what, minor)| {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_refund_of_a_part_says_what_is_left() {
         let paid = payment("succeeded", 5450, 450);
-        let asked = "shop asked for $54.50 for order 1001. Stripe took it.";
+        let asked = "shop asked for $54.50 for order 1001. Captured by Stripe.";
         for (refunds, expected) in [
             (vec![refund("succeeded", 450)], "$4.50 was refunded; $50.00 is left."),
             (vec![refund("pending", 450)], "$4.50 is being refunded; $50.00 is left."),
@@ -231,11 +231,11 @@ mod tests {
         );
         let said =
             |status: &str, in_doubt| sentences(&payment(status, 0, 0), &[], "shop", in_doubt).join(" ");
-        let nobody = "Nobody knows yet whether Stripe took it";
+        let nobody = "Nobody knows yet whether Stripe captured it";
         assert!(said("requires_capture", CAPTURE).contains(nobody));
         assert!(!said("requires_capture", InDoubt::default()).contains("Nobody"));
         let refunding = said("succeeded", refund);
-        assert!(!refunding.contains(nobody) && refunding.contains("Stripe took"), "{refunding}");
+        assert!(!refunding.contains(nobody) && refunding.contains("Stripe captured"), "{refunding}");
         assert!(
             refunding.ends_with("Nobody knows yet whether Stripe has made a refund of it."),
             "{refunding}"
@@ -245,11 +245,11 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_not_said_to_be_taken_or_not() {
         let said = sentences(&payment("processing", 0, 0), &[], "shop", CAPTURE).join(" ");
-        assert!(said.contains("Nobody knows yet") && !said.contains("Nothing was taken"), "{said}");
+        assert!(said.contains("Nobody knows yet") && !said.contains("Nothing was charged"), "{said}");
         assert!(shares(&payment("processing", 0, 0)).is_empty());
         let declined = sentences(&payment("declined", 0, 0), &[], "shop", InDoubt::default()).join(" ");
         assert!(
-            declined.ends_with("The bank declined it: insufficient funds. Nothing was taken."),
+            declined.ends_with("The bank declined it: insufficient funds. Nothing was charged."),
             "{declined}"
         );
     }

@@ -358,7 +358,7 @@ describe('at the desk', () => {
     assert.match(hover, / UTC$/);
     assert.equal(await page.getByRole('columnheader', { name: /UTC/ }).count(), 0);
     await page.locator('tbody a').first().click();
-    await page.getByText('Stripe took it.').waitFor();
+    await page.getByText('Captured by Stripe.').waitFor();
     await page.getByRole('searchbox', { name: 'Find a payment' }).waitFor();
   });
 

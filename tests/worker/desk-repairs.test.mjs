@@ -387,7 +387,7 @@ describe('a break is shown', () => {
     const empty = 'No breaks in this state.';
     assert.ok((await look('/admin/breaks?state=repaired&page=9')).text.includes(empty));
     const open = (await look('/admin/breaks?page=9')).text;
-    assert.ok(open.includes('provider’s books agree') && !open.includes(empty), 'control');
+    assert.ok(open.includes('our records and the provider’s agree') && !open.includes(empty), 'control');
   });
 });
 
