@@ -2,12 +2,13 @@
 
 use worker::Env;
 
+use super::action_outcome::ActionOutcome;
 use runtime::db::Db;
 
 /// Writes one down, unless it is there already.
 pub(super) const WRITE: &str =
-    "INSERT INTO operator_actions (action_id, at_ms, operator, action, subject, outcome)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (action_id) DO NOTHING";
+    "INSERT INTO operator_actions (action_id, at_ms, operator, action, subject, outcome, status)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (action_id) DO NOTHING";
 
 /// The number of an action, from the beginning of something that no other action has.
 pub(super) fn number(unique: &[u8]) -> u64 {
@@ -21,9 +22,18 @@ pub(super) async fn over(
     id: u64,
     (operator, what): (&str, &str),
     subject: &str,
-    outcome: &str,
+    outcome: &ActionOutcome,
     now_ms: u64,
 ) -> worker::Result<()> {
-    let values = vec![id.into(), now_ms.into(), operator.into(), what.into(), subject.into(), outcome.into()];
+    let (text, status) = (outcome.text.as_str(), outcome.status.as_str());
+    let values = vec![
+        id.into(),
+        now_ms.into(),
+        operator.into(),
+        what.into(),
+        subject.into(),
+        text.into(),
+        status.into(),
+    ];
     Db::of(env)?.run(WRITE, values).await.map(drop)
 }

@@ -3,19 +3,21 @@
 //!
 //! The audit log gets an action before it is done, and its outcome afterwards: an action without an outcome was interrupted.
 
-use super::break_queries::{self, BreakRow};
+use super::action_outcome::ActionOutcome;
+use super::break_kinds::BreakKind;
+use super::break_queries::{self, ACCEPTED, BreakRow};
 use super::button::SHARD;
 use super::confirm;
 use super::context::Desk;
 use super::format;
-use super::outcome::said;
+use super::outcome::{asked, said};
 use super::route::{OperatorAction, Target};
 use crate::accounts;
 use crate::app::Unreachable;
 use crate::operator::is_form_key;
 use crate::operator_log::{self, Begun};
 use messages::gate::GateWord;
-use messages::message::{ByHandAnswer, Execute, ObjectRequest};
+use messages::message::{ByHandAnswer, Execute, Inspected, ObjectRequest};
 use once::fingerprint::{Fingerprint, Parameters};
 use once::id::{ObjectId, Owner};
 use once::key::IdempotencyKey;
@@ -35,7 +37,7 @@ use web::problem::{Kind, Problem};
 const NOTE_MAX: usize = 300;
 
 /// What is said where what the page has shown is not so any more.
-pub(super) const CHANGED: &str = "refused: it has changed since the page was loaded: look again";
+pub(super) const CHANGED: &str = "it has changed since the page was loaded: look again";
 
 /// How the log has it that breaks are accepted.
 fn accepting(act: OperatorAction, note: &str) -> String {
@@ -185,15 +187,15 @@ impl Press<'_> {
     }
 
     /// Does it, and says how it ended.
-    async fn outcome(&self, named: Named) -> String {
+    async fn outcome(&self, named: Named) -> ActionOutcome {
         let done = match (self.act, self.subject) {
             (OperatorAction::Run, _) => {
                 crate::tasks::run(&self.desk.app.env, true).await;
                 let done = "done: their results stand below";
-                Ok(match crate::tasks::have_objects(&self.desk.app.env) {
+                Ok(ActionOutcome::done(match crate::tasks::have_objects(&self.desk.app.env) {
                     true => format!("{done}. Each account is compared in a run of its own, which begins now"),
                     false => done.to_owned(),
-                })
+                }))
             }
             (OperatorAction::Resume, subject) => self.go_on(subject, ObjectRequest::Resume).await,
             (OperatorAction::Settle, subject) => self.go_on(subject, ObjectRequest::Settle).await,
@@ -232,50 +234,56 @@ impl Press<'_> {
             (OperatorAction::AcceptAll, Target::Breaks(_)) => self.accept_all().await,
             _ => return self.operate(named).await,
         };
-        done.unwrap_or_else(|error| format!("failed: {error}"))
+        done.unwrap_or_else(ActionOutcome::failed)
     }
 
-    async fn go_on(&self, subject: &Target, ask: ObjectRequest) -> worker::Result<String> {
+    async fn go_on(&self, subject: &Target, ask: ObjectRequest) -> worker::Result<ActionOutcome> {
         let object = match subject {
             Target::Payment(id) => object_of(id),
             Target::Key(object, _) => ObjectId::from_hex(object),
             _ => None,
         };
-        let Some(object) = object else { return Ok("refused: there is no such object".to_owned()) };
-        let what = if matches!(ask, ObjectRequest::Settle) {
-            "the provider was asked"
-        } else {
-            "what was waiting was taken up"
+        let Some(object) = object else { return Ok(ActionOutcome::refused("there is no such object")) };
+        let object = ObjectRef::Id(object);
+        let what = match ask {
+            ObjectRequest::Settle => {
+                let inspected = self.desk.app.ask::<Inspected>(&object, ObjectRequest::Inspect).await?;
+                let payment = inspected.and_then(|inspected| inspected.snapshot.payment);
+                asked(payment.as_ref().map_or("", |payment| &payment.provider))
+            }
+            _ => "what was waiting was taken up",
         };
-        self.desk.app.ask::<bool>(&ObjectRef::Id(object), ask).await?;
-        Ok(format!("{what}; the page shows how it stands"))
+        self.desk.app.ask::<bool>(&object, ask).await?;
+        Ok(ActionOutcome::begun(format!("{what}; the page shows how it stands")))
     }
 
-    async fn settle_by_hand(&self, id: &str, call_id: u32) -> worker::Result<String> {
+    async fn settle_by_hand(&self, id: &str, call_id: u32) -> worker::Result<ActionOutcome> {
         let Ok(entered) = super::by_hand::Entered::read(&self.entries) else {
-            return Ok("refused: the form was not complete: load the page again".to_owned());
+            return Ok(ActionOutcome::refused("the form was not complete: load the page again"));
         };
         let ask = entered.ask(call_id, &self.desk.operator, operator_log::number_of(&self.key), true);
         self.ask_of_call(id, ObjectRequest::SettleByHand(Box::new(ask))).await
     }
 
-    async fn ask_of_call(&self, id: &str, ask: ObjectRequest) -> worker::Result<String> {
-        let Some(object) = object_of(id) else { return Ok("refused: there is no such object".to_owned()) };
+    async fn ask_of_call(&self, id: &str, ask: ObjectRequest) -> worker::Result<ActionOutcome> {
+        let Some(object) = object_of(id) else {
+            return Ok(ActionOutcome::refused("there is no such object"));
+        };
         let answer = self.desk.app.ask::<ByHandAnswer>(&ObjectRef::Id(object), ask).await?;
         Ok(super::by_hand::said(&answer))
     }
 
     /// Capture, void, refund: the same flow as the API's, on behalf of the payment's owner.
-    async fn operate(&self, named: Named) -> String {
+    async fn operate(&self, named: Named) -> ActionOutcome {
         let Some((object, owner, operation)) = named.operation else {
-            return "refused: this form asks for no operation: load the page again".to_owned();
+            return ActionOutcome::refused("this form asks for no operation: load the page again");
         };
         let Ok(key) = IdempotencyKey::parse(&self.key) else {
-            return "refused: the form’s key is not valid: load the page again".to_owned();
+            return ActionOutcome::refused("the form’s key is not valid: load the page again");
         };
         let app = self.desk.app;
         let Ok(entries) = self.entries.clone().without(&["form"]).canonical() else {
-            return "refused: the form’s entries cannot be read: load the page again".to_owned();
+            return ActionOutcome::refused("the form’s entries cannot be read: load the page again");
         };
         let command = Command {
             key_hash: key.hash(&owner),
@@ -293,7 +301,9 @@ impl Press<'_> {
         let ask = Execute { command, wait_ms: app.config.wait_ms, fault: None, is_counted: true };
         match app.run(&ObjectRef::Id(object), ask).await {
             Ok(result) => said(result),
-            Err(Unreachable) => "begun; its answer was lost: the page shows how it stands".to_owned(),
+            Err(Unreachable) => {
+                ActionOutcome::begun("begun; its answer was lost: the page shows how it stands")
+            }
         }
     }
 
@@ -308,23 +318,22 @@ impl Press<'_> {
     }
 
     /// The object finds out what is true and tells the read model. Whether the books agree then, the next reconciliation says.
-    async fn repair(&self, id: &str) -> worker::Result<String> {
+    async fn repair(&self, id: &str) -> worker::Result<ActionOutcome> {
         let Some(row) = break_queries::find_break(&self.desk.app.model, id, &self.shard()).await? else {
-            return Ok("refused: there is no such break".to_owned());
+            return Ok(ActionOutcome::refused("there is no such break"));
         };
-        let object = row.object.as_deref().and_then(ObjectId::from_hex);
-        let Some(object) = object.or_else(|| row.resource.as_deref().and_then(object_of)) else {
-            return Ok("refused: it is no payment of ours that could be asked".to_owned());
+        let Some(object) = row.asked_object() else {
+            return Ok(ActionOutcome::refused("it is no payment of ours that could be asked"));
         };
         let place = ObjectRef::Id(object);
         self.desk.app.ask::<bool>(&place, ObjectRequest::Settle).await?;
         self.desk.app.ask::<()>(&place, ObjectRequest::Project).await?;
-        let sql = "UPDATE breaks SET note = ?2, asked_at_ms = ?3 WHERE break_id = ?1 AND state = 'open'";
-        let note = format!("asked again by {}", self.desk.operator.name);
-        let values = vec![id.into(), note.into(), self.desk.request.now_ms.into()];
+        let sql = "UPDATE breaks SET asked_at_ms = ?2 WHERE break_id = ?1 AND state = 'open'";
+        let values = vec![id.into(), self.desk.request.now_ms.into()];
         let places = self.places([row.shard.as_deref()].into_iter()).await?;
         self.desk.app.model.run_in(places, sql, values).await?;
-        Ok("the provider was asked and the lists were told; the next reconciliation closes it if the books agree".to_owned())
+        let text = format!("{}; {}", asked(&row.provider), BreakKind::closed_by(&row.kind));
+        Ok(ActionOutcome::begun(text))
     }
 
     /// How the log has it that one break is accepted with the note of this form.
@@ -333,32 +342,36 @@ impl Press<'_> {
     }
 
     /// Accepts a break that was found in this shard, if it still says what was `seen`.
-    pub(super) async fn accept(&self, id: &str, seen: &str, shard: &str) -> worker::Result<String> {
+    pub(super) async fn accept(&self, id: &str, seen: &str, shard: &str) -> worker::Result<ActionOutcome> {
         let note = self.note().unwrap_or_default();
         let model = &self.desk.app.model;
         let Some(row) = break_queries::find_break(model, id, shard).await? else {
-            return Ok("refused: there is no such break".to_owned());
+            return Ok(ActionOutcome::refused("there is no such break"));
         };
+        let accepted = || ActionOutcome::done("accepted");
         // The same button, pressed at once or before, may have done it.
-        let is_done = |row: &BreakRow| row.state == "accepted" && row.note.as_deref() == Some(&note);
+        let is_done = |row: &BreakRow| row.state == "accepted" && row.is_accepted_with(&note);
         if is_done(&row) {
-            return Ok("accepted".to_owned());
+            return Ok(accepted());
         }
-        let changed = || Ok(CHANGED.to_owned());
+        let changed = || Ok(ActionOutcome::refused(CHANGED));
         if row.seen() != seen {
             return changed();
         }
-        let sql = "UPDATE breaks SET state = 'accepted', note = ?2
-             WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4";
+        // What was found stays: some breaks say it in their note alone.
+        let sql = format!(
+            "UPDATE breaks SET state = 'accepted', note = coalesce(note || '{ACCEPTED}', '') || ?2
+             WHERE break_id = ?1 AND state = 'open' AND ours IS ?3 AND theirs IS ?4"
+        );
         let places = self.places([row.shard.as_deref()].into_iter()).await?;
         let values = vec![id.into(), note.as_str().into(), row.ours.into(), row.theirs.into()];
-        if model.run_in(places, sql, values).await? > 0 {
-            return Ok("accepted".to_owned());
+        if model.run_in(places, &sql, values).await? > 0 {
+            return Ok(accepted());
         }
         match break_queries::find_break(model, id, shard).await? {
-            Some(row) if is_done(&row) => Ok("accepted".to_owned()),
+            Some(row) if is_done(&row) => Ok(accepted()),
             Some(row) if row.state == "open" => changed(),
-            _ => Ok("refused: it is not open any more".to_owned()),
+            _ => Ok(ActionOutcome::refused("it is not open any more")),
         }
     }
 }

@@ -92,7 +92,7 @@ const INCOMPLETE_HELP: &str = "1 if a part of the read model is missing in the g
 fn by_kind(counts: &Counts) -> String {
     let breaks = counts.of_kinds(BREAKS, KINDS.iter().map(|(kind, _)| *kind), counts.breaks);
     let dead = counts.of_kinds(DEAD, DeadKind::ALL.iter().map(|kind| kind.as_str()), counts.dead);
-    let breaks_help = "Open differences from the provider's books.";
+    let breaks_help = "Open differences from the provider's records.";
     let dead_help = "Jobs, and webhooks, that failed for good and wait for an operator.";
     text::gauge_by("paid_once_breaks_open", breaks_help, "kind", breaks)
         + &text::gauge_by("paid_once_dead_letters", dead_help, "kind", dead)

@@ -39,6 +39,17 @@ impl BreakKind {
         self.word
     }
 
+    /// What closes an open break of this kind, as it is stored, once its payment was asked: a sentence for whoever has done that.
+    pub fn closed_by(kind: &str) -> &'static str {
+        match kind {
+            "webhook" => "accept it once you have looked",
+            "capture_failed" | "silent" => "the next sweep closes it if the payment has gone on",
+            "unsettled" => "it closes once the payment stands in a report",
+            "report" | "settlement" | "ended" => "accept it once it is settled",
+            _ => "the next reconciliation closes it if both sides agree",
+        }
+    }
+
     /// From the text of an address.
     pub fn parse(text: &str) -> Option<Self> {
         KINDS.into_iter().find(|(name, _)| *name == text).map(|(name, word)| Self { name, word })
@@ -76,6 +87,12 @@ mod tests {
         assert!(KINDS.is_sorted());
         assert_eq!(BreakKind::parse("capture_failed").map(BreakKind::word), Some("capture failed"));
         assert_eq!(BreakKind::parse("of another release"), None);
+        assert_eq!(
+            BreakKind::closed_by("webhook"),
+            "accept it once you have looked",
+            "nothing else closes it"
+        );
+        assert!(BreakKind::closed_by("amount").contains("reconciliation"));
         let operations = include_str!("../../docs/operations.md");
         for (kind, _) in KINDS {
             assert!(operations.contains(&format!("`{kind}`")), "{kind}");

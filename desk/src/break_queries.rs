@@ -8,7 +8,8 @@ use worker::Result;
 
 use super::break_kinds::BreakKind;
 use super::queries::{Where, found, looked_through, page_of_all};
-use once::id::digest;
+use once::id::{ObjectId, digest};
+use payments::payment::id::object_of;
 use runtime::lists::Listed;
 use runtime::places::ReadModel;
 
@@ -41,7 +42,22 @@ impl BreakRow {
         let said = serde_json::json!([self.ours, self.theirs]).to_string();
         HEXLOWER.encode(&digest(&[b"break", said.as_bytes()]))
     }
+
+    /// The object that can be asked about it.
+    pub(super) fn asked_object(&self) -> Option<ObjectId> {
+        let known = self.object.as_deref().and_then(ObjectId::from_hex);
+        known.or_else(|| self.resource.as_deref().and_then(object_of))
+    }
+
+    /// Whether its note ends with this one, with which it was accepted.
+    pub(super) fn is_accepted_with(&self, note: &str) -> bool {
+        let kept = self.note.as_deref().and_then(|kept| kept.strip_suffix(note));
+        kept.is_some_and(|found| found.is_empty() || found.ends_with(ACCEPTED))
+    }
 }
+
+/// In the note of an accepted break, between what was found and why that is right.
+pub(super) const ACCEPTED: &str = "; accepted: ";
 
 const BREAKS: &str =
     "SELECT break_id, kind, provider, provider_payment, resource, object, ours, theirs, state, note,

@@ -3,6 +3,7 @@
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 
+use super::action_outcome::{ActionOutcome, Status};
 use super::actions::Press;
 use super::break_kinds::{BreakKind, KINDS};
 use super::break_queries::{self, BreakRow};
@@ -14,8 +15,10 @@ use super::operator_log::{self, Action};
 use super::queries::PAGE;
 use super::route::{OperatorAction, Target};
 use super::status::Entity;
+use super::tasks::break_texts::shown;
 use super::tasks::compare::Kind;
 use super::view_models::{Cell, ConfirmPage, List, Row};
+use payments::payment::id::PaymentId;
 use payments::payment::own_keys::account_of;
 use runtime::http_client::CONNECTIONS_MAX;
 use runtime::serve::unreadable;
@@ -28,6 +31,8 @@ use web::route::Parameter;
 const SHOWN: &str = "breaks";
 /// The state of a break that nobody has settled.
 const OPEN: &str = "open";
+/// How our ids of refunds begin.
+const REFUND: &str = "re_";
 /// How many are accepted at once.
 const AT_ONCE: usize = CONNECTIONS_MAX;
 
@@ -61,7 +66,7 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let kinds: Vec<_> = std::iter::once(("", "all")).chain(KINDS).collect();
     let page = List {
         title: "Breaks",
-        intro: "Where a provider’s books and our records differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note, which is kept for good: name no person in it.",
+        intro: "Where a provider’s records and ours differ. Repair lets the payment check with the provider, and moves no money; a difference that is right can be accepted with a note, which is kept for good: name no person in it.",
         search: None,
         day: None,
         hint: "",
@@ -81,9 +86,11 @@ pub(crate) async fn list(desk: &Desk<'_>) -> Result<Answer, Problem> {
         ],
         columns: &["Kind", "Provider", "Ours", "Theirs", "Payment", "State", "Seen (UTC)"],
         rows,
-        empty_text: match kind {
-            None => "No open breaks: our records and the provider’s books agree.",
-            Some(_) => "No breaks of this kind.",
+        empty_text: match (state, kind) {
+            (Some(OPEN), None) => "No open breaks: our records and the provider’s agree.",
+            (_, Some(_)) => "No breaks of this kind in this state.",
+            (Some(_), None) => "No breaks in this state.",
+            (None, None) => "No breaks so far.",
         },
         buttons,
         download: String::new(),
@@ -129,7 +136,7 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
     let shard = row.shard.as_deref();
     let mut buttons = Vec::new();
     if row.state == OPEN {
-        if row.object.is_some() || row.resource.is_some() {
+        if row.asked_object().is_some() {
             buttons.push(desk.button(OperatorAction::Repair, &subject, "Repair")?.found_in(shard));
         }
         let mut accept = desk.button(OperatorAction::Accept, &subject, "Accept")?.found_in(shard);
@@ -143,8 +150,8 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
         cells: vec![
             Cell::text(row.kind.replace('_', " ")).with(row.note.unwrap_or_default()),
             Cell::text(row.provider).with(at_provider),
-            Cell::text(row.ours.unwrap_or_else(|| "–".to_owned())),
-            Cell::text(row.theirs.unwrap_or_else(|| "–".to_owned())),
+            Cell::text(side(row.ours.as_deref())),
+            Cell::text(side(row.theirs.as_deref())),
             about,
             Entity::Break.chip(&row.state),
             Cell::moment(row.last_seen_at_ms)
@@ -154,10 +161,15 @@ fn shown_row(desk: &Desk<'_>, row: BreakRow) -> Result<Row, Problem> {
     })
 }
 
+/// What one side says, for a person.
+fn side(text: Option<&str>) -> String {
+    text.map_or_else(|| "–".to_owned(), shown)
+}
+
 /// What a break is about.
 fn about(row: &BreakRow) -> Cell {
     match (&row.resource, &row.object) {
-        (Some(id), _) => Cell::link(format::short(id), format!("/admin/payments/{id}")),
+        (Some(id), _) => of_resource(id),
         (None, Some(object)) => Cell::link(format::short(object), format!("/admin/keys/{object}/1")),
         (None, None) if row.kind == Kind::Ended.as_str() => {
             let of = row.provider_payment.as_deref().unwrap_or_default();
@@ -167,6 +179,18 @@ fn about(row: &BreakRow) -> Cell {
         // It is about a file.
         (None, None) if matches!(row.kind.as_str(), "report" | "settlement") => Cell::text("–"),
         (None, None) => Cell::text("not ours"),
+    }
+}
+
+/// A payment, or a refund, which is found by a search; or a line of a settlement file, which begins with one of these.
+fn of_resource(id: &str) -> Cell {
+    let subject = id.split_once(':').map_or(id, |(subject, _)| subject);
+    match PaymentId::parse(subject) {
+        Some(_) => Cell::link(format::short(id), Target::Payment(subject.to_owned()).path()),
+        None if subject.starts_with(REFUND) => {
+            Cell::link(format::short(id), format!("/admin/payments?q={subject}"))
+        }
+        None => Cell::text(format::short(id)),
     }
 }
 
@@ -184,10 +208,14 @@ pub(crate) async fn confirm(desk: &Desk<'_>, kind: &Parameter<'_, BreakKind>) ->
     let mut button = desk.button(OperatorAction::AcceptAll, &subject, &accept_label(found.len()))?;
     button.tone = "danger";
     let says = |row: &BreakRow| {
-        let side = |said: &Option<String>| said.clone().unwrap_or_else(|| "–".to_owned());
         let what = row.resource.as_ref().or(row.provider_payment.as_ref()).unwrap_or(&row.break_id);
         let cell = about(row);
-        let said = format!("{}: ours {}, theirs {}", row.provider, side(&row.ours), side(&row.theirs));
+        let said = format!(
+            "{}: ours {}, theirs {}",
+            row.provider,
+            side(row.ours.as_deref()),
+            side(row.theirs.as_deref())
+        );
         match cell.href.is_empty() {
             true => Cell::text(format::short(what)).with(said),
             false => cell.with(said),
@@ -221,33 +249,34 @@ impl Shown {
 
 impl Press<'_> {
     /// Accepts all that the page has shown, each with its own entry in the log. What has changed since stays open.
-    pub(super) async fn accept_all(&self) -> worker::Result<String> {
+    pub(super) async fn accept_all(&self) -> worker::Result<ActionOutcome> {
         let shown: Vec<Shown> =
             serde_json::from_str(&self.entries.text(SHOWN).or_empty()).unwrap_or_default();
         if shown.is_empty() || shown.len() > PAGE {
-            return Ok("refused: the form was not complete: load the page again".to_owned());
+            return Ok(ActionOutcome::refused("the form was not complete: load the page again"));
         }
         let number = shown.len();
-        let outcomes: Vec<worker::Result<String>> =
+        let outcomes: Vec<worker::Result<ActionOutcome>> =
             stream::iter(shown).map(|shown| self.accept_one(shown)).buffered(AT_ONCE).collect().await;
         let mut accepted = 0;
         let mut others = Vec::new();
         for outcome in outcomes {
-            match outcome.unwrap_or_else(|error| format!("failed: {error}")) {
-                outcome if outcome == "accepted" => accepted += 1,
-                outcome => others.push(outcome),
+            match outcome.unwrap_or_else(ActionOutcome::failed) {
+                ActionOutcome { status: Status::Done, .. } => accepted += 1,
+                other => others.push(other),
             }
         }
         Ok(match others.first() {
-            None => format!("accepted: {accepted}"),
+            None => ActionOutcome::done(format!("accepted: {accepted}")),
             Some(first) => {
-                format!("refused: {} of {number} are not accepted, the first: {first}", others.len())
+                let (others, first) = (others.len(), &first.text);
+                ActionOutcome::refused(format!("{others} of {number} are not accepted, the first: {first}"))
             }
         })
     }
 
     /// As its own button would: the log has it before and after. The same page pressed again finds what is there.
-    async fn accept_one(&self, shown: Shown) -> worker::Result<String> {
+    async fn accept_one(&self, shown: Shown) -> worker::Result<ActionOutcome> {
         let Shown { id, seen, shard } = shown;
         let what = self.accepting();
         let action = Action { operator: &self.desk.operator, what: &what, subject: &id };
@@ -256,7 +285,7 @@ impl Press<'_> {
         let begun = operator_log::begin_once(env, &key, &action, self.desk.request.now_ms);
         let begun = begun.await.map_err(|problem| worker::Error::RustError(problem.detail))?;
         let done = self.accept(&id, &seen, &shard).await;
-        let outcome = done.unwrap_or_else(|error| format!("failed: {error}"));
+        let outcome = done.unwrap_or_else(ActionOutcome::failed);
         operator_log::end(env, begun.id, &action, &outcome).await?;
         Ok(outcome)
     }

@@ -1,6 +1,7 @@
 //! The page on which an operator says how a call ended that nobody knows the outcome of: what is known beside the form, a step
 //! to confirm it, and the button. Nothing here settles anything: the object does, and asks the provider first.
 
+use super::action_outcome::ActionOutcome;
 use super::context::Desk;
 use super::format;
 use super::route::{OperatorAction, Target};
@@ -98,14 +99,14 @@ fn wrong_entry(entries: &Parameters) -> &'static str {
 }
 
 /// The object's answer in words.
-pub(super) fn said(answer: &ByHandAnswer) -> String {
+pub(super) fn said(answer: &ByHandAnswer) -> ActionOutcome {
     match answer {
-        ByHandAnswer::Settled { how } => format!("done: the call is settled as {how}"),
-        ByHandAnswer::Would { how } => format!("it would be settled as {how}"),
+        ByHandAnswer::Settled { how } => ActionOutcome::done(format!("done: the call is settled as {how}")),
+        ByHandAnswer::Would { how } => ActionOutcome::done(format!("it would be settled as {how}")),
         ByHandAnswer::Held { until_ms } => {
-            format!("done: nothing is sent until {} UTC", format::moment(*until_ms))
+            ActionOutcome::done(format!("done: nothing is sent until {} UTC", format::moment(*until_ms)))
         }
-        ByHandAnswer::Refused { detail } => format!("refused: {detail}"),
+        ByHandAnswer::Refused { detail } => ActionOutcome::refused(detail),
     }
 }
 
@@ -133,7 +134,7 @@ pub(crate) async fn review(
     let place = ObjectRef::Id(object_of(id).ok_or_else(|| Problem::new(Kind::NotFound))?);
     let answer = desk.app.ask::<ByHandAnswer>(&place, ask).await.map_err(unreadable)?;
     let ByHandAnswer::Would { how } = &answer else {
-        let error = format!("{}. Nothing was changed.", format::sentence(&said(&answer)));
+        let error = format!("{}. Nothing was changed.", format::sentence(&said(&answer).text));
         return show(desk, id, number, &report, 409, Some((&entries, error))).await;
     };
     confirm(desk, id, number, &report, &entered, how).await
@@ -178,7 +179,7 @@ fn risk(report: &CallReport) -> String {
     }
     let follows = match report.call.kind.as_str() {
         "capture" => {
-            "The capture then counts as not made, and can be asked for again. If it was made after all, the money was taken although \
+            "The capture then counts as not made, and can be asked for again. If it was made after all, the money was captured although \
              the shop was told that it was not."
         }
         "void" => {
@@ -189,7 +190,7 @@ fn risk(report: &CallReport) -> String {
         }
         _ => {
             "The payment then counts as failed, the client is told that nothing was charged, and it can be paid again. If the money was \
-             taken after all, the customer is charged twice until somebody gives it back."
+             captured after all, the customer is charged twice until somebody gives it back."
         }
     };
     let mut risk = String::new();

@@ -107,7 +107,7 @@ pub(crate) async fn page(
         fact("Payment", Cell { class: "id", ..Cell::text(id) }),
         fact("Order", optional(payment.order_id.as_ref())),
         fact("Amount", Cell::text(money(payment.amount_minor))),
-        fact("Taken", Cell::text(money(payment.captured_minor))),
+        fact("Captured", Cell::text(money(payment.captured_minor))),
         fact("Refunded", Cell::text(money(payment.refunded_minor))),
     ];
     let (title, sentence, risk) = match act {
@@ -122,20 +122,24 @@ pub(crate) async fn page(
             let risk = match rest {
                 0 => "It is all that was reserved.".to_owned(),
                 rest => format!(
-                    "The other {} is released, and cannot be taken later: there is one capture.",
+                    "The other {} is released, and cannot be captured later: there is one capture.",
                     money(rest)
                 ),
             };
             (
                 format!("{verb} {sum} of {all}{}?", of_order("for")),
-                format!("{sum} is taken from the customer."),
+                format!("{sum} is charged to the customer."),
                 risk,
             )
         }
         _ => {
             entries.clear();
             let title = format!("{verb} {all}{}?", of_order("of"));
-            (title, format!("{all} is released: nothing is taken."), "It cannot be taken later.".to_owned())
+            (
+                title,
+                format!("{all} is released: nothing is charged."),
+                "It cannot be captured later.".to_owned(),
+            )
         }
     };
     entries.push(("seen", inspection.figures.clone()));

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use super::action_outcome::Status;
 use super::button::Button;
 use super::format;
 use super::kept_counts::{self, Waiting};
@@ -94,14 +95,10 @@ impl<'a> Desk<'a> {
     async fn notice(&self) -> Result<Option<Notice>, Problem> {
         let Ok(action_id) = self.query("done").parse::<u64>() else { return Ok(None) };
         let action = queries::find_action(&self.app.env, action_id).await.map_err(unreadable)?;
-        Ok(action.map(|action| {
-            let bad = ["refused", "failed", "read no further"];
-            let is_refused = bad.iter().any(|words| action.outcome.starts_with(words));
-            Notice {
-                title: title(&action.action, &action.subject),
-                text: format::sentence(&action.outcome),
-                tone: if is_refused { "warning" } else { "info" },
-            }
+        Ok(action.map(|action| Notice {
+            title: title(&action.action, &action.subject),
+            text: format::sentence(&action.outcome),
+            tone: Status::read(action.status.as_deref(), &action.outcome).tone(),
         }))
     }
 

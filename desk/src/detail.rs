@@ -9,7 +9,8 @@ use super::detail_tables::{
 };
 use super::format;
 use super::history;
-use super::payment_summary;
+use super::outcome::can_be_asked;
+use super::payment_summary::{self, InDoubt};
 use super::queries::{self, Where};
 use super::route::{OperatorAction, Target};
 use super::status::Entity;
@@ -74,23 +75,28 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     let payment = inspection.snapshot.payment.as_ref().filter(|payment| payment.payment_id == id);
     let payment = payment.ok_or_else(|| Problem::new(Kind::NotFound))?;
     let money = |minor: u64| format::money(minor, &payment.currency);
+    let in_doubt = InDoubt::of(&inspection.snapshot.keys);
+    let refunded = Cell::text(money(payment.refunded_minor));
     let mut facts = vec![
         fact("Amount", Cell::text(money(payment.amount_minor))),
         fact(
-            "Taken",
-            Cell::text(if is_in_doubt(&inspection) {
+            "Captured",
+            Cell::text(if in_doubt.captured {
                 "not known".to_owned()
             } else {
                 money(payment.captured_minor)
             }),
         ),
-        fact("Refunded", Cell::text(money(payment.refunded_minor))),
+        fact(
+            "Refunded",
+            if in_doubt.refunded { refunded.with("a refund is not known yet") } else { refunded },
+        ),
         fact("Provider", Cell::text(payment.provider.clone())),
         fact("Provider’s id", optional(payment.provider_payment.as_ref())),
         fact("Reference", optional(PaymentId::parse(id).map(reference).as_ref())),
         fact("Order", optional(payment.order_id.as_ref())),
         fact("Card", Cell::text(inspection.card.map_or_else(|| "–".to_owned(), |card| card.to_string()))),
-        fact("Try", Cell::text(payment.attempt.to_string())),
+        fact("Attempt", Cell::text(payment.attempt.to_string())),
     ];
     if let Some(at_ms) = inspection.capture_before_ms {
         let from_now = format::from_now(at_ms, desk.request.now_ms);
@@ -116,11 +122,7 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
         facts.push(fact("Provider is asked", Cell::text(format::from_now(at_ms, desk.request.now_ms))));
     }
     let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
-    let mut buttons = Vec::new();
-    if is_open {
-        buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
-    }
-    buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
+    let mut buttons = go_on(desk, &subject, &payment.provider, is_open)?;
     if inspection.capturable_minor > 0 {
         let mut capture = Button::asking(OperatorAction::Capture, &subject, "Capture");
         capture.amount = Some(money(inspection.capturable_minor));
@@ -152,9 +154,18 @@ async fn page_of_payment(desk: &Desk<'_>, id: &str, mistake: Option<Mistake>) ->
     show(desk, "/admin/payments", &inspection, None, page, &subject).await
 }
 
-/// Whether something was sent of which nobody knows yet what became of it.
-fn is_in_doubt(inspection: &Inspection) -> bool {
-    inspection.snapshot.keys.iter().any(|key| key.in_doubt == 1 && key.status == "open")
+/// The buttons that take up what waits, and ask the provider. Where it cannot be asked they would do the same, so there is one.
+fn go_on(desk: &Desk<'_>, subject: &Target, provider: &str, is_open: bool) -> Result<Vec<Button>, Problem> {
+    let resume = "Resume now";
+    if !can_be_asked(provider) {
+        return Ok(vec![desk.button(OperatorAction::Settle, subject, resume)?]);
+    }
+    let mut buttons = Vec::new();
+    if is_open {
+        buttons.push(desk.button(OperatorAction::Resume, subject, resume)?);
+    }
+    buttons.push(desk.button(OperatorAction::Settle, subject, "Check with the provider")?);
+    Ok(buttons)
 }
 
 /// The reasons for a refund, the chosen one first.
@@ -211,11 +222,8 @@ pub(crate) async fn key(
     facts.push(fact("Account", Cell::text(format::owner(&key.owner))));
     facts.push(fact("Resource", resource));
     facts.push(fact("Object", Cell { class: "id", ..Cell::text(object.to_hex()) }));
-    let mut buttons = Vec::new();
-    if key.status == "open" {
-        buttons.push(desk.button(OperatorAction::Resume, &subject, "Resume now")?);
-        buttons.push(desk.button(OperatorAction::Settle, &subject, "Check with the provider")?);
-    }
+    let provider = inspection.snapshot.payment.as_ref().map_or("", |payment| &payment.provider);
+    let buttons = if key.status == "open" { go_on(desk, &subject, provider, true)? } else { Vec::new() };
     let tables = vec![calls(desk, &inspection, Some(key_id))];
     let (id, state, internals) = (key.key_hash.clone(), key_state(key), Vec::new());
     let (summary, calls_lane) = (Vec::new(), CALLS);
@@ -269,7 +277,7 @@ pub(super) async fn show(
     let mut internals = parts.internals;
     internals.retain(|table| !table.rows.is_empty());
     let is_open = inspection.snapshot.keys.iter().any(|key| key.status == "open");
-    let in_doubt = is_in_doubt(inspection);
+    let in_doubt = InDoubt::of(&inspection.snapshot.keys);
     let told = inspection.snapshot.payment.as_ref().filter(|_| key_id.is_none());
     let account = format::owner(&inspection.snapshot.owner);
     let title =

@@ -149,7 +149,7 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
         };
         let late = one.late.as_ref().map(|late| {
             let money = format::money(late.amount_minor, one.currency.as_str());
-            let what = if late.captured { "taken" } else { "held" };
+            let what = if late.captured { "captured" } else { "held" };
             format!("{money} {what}: {}", late.stage().as_str().replace('_', " "))
         });
         row(vec![
@@ -162,9 +162,9 @@ pub(super) fn tries(inspection: &Inspection) -> Table {
         ])
     });
     Table {
-        title: "Tries",
+        title: "Attempts",
         columns: &[
-            "Try",
+            "Attempt",
             "Ended",
             "Provider",
             "Provider’s id",

@@ -157,21 +157,50 @@ pub fn doer(actor: &str, data: &str) -> String {
     }
 }
 
-/// The members of a JSON object, for a person: of an audit record, with the beginnings of long ids. The operator stands beside whom it was for.
+/// What audit records call an amount, in minor units.
+const AMOUNTS: [&str; 3] = ["amount", "amount_captured", "before"];
+
+/// The members of a JSON object, for a person: of an audit record, with the beginnings of long ids, and amounts as people write them. The operator stands
+/// beside whom it was for.
 pub fn facts(data: &str) -> String {
-    members(data, short)
+    let Ok(mut data) = serde_json::from_str::<serde_json::Value>(data) else { return data.to_owned() };
+    let currency = data.as_object_mut().and_then(|members| members.shift_remove("currency"));
+    with_money(&mut data, currency.as_ref().and_then(serde_json::Value::as_str));
+    members(
+        &data.to_string(),
+        |name, text| if AMOUNTS.contains(&name) { text.to_owned() } else { short(text) },
+    )
+}
+
+/// Writes the amounts as money of this currency, also those within a list. A record that names none of its own says that they are minor units.
+fn with_money(data: &mut serde_json::Value, currency: Option<&str>) {
+    match data {
+        serde_json::Value::Object(members) => {
+            for (name, value) in members {
+                match value.as_u64().filter(|_| AMOUNTS.contains(&name.as_str())) {
+                    Some(minor) => {
+                        let unit = || format!("{minor} in minor units");
+                        *value = currency.map_or_else(unit, |currency| money(minor, currency)).into();
+                    }
+                    None => with_money(value, currency),
+                }
+            }
+        }
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|one| with_money(one, currency)),
+        _ => {}
+    }
 }
 
 /// The same of what a task has done, with all of each text: the end of an error may be what matters.
 pub fn facts_in_full(data: &str) -> String {
-    members(data, str::to_owned)
+    members(data, |_, text| text.to_owned())
 }
 
-fn members(data: &str, shown_as: impl Fn(&str) -> String) -> String {
+fn members(data: &str, shown_as: impl Fn(&str, &str) -> String) -> String {
     let Ok(serde_json::Value::Object(members)) = serde_json::from_str(data) else { return data.to_owned() };
     let shown = members.iter().filter(|(name, value)| !value.is_null() && *name != OPERATOR);
     let facts = shown.map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name} {}", shown_as(text)),
+        serde_json::Value::String(text) => format!("{name} {}", shown_as(name, text)),
         other => format!("{name} {other}"),
     });
     facts.collect::<Vec<_>>().join(", ")
@@ -313,6 +342,26 @@ mod tests {
             "operator ada@example.com for shop"
         );
         assert_eq!(doer("account:shop", "not JSON"), "shop");
+    }
+
+    #[test]
+    fn amounts_of_an_audit_record_are_money() {
+        let shown = [
+            r#"{"amount":2000,"currency":"usd","provider":"stripe"}"#,
+            r#"{"amount_captured":500,"currency":"jpy","code":null}"#,
+            r#"{"disputes":[{"amount":900,"id":"du_1"}],"currency":"eur"}"#,
+            r#"{"amount":2000,"before":100}"#,
+            r#"{"attempt":2}"#,
+        ]
+        .map(facts);
+        let expected = [
+            "amount $20.00, provider stripe",
+            "amount_captured ¥500",
+            r#"disputes [{"amount":"€9.00","id":"du_1"}]"#,
+            "amount 2000 in minor units, before 100 in minor units",
+            "attempt 2",
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use serde::Deserialize;
 use worker::Env;
 
+use super::action_outcome::ActionOutcome;
 use super::context::Desk;
 use super::detail::{Parts, show};
 use super::detail_tables::{fact, row, settled_by};
@@ -250,13 +251,13 @@ fn calls(desk: &Desk<'_>, inspection: &Inspection, number: u32) -> Table {
 }
 
 /// Tells an operator's word to the object.
-pub(super) async fn settle(desk: &Desk<'_>, key: &str, word: GateWord) -> worker::Result<String> {
+pub(super) async fn settle(desk: &Desk<'_>, key: &str, word: GateWord) -> worker::Result<ActionOutcome> {
     let (Some(place), Some(objects)) = (place(key), desk.app.gate.as_ref()) else {
-        return Ok("refused: there is no such operation".to_owned());
+        return Ok(ActionOutcome::refused("there is no such operation"));
     };
     let answer = objects.ask::<ByHandAnswer>(&place, GateAsk::Settle(word)).await?;
     Ok(match answer {
-        ByHandAnswer::Settled { how } => format!("settled as {how}"),
+        ByHandAnswer::Settled { how } => ActionOutcome::done(format!("settled as {how}")),
         other => super::by_hand::said(&other),
     })
 }

@@ -139,8 +139,8 @@ impl HealthSummary {
             (health.dead, "has failed for good", "have failed for good", "job", "/admin/dead-letters"),
             (
                 health.breaks,
-                "is open: the provider’s books differ from ours",
-                "are open: the provider’s books differ from ours",
+                "is open: the provider’s records differ from ours",
+                "are open: the provider’s records differ from ours",
                 "break",
                 "/admin/breaks",
             ),
@@ -190,13 +190,13 @@ impl HealthSummary {
         let text = match (items.is_empty(), silence_ms, health.lag_ms) {
             (true, Some(_), Some(_)) => "Nothing is unknown, late, failed or unreconciled.",
             (true, Some(_), None) => {
-                "Nothing is unknown, late or failed. Nothing was compared with the provider’s books yet."
+                "Nothing is unknown, late or failed. Nothing was compared with the provider’s records yet."
             }
             (true, None, _) => {
-                "No key is unknown and no job has failed. No scheduled task has run yet: what is late, and what the provider’s books say, is not known."
+                "No key is unknown and no job has failed. No scheduled task has run yet: what is late, and what the provider’s records say, is not known."
             }
             (false, None, _) => {
-                "No scheduled task has run yet: what else is late, and what the provider’s books say, is not known."
+                "No scheduled task has run yet: what else is late, and what the provider’s records say, is not known."
             }
             (false, ..) => "",
         };

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 use worker::{Env, Object, Result};
 
+use super::action_outcome::ActionOutcome;
 use super::context::Desk;
 use super::format;
 use super::operator_log::{Action, logged};
@@ -317,7 +318,7 @@ async fn given_out(
 }
 
 /// The file out of the bucket, and how long it is.
-async fn of_bucket(env: &Env, name: &str) -> std::result::Result<(Answer, String), Problem> {
+async fn of_bucket(env: &Env, name: &str) -> std::result::Result<(Answer, ActionOutcome), Problem> {
     let Ok(bucket) = env.bucket(BUCKET) else {
         return Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as HISTORY."));
     };
@@ -333,7 +334,7 @@ async fn of_bucket(env: &Env, name: &str) -> std::result::Result<(Answer, String
         (name.trim_start_matches("history/").replace('/', "-"), format!("{} bytes", bytes.len()));
     let answer = Answer::new(200, "application/vnd.apache.parquet", bytes, "desk")
         .with("content-disposition", format!("attachment; filename=\"{file_name}\""));
-    Ok((answer, outcome))
+    Ok((answer, ActionOutcome::done(outcome)))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! has no key of a provider: what reconciliation reads there the payments Worker reads for it.
 
 pub mod access;
+pub mod action_outcome;
 pub mod analytics;
 pub mod break_kinds;
 pub mod chart;

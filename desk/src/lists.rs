@@ -59,7 +59,7 @@ pub(crate) async fn payments(desk: &Desk<'_>) -> Result<Answer, Problem> {
         let amount = match (row.captured_minor, row.refunded_minor) {
             (_, refunded) if refunded > 0 => format!("{} refunded", format::money(refunded, &row.currency)),
             (captured, _) if captured > 0 && captured < row.amount_minor => {
-                format!("{} taken", format::money(captured, &row.currency))
+                format!("{} captured", format::money(captured, &row.currency))
             }
             _ => String::new(),
         };

@@ -9,6 +9,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use worker::Env;
 
+use super::action_outcome::ActionOutcome;
 use super::action_rows::{number, over};
 use super::app::App;
 use crate::config::Config;
@@ -216,7 +217,15 @@ pub(super) async fn log_out(app: &App, request: &Request) -> Result<Answer, Prob
 /// The log of operators has who has logged in or out: all who have the secret have one name, so it is the address that tells them apart.
 async fn write_down(app: &App, request: &Request, action: &str, outcome: &str) -> worker::Result<()> {
     let id = number(random::uuid()?.as_bytes());
-    over(&app.env, id, (BY_SECRET, action), &subject(app, request), outcome, request.now_ms).await
+    over(
+        &app.env,
+        id,
+        (BY_SECRET, action),
+        &subject(app, request),
+        &ActionOutcome::done(outcome),
+        request.now_ms,
+    )
+    .await
 }
 
 /// A wrong secret. The log of operators has that once for each address and day, so that nobody can flood it; how often, the attempts say.
@@ -225,7 +234,7 @@ pub(super) async fn refused(app: &App, request: &Request) {
     let subject = subject(app, request);
     let day = request.now_ms / DAY_MS;
     let id = number(&digest(&[b"refused login", subject.as_bytes(), &day.to_be_bytes()]));
-    let outcome = format!("refused: {WRONG_SECRET}");
+    let outcome = ActionOutcome::refused(WRONG_SECRET);
     let written = over(&app.env, id, ("unknown", LOGIN), &subject, &outcome, request.now_ms).await;
     if let Err(error) = written {
         log("error", &[("event", "refusal_not_written".into()), ("error", error.to_string().into())]);

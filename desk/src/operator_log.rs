@@ -3,12 +3,13 @@
 
 use worker::Env;
 
+use super::action_outcome::ActionOutcome;
 use super::action_rows::{WRITE, number};
 use super::app::App;
 use super::operator::Operator;
 use super::queries;
 use once::id::digest;
-use runtime::db::Db;
+use runtime::db::{Db, Value};
 use runtime::log::log;
 use runtime::random;
 use runtime::serve::{unavailable, unreadable};
@@ -35,6 +36,7 @@ pub(super) async fn begin(env: &Env, id: u64, action: &Action<'_>, now_ms: u64) 
         action.what.into(),
         action.subject.into(),
         BEGUN.into(),
+        Value::Null,
     ];
     Ok(Db::of(env)?.run(WRITE, values).await? > 0)
 }
@@ -84,18 +86,24 @@ pub(super) fn stranger() -> Problem {
 }
 
 /// Writes down how it ended. Of two that do the same at once the first one says it.
-pub(super) async fn end(env: &Env, id: u64, action: &Action<'_>, outcome: &str) -> worker::Result<()> {
+pub(super) async fn end(
+    env: &Env,
+    id: u64,
+    action: &Action<'_>,
+    outcome: &ActionOutcome,
+) -> worker::Result<()> {
     let fields = [
         ("event", "operator_action".into()),
         ("operator", action.operator.name.as_str().into()),
         // What a person has typed stays in the table.
         ("action", action.what.split([':', ' ']).next().unwrap_or_default().into()),
         ("subject", action.subject.into()),
-        ("outcome", outcome.into()),
+        ("outcome", outcome.text.as_str().into()),
     ];
     log("info", &fields);
-    let sql = "UPDATE operator_actions SET outcome = ?2 WHERE action_id = ?1 AND outcome = ?3";
-    Db::of(env)?.run(sql, vec![id.into(), outcome.into(), BEGUN.into()]).await.map(drop)
+    let sql = "UPDATE operator_actions SET outcome = ?2, status = ?4 WHERE action_id = ?1 AND outcome = ?3";
+    let values = vec![id.into(), outcome.text.as_str().into(), BEGUN.into(), outcome.status.as_str().into()];
+    Db::of(env)?.run(sql, values).await.map(drop)
 }
 
 /// Does something that an operator asks for, between its two entries. `work` gives its answer and how it ended.
@@ -103,7 +111,7 @@ pub(super) async fn logged<T>(
     app: &App,
     request: &Request,
     action: Action<'_>,
-    work: impl Future<Output = Result<(T, String), Problem>>,
+    work: impl Future<Output = Result<(T, ActionOutcome), Problem>>,
 ) -> Result<T, Problem> {
     let id = number(random::uuid().map_err(unavailable)?.as_bytes());
     begin(&app.env, id, &action, request.now_ms).await.map_err(unreadable)?;
@@ -116,14 +124,14 @@ pub(super) async fn logged<T>(
     done.map(|(answer, _)| answer)
 }
 
-fn refused(problem: &Problem) -> String {
+fn refused(problem: &Problem) -> ActionOutcome {
     match (problem.kind, problem.errors.first()) {
         (Kind::Unreadable | Kind::Unavailable, _) => {
-            "failed: it may be done in part; it can be done again".to_owned()
+            ActionOutcome::failed("it may be done in part; it can be done again")
         }
         (_, Some(first)) => {
-            format!("refused: {} errors, the first: {}", problem.errors.len(), first.message)
+            ActionOutcome::refused(format!("{} errors, the first: {}", problem.errors.len(), first.message))
         }
-        (_, None) => format!("refused: {}", problem.detail),
+        (_, None) => ActionOutcome::refused(&problem.detail),
     }
 }

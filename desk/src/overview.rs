@@ -136,7 +136,7 @@ pub(crate) async fn page(desk: &Desk<'_>) -> Result<Answer, Problem> {
         Tile {
             label: "Breaks",
             value: format::count(breaks),
-            note: format!("where the provider’s books differ from ours{as_of}"),
+            note: format!("where the provider’s records differ from ours{as_of}"),
             tone: tone(breaks, "bad"),
             href: "/admin/breaks",
         },
@@ -284,11 +284,11 @@ fn volume_of(window: TimeWindow, ended: &[Ended], currency: &str) -> Plot {
     Plot {
         id: format!("volume-{currency}"),
         title: format!("Volume in {}", currency.to_ascii_uppercase()),
-        note: "What was taken; refunds are not taken off.",
+        note: "What was captured; refunds are not subtracted.",
         unit: Unit::Money(currency.to_owned()),
         shape: Shape::Bars,
         window,
-        series: vec![series(window, "Taken", "paid", mine.map(|one| (one.bucket, one.minor)))],
+        series: vec![series(window, "Captured", "paid", mine.map(|one| (one.bucket, one.minor)))],
     }
 }
 

@@ -7,6 +7,7 @@ use runtime::serve::unreadable;
 use web::http::Answer;
 use web::problem::{Kind, Problem};
 
+use super::action_outcome::ActionOutcome;
 use super::context::Desk;
 use super::lists;
 use super::operator_log::{Action, logged};
@@ -40,7 +41,7 @@ pub(crate) async fn file(desk: &Desk<'_>) -> Result<Answer, Problem> {
 }
 
 /// The file, and how many payments it has.
-async fn made(desk: &Desk<'_>) -> Result<(Answer, String), Problem> {
+async fn made(desk: &Desk<'_>) -> Result<(Answer, ActionOutcome), Problem> {
     let search = lists::of_payments(desk);
     if let Some(wrong) = search.wrong_filter() {
         return Err(Problem::because(Kind::BadRequest, format!("{wrong} No file was made.")));
@@ -81,7 +82,7 @@ async fn made(desk: &Desk<'_>) -> Result<(Answer, String), Problem> {
         }
         None => answer,
     };
-    Ok((answer, format!("{} payments", rows.len())))
+    Ok((answer, ActionOutcome::done(format!("{} payments", rows.len()))))
 }
 
 fn cells(row: &PaymentRow) -> [String; COLUMNS.len()] {

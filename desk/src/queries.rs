@@ -322,9 +322,11 @@ pub(super) struct ActionRow {
     pub(super) action: String,
     pub(super) subject: String,
     pub(super) outcome: String,
+    /// What it came to, where its row says so.
+    pub(super) status: Option<String>,
 }
 
-const ACTIONS: &str = "SELECT at_ms, operator, action, subject, outcome FROM operator_actions";
+const ACTIONS: &str = "SELECT at_ms, operator, action, subject, outcome, status FROM operator_actions";
 
 /// What was done by, or to, or is called what was searched for.
 pub(super) async fn actions_named(env: &Env, search: &str, number: usize) -> Result<Vec<ActionRow>> {
@@ -339,7 +341,7 @@ pub(super) async fn actions_named(env: &Env, search: &str, number: usize) -> Res
     conditions.place(search);
     // From what was found to the actions: left to itself SQLite reads all actions by time until it has enough.
     let select = format!(
-        "SELECT at_ms, operator, action, subject, outcome FROM ({found}) AS found CROSS JOIN operator_actions USING (action_id)"
+        "SELECT at_ms, operator, action, subject, outcome, status FROM ({found}) AS found CROSS JOIN operator_actions USING (action_id)"
     );
     page(env, &select, conditions, "at_ms DESC, action_id DESC", number).await
 }

@@ -1,5 +1,6 @@
 //! Adyen's reports: those that came, and the form that sends one.
 
+use super::action_outcome::{ActionOutcome, Status};
 use super::context::Desk;
 use super::format;
 use super::multipart::{self, Part};
@@ -85,6 +86,16 @@ fn row(desk: &Desk<'_>, report: &Report) -> Row {
     Row { cells, buttons: Vec::new() }
 }
 
+/// How the import of a report has ended so far.
+pub(super) fn ended(report: &Report) -> ActionOutcome {
+    let status = match (&report.error, report.state.as_str()) {
+        (Some(_), _) => Status::Failed,
+        (None, "done") => Status::Done,
+        (None, _) => Status::Begun,
+    };
+    ActionOutcome { status, text: report.said() }
+}
+
 /// `POST /admin/reports`
 pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
     let request = desk.request;
@@ -113,10 +124,10 @@ pub(crate) async fn upload(desk: &Desk<'_>) -> Result<Answer, Problem> {
     if is_new || is_unfinished {
         let uploaded = adyen_import::upload(env, &name, file.body.to_vec()).await;
         let outcome = match uploaded {
-            Ok(Uploaded::Kept(report)) => report.said(),
-            Ok(Uploaded::NoReport(error)) => format!("refused: {error}"),
-            Ok(Uploaded::Off(why)) => format!("refused: {why}"),
-            Err(error) => format!("failed: {error}"),
+            Ok(Uploaded::Kept(report)) => ended(&report),
+            Ok(Uploaded::NoReport(error)) => ActionOutcome::refused(error),
+            Ok(Uploaded::Off(why)) => ActionOutcome::refused(why),
+            Err(error) => ActionOutcome::failed(error),
         };
         operator_log::end(env, id, &action, &outcome).await.map_err(unreadable)?;
     }

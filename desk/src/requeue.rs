@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::action_outcome::{ActionOutcome, Status};
 use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
@@ -53,6 +54,25 @@ pub(super) struct PutBack {
     pub(super) not_taken: usize,
     /// Why.
     pub(super) error: String,
+}
+
+impl PutBack {
+    /// How many are tried again, and how many are not, and why.
+    fn in_numbers(&self) -> String {
+        let again = format!("{} are tried again", self.jobs + self.events);
+        match self.not_taken {
+            0 => again,
+            more => format!("{again}; the queue did not take {more}: {}", self.error),
+        }
+    }
+
+    /// Of those of which not all are tried again.
+    pub(super) fn in_part(&self) -> ActionOutcome {
+        match self.jobs + self.events {
+            0 => ActionOutcome::failed(format!("the queue did not take {}: {}", self.not_taken, self.error)),
+            _ => ActionOutcome { status: Status::Failed, text: self.in_numbers() },
+        }
+    }
 }
 
 impl Requeue<'_> {
@@ -217,7 +237,12 @@ pub(super) async fn requeue(
 }
 
 /// The answer, and what the log says.
-async fn page(app: &App, now_ms: u64, kind: DeadKind, begins: Begins) -> worker::Result<(Answer, String)> {
+async fn page(
+    app: &App,
+    now_ms: u64,
+    kind: DeadKind,
+    begins: Begins,
+) -> worker::Result<(Answer, ActionOutcome)> {
     if let Some(made_before_ms) = begins.made_before_ms {
         app.model.look_on(made_before_ms);
     }
@@ -232,18 +257,23 @@ async fn page(app: &App, now_ms: u64, kind: DeadKind, begins: Begins) -> worker:
     let body = json!({
         "requeued": put.jobs + put.events, "not_taken": put.not_taken, "missing": missing, "next": next.map(Begins::text),
     });
-    let said = match put.not_taken {
-        0 => format!("{} are tried again", put.jobs + put.events),
-        more => {
-            format!("{} are tried again; the queue did not take {more}: {}", put.jobs + put.events, put.error)
-        }
-    };
+    let said = if put.not_taken > 0 { put.in_part() } else { ActionOutcome::done(put.in_numbers()) };
     Ok((Answer::new(200, "application/json", body.to_string(), "requeued"), said))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_queue_took_is_told_beside_what_it_did_not_take() {
+        let put = |not_taken| PutBack { jobs: 40, events: 7, not_taken, error: "it is full".to_owned() };
+        assert_eq!(put(0).in_numbers(), "47 are tried again");
+        let said = "47 are tried again; the queue did not take 3: it is full".to_owned();
+        assert_eq!(put(3).in_part(), ActionOutcome { status: Status::Failed, text: said });
+        let none = PutBack { jobs: 0, events: 0, ..put(3) };
+        assert_eq!(none.in_part(), ActionOutcome::failed("the queue did not take 3: it is full"));
+    }
 
     #[test]
     fn a_page_says_where_the_next_one_begins_and_takes_nothing_that_has_died_since() {

@@ -9,9 +9,11 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::action_outcome::{ActionOutcome, Status};
 use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
+use crate::reports::ended;
 use crate::tasks::{adyen_import, bank_acks};
 use messages::message::ObjectRequest;
 use messages::settlement::{self, Uploaded};
@@ -46,7 +48,7 @@ pub(super) async fn erase(app: &App, request: &Request, id: &str) -> Result<Answ
     logged(app, request, action, erased(app, id, &place)).await
 }
 
-async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, String), Problem> {
+async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, ActionOutcome), Problem> {
     match app.ask::<Erased>(place, ObjectRequest::Erase).await.map_err(unreadable)? {
         Erased::Gone => {}
         Erased::Nothing => return Err(Problem::new(Kind::NotFound)),
@@ -58,7 +60,7 @@ async fn erased(app: &App, id: &str, place: &ObjectRef) -> Result<(Answer, Strin
     }
     let body = json!({ "id": id, "personal_data": "erased" });
     let answer = Answer::new(200, "application/json", body.to_string(), "erased");
-    Ok((answer, "the personal data is erased".to_owned()))
+    Ok((answer, ActionOutcome::done("the personal data is erased")))
 }
 
 /// `POST /admin/payments/{id}/project`; with `all` as the id, a page of all that the read model knows.
@@ -80,14 +82,18 @@ pub(super) async fn project(app: &App, request: &Request, id: &str) -> Result<An
 }
 
 /// The answer, and what the log says.
-fn projected(number: usize, failed: &[String], next: Option<&str>) -> (Answer, String) {
+fn projected(number: usize, failed: &[String], next: Option<&str>) -> (Answer, ActionOutcome) {
     let body = json!({ "projected": number, "failed": failed, "next": next });
     let answer = Answer::new(200, "application/json", body.to_string(), "projected");
     let said = format!("{number} on the way into the read model");
-    (answer, if failed.is_empty() { said } else { format!("{said}, {} failed", failed.len()) })
+    let outcome = match failed.len() {
+        0 => ActionOutcome::done(said),
+        number => ActionOutcome { status: Status::Failed, text: format!("{said}, {number} failed") },
+    };
+    (answer, outcome)
 }
 
-async fn project_all(app: &App, after: &str) -> worker::Result<(Answer, String)> {
+async fn project_all(app: &App, after: &str) -> worker::Result<(Answer, ActionOutcome)> {
     #[derive(Deserialize)]
     struct Row {
         object: String,
@@ -162,7 +168,7 @@ pub(super) async fn answers(app: &App, request: &Request) -> Result<Answer, Prob
     logged(app, request, action, imported(app, request)).await
 }
 
-async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Problem> {
+async fn imported(app: &App, request: &Request) -> Result<(Answer, ActionOutcome), Problem> {
     match bank_acks::upload(&app.env, request.body.clone()).await.map_err(unreadable)? {
         None => Err(Problem::of_setting(Kind::Misconfigured, "There is no bucket: bind one as SETTLEMENT.")),
         Some(Ok(lines)) => {
@@ -171,7 +177,7 @@ async fn imported(app: &App, request: &Request) -> Result<(Answer, String), Prob
             let body = json!({ "lines": lines }).to_string();
             Ok((
                 Answer::new(200, "application/json", body, "imported"),
-                format!("lines: {}", counts.join(", ")),
+                ActionOutcome::done(format!("lines: {}", counts.join(", "))),
             ))
         }
         Some(Err(errors)) => {
@@ -201,7 +207,7 @@ pub(super) async fn report(app: &App, request: &Request) -> Result<Answer, Probl
                     "bytes_read": report.bytes_done, "lines": counts.types, "unknown": counts.unknown,
                     "own": counts.own, "of_others": counts.of_others, "unreadable": counts.unreadable,
                 });
-                Ok((Answer::new(200, "application/json", body.to_string(), "imported"), report.said()))
+                Ok((Answer::new(200, "application/json", body.to_string(), "imported"), ended(&report)))
             }
         }
     };

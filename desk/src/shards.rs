@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use worker::Env;
 
+use super::action_outcome::ActionOutcome;
 use super::app::App;
 use super::operator::admit;
 use super::operator_log::{Action, logged};
@@ -172,7 +173,10 @@ pub(super) async fn set(app: &App, request: &Request) -> Result<Answer, Problem>
         if made.await.map_err(unreadable)? == 0 {
             return Err(wrong("from", "must be later than the newest layout begins"));
         }
-        Ok((answer(&all(&app.env).await.map_err(unreadable)?, "set"), format!("from {}", timestamp(from_ms))))
+        Ok((
+            answer(&all(&app.env).await.map_err(unreadable)?, "set"),
+            ActionOutcome::done(format!("from {}", timestamp(from_ms))),
+        ))
     };
     logged(app, request, action, work).await
 }
@@ -192,7 +196,7 @@ pub(super) async fn take(app: &App, request: &Request) -> Result<Answer, Problem
         let layout_id = layout.layout_id;
         let work = async {
             let begun = begin(&app.env, layout_id, since_ms, request.now_ms).await.map_err(unreadable);
-            begun.map(|()| ((), "begun".to_owned()))
+            begun.map(|()| ((), ActionOutcome::begun("begun")))
         };
         logged(app, request, action, work).await?;
     }

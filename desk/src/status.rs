@@ -56,12 +56,7 @@ const PAYMENT: [Status; 12] = [
         "warn",
         "The person who pays must go to the bank’s page first.",
     ),
-    status(
-        "requires_capture",
-        "requires capture",
-        "warn",
-        "The money is reserved: it can be taken, or released.",
-    ),
+    status("requires_capture", "requires capture", "warn", "Authorized: it can be captured or voided."),
     status(
         "capturing",
         "capturing",
@@ -69,18 +64,18 @@ const PAYMENT: [Status; 12] = [
         "The provider has received a capture and has not said how it ended.",
     ),
     status("voiding", "voiding", "warn", "The provider has received a void and has not said how it ended."),
-    status("succeeded", "succeeded", "good", "The money was taken."),
+    status("succeeded", "succeeded", "good", "The money was captured."),
     status(
         "capture_failed",
         "capture failed",
         "bad",
         "The provider took the capture back, and may repeat it by itself.",
     ),
-    status("disputed", "disputed", "bad", "The money was taken, and a bank wants it back or has got it."),
-    status("canceled", "canceled", "plain", "It was canceled. Nothing was taken."),
-    status("expired", "expired", "plain", "What was reserved was not captured in time. Nothing was taken."),
-    status("declined", "declined", "bad", "The bank said no, for good. Nothing was taken."),
-    status("failed", "failed", "bad", "The provider refused it, for good. Nothing was taken."),
+    status("disputed", "disputed", "bad", "The money was captured, and a bank wants it back or has got it."),
+    status("canceled", "canceled", "plain", "It was canceled. Nothing was charged."),
+    status("expired", "expired", "plain", "What was reserved was not captured in time. Nothing was charged."),
+    status("declined", "declined", "bad", "The bank said no, for good. Nothing was charged."),
+    status("failed", "failed", "bad", "The provider refused it, for good. Nothing was charged."),
 ];
 
 const REFUND: [Status; 3] = [
@@ -134,7 +129,7 @@ const JOB: [Status; 6] = [
 ];
 
 const BREAK: [Status; 4] = [
-    status("open", "open", "warn", "The provider’s books and our records differ."),
+    status("open", "open", "warn", "The provider’s records and our records differ."),
     status("repaired", "repaired", "good", "The payment was asked anew, and both sides agree since."),
     status("resolved", "resolved", "good", "Both sides agree again by themselves."),
     status("accepted", "accepted", "plain", "An operator has said that the difference is right."),
@@ -196,7 +191,7 @@ const TOKEN: [Status; 3] = [
 const REPORT: [Status; 3] = [
     status("waiting", "waiting", "warn", "It has come and is not read to its end yet."),
     status("done", "done", "good", "All of its lines are compared."),
-    status("refused", "refused", "bad", "It cannot be read: nothing of it counts."),
+    status("refused", "refused", "bad", "It is read no further: what was read before counts."),
 ];
 
 /// Payments that ended alike, as the filter, the overview's tiles and its plot put them together.

@@ -358,7 +358,7 @@ describe('at the desk', () => {
     assert.match(hover, / UTC$/);
     assert.equal(await page.getByRole('columnheader', { name: /UTC/ }).count(), 0);
     await page.locator('tbody a').first().click();
-    await page.getByText('Stripe took it.').waitFor();
+    await page.getByText('Captured by Stripe.').waitFor();
     await page.getByRole('searchbox', { name: 'Find a payment' }).waitFor();
   });
 
@@ -396,7 +396,7 @@ describe('at the desk', () => {
     await page.goto(`/admin/payments/${id}`);
     await page.getByText('unknown', { exact: true }).first().waitFor();
     await page.getByRole('button', { name: 'Check with the provider' }).click();
-    await page.getByRole('status').getByText('The provider was asked').waitFor();
+    await page.getByRole('status').getByText('The provider is being asked').waitFor();
     await page.getByRole('heading', { name: 'Payment succeeded' }).waitFor();
     const { charges } = await site.sim('GET', 'ledger');
     const mine = charges.filter(({ metadata, status }) => metadata.resource === id && status === 'succeeded');

@@ -310,6 +310,87 @@ describe('breaks', () => {
   });
 });
 
+describe('a break is shown', () => {
+  after(() => site.rows("DELETE FROM breaks WHERE break_id LIKE 'shown%'"));
+  /** One of these, as the list has it. */
+  const rowOf = async (id, columns) => {
+    await site.rows(
+      `INSERT INTO breaks (break_id, kind, provider, resource, ours, theirs, note, state, first_seen_at_ms, last_seen_at_ms)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', 1, 1)`,
+      ...[id, columns.kind, columns.provider ?? 'stripe', columns.resource ?? null],
+      ...[columns.ours ?? null, columns.theirs ?? null, columns.note ?? null],
+    );
+    const { text } = await look(`/admin/breaks?kind=${columns.kind}`);
+    const rows = text.split('<tr').filter((row) => row.includes(`${encodeURIComponent(id)}/accept`));
+    assert.equal(rows.length, 1, text);
+    return rows[0];
+  };
+
+  test('with its amounts as money, in the list and before it is accepted', async () => {
+    const sides = {
+      ours: 'succeeded: 2000 of 2000 usd taken, 0 refunded',
+      theirs: 'refund: -1850 eur in the balance (re_1 of pi_1, 2000 usd)',
+    };
+    const row = await rowOf('shown:money', { kind: 'movement', ...sides });
+    const shown = [
+      'succeeded: $20.00 of $20.00 captured, $0.00 refunded',
+      '-€18.50 in the balance',
+      '$20.00)',
+    ];
+    for (const text of shown) assert.ok(row.includes(text), row);
+    const asked = await look('/admin/breaks/accept-all/movement');
+    for (const text of shown) assert.ok(asked.text.includes(text), asked.text);
+    const [stored] = await site.rows("SELECT ours, theirs FROM breaks WHERE break_id = 'shown:money'");
+    assert.deepEqual(stored, sides, 'what is stored is what is compared');
+  });
+
+  test('with the way to what it is about, and is repaired only where somebody can be asked', async () => {
+    const id = await paid();
+    const line = await rowOf('shown:line', {
+      ...{ kind: 'settlement', provider: 'bank', resource: `${id}:capture`, theirs: 'rejected: 2500 usd' },
+    });
+    assert.ok(line.includes(`href="/admin/payments/${id}"`) && line.includes('rejected: $25.00'), line);
+    assert.ok(!line.includes('/repair'), line);
+    const refund = await rowOf('shown:refund', { kind: 'settlement', provider: 'bank', resource: 're_abc' });
+    assert.ok(refund.includes('href="/admin/payments?q=re_abc"') && !refund.includes('/repair'), refund);
+    const control = await rowOf('shown:payment', { kind: 'settlement', resource: id });
+    assert.ok(control.includes(`href="/admin/payments/${id}"`) && control.includes('/repair'), control);
+  });
+
+  test('with what was found, also once it was repaired, and accepted', async () => {
+    const id = await paid();
+    const note = 'Adyen says that it was voided';
+    await rowOf('shown:webhook', { kind: 'webhook', provider: 'adyen', resource: id, note });
+    const path = (action) => `/admin/breaks/shown%3Awebhook/${action}`;
+    const repair = await press(path('repair'), { form: key(await look('/admin/breaks'), path('repair')) });
+    const told = (await look(repair.header('location'))).text;
+    assert.match(told, /Adyen cannot be asked: .*; accept it once you have looked/);
+    const row = async () =>
+      (await site.rows("SELECT state, note FROM breaks WHERE break_id = 'shown:webhook'"))[0];
+    assert.deepEqual(await row(), { state: 'open', note });
+    const page = await look('/admin/breaks?kind=webhook');
+    const form = key(page, path('accept'));
+    const [, seen] = page.text.split(form)[1].match(/name="seen" value="(\w+)"/);
+    for (const again of [1, 2]) {
+      await press(path('accept'), { form, seen, note: 'I have asked them' });
+      assert.deepEqual(
+        await row(),
+        { state: 'accepted', note: `${note}; accepted: I have asked them` },
+        `press ${again}`,
+      );
+    }
+    const log = await logOf('shown:webhook');
+    assert.deepEqual(log.at(-1), { action: 'accept: I have asked them', outcome: 'accepted' });
+  });
+
+  test('or that there is none, in the state that is chosen', async () => {
+    const empty = 'No breaks in this state.';
+    assert.ok((await look('/admin/breaks?state=repaired&page=9')).text.includes(empty));
+    const open = (await look('/admin/breaks?page=9')).text;
+    assert.ok(open.includes('our records and the provider’s agree') && !open.includes(empty), 'control');
+  });
+});
+
 describe('a break that is right as it is', () => {
   /** What the form of a break's Accept carries besides the note. */
   function accept(page, id) {

@@ -155,15 +155,16 @@ test('its own page is found from the list, and its buttons reach it, too', async
   assert.equal((await job(id)).state, 'purged');
 });
 
-test('a break is accepted, and one is repaired with a note', async () => {
+test('a break is accepted with a note, and one is repaired', async () => {
   const accepted = await broken(null);
   assert.equal(await pressed('breaks', accepted, 'accept', { note: 'known' }), 'accepted');
   const { state, note } = await found(accepted);
   assert.deepEqual([state, note], ['accepted', 'known']);
 
   const asked = await broken(object);
-  assert.match(await pressed('breaks', asked, 'repair'), /^the provider was asked/);
-  assert.equal((await found(asked)).note, 'asked again by operator');
+  assert.match(await pressed('breaks', asked, 'repair'), /^the provider is being asked/);
+  const repaired = await found(asked);
+  assert.deepEqual([repaired.note, repaired.asked_at_ms > 0], [null, true], 'the log says by whom');
 });
 
 test('a shard that does not answer is told of, and nothing is said of what it may have', async () => {

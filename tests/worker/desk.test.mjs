@@ -59,7 +59,7 @@ test('one status has one word and one explanation, in the list, its filter and t
   const id = await paid({ capture: false });
   await until('it is in the list', async () => (await look('/admin/payments')).text.includes(id));
   const chip = 'requires capture</span>';
-  const meaning = 'The money is reserved: it can be taken, or released.';
+  const meaning = 'Authorized: it can be captured or voided.';
   const listed = async (status) => (await look(`/admin/payments?status=${status}`)).text;
   for (const status of ['requires_capture', 'undecided']) {
     const text = await listed(status);

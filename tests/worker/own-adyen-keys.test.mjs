@@ -450,6 +450,15 @@ describe('at the desk', () => {
       1,
     );
     assert.deepEqual(await chargedIn((await paid(own.client, { ...PAYMENT, ...ADYEN })).id), [own.merchant]);
+    assert.match(shown.text, /class="notice info" role="status"/, 'they are set');
+    const next = formOf(
+      { ...shown, text: shown.text.slice(shown.text.indexOf('Own keys at Adyen')) },
+      '/credentials',
+    );
+    const refused = await press(next.path, { ...next.entries, adyen_api_key: adyenKey('Others_ECOM') });
+    const told = (await look(refused.header('location'))).text;
+    assert.match(told, /class="notice warning" role="status"/, 'a key that is not set is no success');
+    assert.match(told, /Adyen_api_key refused: /);
     const remove = await asked(shown, '/credentials/adyen_api_key/remove');
     assert.equal((await press(remove.path, remove.entries)).status, 303);
     assert.deepEqual(

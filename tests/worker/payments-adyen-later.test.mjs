@@ -107,6 +107,15 @@ describe('a capture', () => {
   });
 });
 
+test('at the desk is taken up by one button, which does not say that Adyen was asked', async () => {
+  const { id } = await held();
+  const page = await look(`/admin/payments/${id}`);
+  assert.ok(page.text.includes('Resume now') && !page.text.includes('Check with the provider'), page.text);
+  const { path, entries } = formOf(page, '/settle');
+  const pressed = await look((await press(path, entries)).header('location'));
+  assert.match(pressed.text, /Adyen cannot be asked: what waited was taken up; look in the Customer Area/);
+});
+
 describe('a capture that has failed, and that Adyen makes no more', () => {
   const ofKind = (id) => site.rows("SELECT * FROM breaks WHERE kind = 'capture_failed' AND resource = ?", id);
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::credentials::Wanted as WantedKey;
 use super::store::{self, AccountRow, TokenRow};
 use super::{configured, credentials, tokens};
+use crate::action_outcome::ActionOutcome;
 use crate::app::App;
 use crate::operator::admit;
 use crate::operator_log::{Action, logged};
@@ -185,7 +186,7 @@ pub(crate) async fn put(
             true => format!("its settings are as sent; it is {}", row.state),
             false => "nothing was different".to_owned(),
         };
-        Ok((answer(200, &shown(&row)?, "put"), outcome))
+        Ok((answer(200, &shown(&row)?, "put"), ActionOutcome::done(outcome)))
     };
     logged(app, request, action, work).await
 }
@@ -241,7 +242,7 @@ pub(crate) async fn put_token(
             return Err(wrong("token", "has ended, or is another account's: make a new one"));
         }
         let kept = store::token(env, &id, token).await.map_err(unreadable)?;
-        Ok((answer(200, &shown_token(&kept.unwrap_or(row)), "put"), "it is as sent".to_owned()))
+        Ok((answer(200, &shown_token(&kept.unwrap_or(row)), "put"), ActionOutcome::done("it is as sent")))
     };
     logged(app, request, action, work).await
 }
@@ -264,7 +265,7 @@ pub(crate) async fn revoke_token(
             return Err(Problem::new(Kind::NotFound));
         }
         let outcome = if number == 0 { "it had ended" } else { "revoked" };
-        Ok((Answer::empty(204, "revoked"), outcome.to_owned()))
+        Ok((Answer::empty(204, "revoked"), ActionOutcome::done(outcome)))
     };
     logged(app, request, action, work).await
 }
@@ -295,7 +296,7 @@ pub(crate) async fn put_credential(
         let outcome = credentials::change(app, &id, kind, Some(wanted.value)).await?;
         let rows = credentials::of(&app.env, &id).await.map_err(unreadable)?;
         let row = rows.iter().find(|row| row.is(kind)).ok_or_else(|| Problem::new(Kind::NotFound))?;
-        Ok((answer(200, &credentials::json(row), "put"), outcome))
+        Ok((answer(200, &credentials::json(row), "put"), ActionOutcome::done(outcome)))
     };
     logged(app, request, action, work).await
 }
@@ -316,7 +317,7 @@ pub(crate) async fn remove_credential(
     let action = Action { operator: &operator, what: &what, subject: &subject };
     let work = async {
         let outcome = credentials::change(app, &id, kind, None).await?;
-        Ok((Answer::empty(204, "removed"), outcome))
+        Ok((Answer::empty(204, "removed"), ActionOutcome::done(outcome)))
     };
     logged(app, request, action, work).await
 }

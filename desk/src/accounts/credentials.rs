@@ -7,6 +7,7 @@ use worker::{Env, Result};
 
 use super::store;
 use super::view::{Entry, KeyLine};
+use crate::action_outcome::{ActionOutcome, Status};
 use crate::app::App;
 use crate::button::Button;
 use crate::confirm::Question;
@@ -300,31 +301,38 @@ pub(super) async fn set(
     let action = Action { operator: &desk.operator, what: &what, subject: &name };
     let begun = operator_log::begin_once(env, form, &action, request.now_ms).await?;
     if begun.is_new || begun.is_unfinished {
-        let mut said = Vec::new();
+        let mut ended = Vec::new();
         for (kind, value) in entered.0 {
-            let (is_done, outcome) = match ask(env, id, kind, Some(value)).await {
-                Ok(CredentialOutcome::Done(outcome)) => (true, outcome),
-                Ok(CredentialOutcome::Refused(why)) => (false, format!("refused: {why}")),
-                Ok(CredentialOutcome::Failed(why)) => (false, format!("failed: {why}")),
-                Err(error) => (false, format!("failed: {error}")),
-            };
-            said.push(format!("{} {outcome}", kind.as_str()));
+            let outcome = ask(env, id, kind, Some(value)).await.map_or_else(ActionOutcome::failed, ended_as);
+            let is_done = outcome.status == Status::Done;
+            ended.push((kind, outcome));
             if !is_done {
                 break;
             }
         }
-        operator_log::end(env, begun.id, &action, &said.join("; ")).await.map_err(unreadable)?;
+        operator_log::end(env, begun.id, &action, &all_of(&ended)).await.map_err(unreadable)?;
     }
     Ok(Answer::see_other(&format!("{}?done={}", subject.path(), begun.id), "acted"))
 }
 
+/// How several ended, one after the other up to the first that was not set: as that one did.
+fn all_of(ended: &[(CredentialKind, ActionOutcome)]) -> ActionOutcome {
+    let said = ended.iter().map(|(kind, outcome)| format!("{} {}", kind.as_str(), outcome.text));
+    let text = said.collect::<Vec<_>>().join("; ");
+    ActionOutcome { status: ended.last().map_or(Status::Done, |(_, outcome)| outcome.status), text }
+}
+
+fn ended_as(outcome: CredentialOutcome) -> ActionOutcome {
+    match outcome {
+        CredentialOutcome::Done(outcome) => ActionOutcome::done(outcome),
+        CredentialOutcome::Refused(why) => ActionOutcome::refused(why),
+        CredentialOutcome::Failed(why) => ActionOutcome::failed(why),
+    }
+}
+
 /// Removes one, by its button.
-pub(crate) async fn remove(desk: &Desk<'_>, id: &str, kind: CredentialKind) -> Result<String> {
-    Ok(match ask(&desk.app.env, id, kind, None).await? {
-        CredentialOutcome::Done(outcome) => outcome,
-        CredentialOutcome::Refused(why) => format!("refused: {why}"),
-        CredentialOutcome::Failed(why) => format!("failed: {why}"),
-    })
+pub(crate) async fn remove(desk: &Desk<'_>, id: &str, kind: CredentialKind) -> Result<ActionOutcome> {
+    ask(&desk.app.env, id, kind, None).await.map(ended_as)
 }
 
 /// For a program: how it ended, and the sentence for the log.
@@ -383,6 +391,16 @@ mod tests {
         let of_adyen = [("adyen_api_key", API_KEY), ("adyen_webhook_auth", "hook:0123456789"), entries[0]];
         let entered = read(Provider::Adyen, &of_adyen).unwrap();
         assert_eq!(entered.what(), "set keys: adyen_api_key …klmn, adyen_webhook_auth hook:…");
+    }
+
+    #[test]
+    fn keys_of_which_one_is_refused_are_not_told_of_as_set() {
+        let set = (CredentialKind::StripeSecretKey, ActionOutcome::done("is set"));
+        let refused = (CredentialKind::StripeWebhookSecret, ActionOutcome::refused("it is another’s"));
+        assert_eq!(all_of(std::slice::from_ref(&set)).status, Status::Done, "control");
+        let both = all_of(&[set, refused]);
+        assert_eq!((both.status, both.status.tone()), (Status::Refused, "warning"));
+        assert_eq!(both.text, "stripe_secret_key is set; stripe_webhook_secret refused: it is another’s");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::entries::Wrong;
 use super::store::{self, AccountRow, TOKENS_SHOWN, Tokens};
 use super::view::{AccountForm, AccountPage, Keys, Made, TokenLine};
 use super::{PATH, configured, entries, tokens, webhook};
+use crate::action_outcome::ActionOutcome;
 use crate::button::Button;
 use crate::confirm::Question;
 use crate::context::Desk;
@@ -386,8 +387,8 @@ pub(crate) async fn create(desk: &Desk<'_>) -> Result<Answer, Problem> {
     }
     let work = async {
         Ok(match store::create(env, &id, &account, desk.request.now_ms).await? {
-            true => "made: it has no token yet".to_owned(),
-            false => "it was there already".to_owned(),
+            true => ActionOutcome::done("made: it has no token yet"),
+            false => ActionOutcome::done("it was there already"),
         })
     };
     save(desk, &sent, &id, "make the account", work).await
@@ -418,11 +419,11 @@ pub(crate) async fn change(desk: &Desk<'_>, id: &Parameter<'_, Decoded>) -> Resu
     }
     let work = async {
         if is_same {
-            return Ok("nothing was different".to_owned());
+            return Ok(ActionOutcome::done("nothing was different"));
         }
         Ok(match store::change(env, id, &account, version, desk.request.now_ms).await? {
-            true => "changed: it counts everywhere within a minute".to_owned(),
-            false => "refused: it was changed by another at the same time".to_owned(),
+            true => ActionOutcome::done("changed: it counts everywhere within a minute"),
+            false => ActionOutcome::refused("it was changed by another at the same time"),
         })
     };
     save(desk, &sent, id, "change the account", work).await
@@ -434,7 +435,7 @@ async fn save(
     sent: &Parameters,
     id: &str,
     what: &str,
-    work: impl Future<Output = worker::Result<String>>,
+    work: impl Future<Output = worker::Result<ActionOutcome>>,
 ) -> Result<Answer, Problem> {
     let key = sent.text("form").or_empty();
     let subject = Target::Account(id.to_owned());
@@ -442,7 +443,7 @@ async fn save(
     let action = Action { operator: &desk.operator, what, subject: &name };
     let begun = operator_log::begin_once(&desk.app.env, &key, &action, desk.request.now_ms).await?;
     if begun.is_new || begun.is_unfinished {
-        let outcome = work.await.unwrap_or_else(|error| format!("failed: {error}"));
+        let outcome = work.await.unwrap_or_else(ActionOutcome::failed);
         operator_log::end(&desk.app.env, begun.id, &action, &outcome).await.map_err(unreadable)?;
     }
     Ok(Answer::see_other(&format!("{}?done={}", subject.path(), begun.id), "acted"))
@@ -485,15 +486,15 @@ pub(crate) async fn close(
 }
 
 /// Closes an account, or opens it again.
-pub(crate) async fn set_state(desk: &Desk<'_>, id: &str, is_open: bool) -> worker::Result<String> {
+pub(crate) async fn set_state(desk: &Desk<'_>, id: &str, is_open: bool) -> worker::Result<ActionOutcome> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let state = if is_open { "active" } else { "closed" };
     Ok(match store::set_state(env, id, state, now_ms).await? {
-        true if is_open => "open: its tokens are good again within a minute".to_owned(),
-        true => "closed: its tokens are refused everywhere within a minute".to_owned(),
+        true if is_open => ActionOutcome::done("open: its tokens are good again within a minute"),
+        true => ActionOutcome::done("closed: its tokens are refused everywhere within a minute"),
         false => match store::find(env, id).await? {
-            Some(row) => format!("it is {} already", row.state),
-            None => "refused: there is no such account".to_owned(),
+            Some(row) => ActionOutcome::done(format!("it is {} already", row.state)),
+            None => ActionOutcome::refused("there is no such account"),
         },
     })
 }

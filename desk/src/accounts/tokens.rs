@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::store::{self, TokenRow};
 use super::view::{Made, TokenLine};
+use crate::action_outcome::ActionOutcome;
 use crate::button::Button;
 use crate::confirm::Question;
 use crate::context::Desk;
@@ -111,7 +112,7 @@ pub(super) async fn make(desk: &Desk<'_>, id: &str) -> Result<Made, Problem> {
             let number = store::end_others(env, id, &token_sha256, at_ms).await.map_err(unreadable)?;
             outcome.push_str(&format!("; {number} others end in 24 hours"));
         }
-        operator_log::end(env, begun.id, &action, &outcome).await.map_err(unreadable)?;
+        operator_log::end(env, begun.id, &action, &ActionOutcome::done(outcome)).await.map_err(unreadable)?;
     }
     let others = if replaces { "The others end in 24 hours.".to_owned() } else { String::new() };
     Ok(Made { token, others })
@@ -165,16 +166,16 @@ pub(crate) async fn end(
     id: &str,
     token_sha256: &str,
     is_now: bool,
-) -> worker::Result<String> {
+) -> worker::Result<ActionOutcome> {
     let (env, now_ms) = (&desk.app.env, desk.request.now_ms);
     let at_ms = if is_now { now_ms } else { now_ms.saturating_add(REPLACED_MS) };
-    Ok(match (store::end(env, id, token_sha256, at_ms).await?, is_now) {
+    Ok(ActionOutcome::done(match (store::end(env, id, token_sha256, at_ms).await?, is_now) {
         (0, _) if store::token(env, id, token_sha256).await?.is_none() => {
-            "refused: there is no such token".to_owned()
+            return Ok(ActionOutcome::refused("there is no such token"));
         }
-        (0, true) => "it has ended already".to_owned(),
-        (0, false) => "it ends earlier already".to_owned(),
-        (_, true) => "revoked: it is refused everywhere within a minute".to_owned(),
-        (_, false) => "it ends in 24 hours".to_owned(),
-    })
+        (0, true) => "it has ended already",
+        (0, false) => "it ends earlier already",
+        (_, true) => "revoked: it is refused everywhere within a minute",
+        (_, false) => "it ends in 24 hours",
+    }))
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use worker::Result;
 
+use super::break_texts::amount_sql;
 use super::settlement_file::Acknowledgement;
 use messages::placement::ShardName;
 use runtime::db::Statement;
@@ -389,10 +390,11 @@ impl<'a, P: Places> Booking<'a, P> {
         }
         let content = || vec![self.file.content.into()];
         let now_ms = self.places.now_ms();
+        let said = amount_sql("outcome", "amount_minor", "currency", None);
         let broken = format!(
             "INSERT INTO breaks (break_id, kind, provider, resource, theirs, state, note, first_seen_at_ms, last_seen_at_ms)
              SELECT 'settlement:bank:' || line_id, 'settlement', 'bank', reference,
-                outcome || ': ' || amount_minor || ' ' || currency, 'open',
+                {said}, 'open',
                 CASE booked WHEN 'booked' THEN 'rejected by the bank' ELSE booked END || ', line ' || line_number || ' of ' || file,
                 ?2, ?2
              FROM settlement_answers WHERE {OWN} AND (booked <> 'booked' OR outcome = 'rejected') ON CONFLICT (break_id) DO NOTHING"

@@ -11,6 +11,7 @@ use super::adyen_merchants::bare;
 use super::adyen_places::{Sought, ask, find, mark};
 use super::adyen_run::Import;
 use super::adyen_stores::Stores;
+use super::break_texts::{Done, amount_sql};
 use super::breaks::{
     self, BATCHES_MAX, BREAKS_MAX, COMPARED_KINDS, HOLDS_MONEY, MARK_GONE, TAKEN_AT_MS, UNBOOKED, WAS_BOOKED,
 };
@@ -294,17 +295,18 @@ fn flags(merchants: &[Reported], now_ms: u64) -> Result<Vec<Statement>> {
 /// Opens breaks, at `?1`, of payments that stand in no report: `from` has the table, `of_which` the merchant account and the span of time in which they
 /// were captured.
 fn unsettled_sql(from: &str, of_which: &str) -> String {
+    let taken = amount_sql("status", "captured_minor", "currency", Some(Done::Captured));
     format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
             last_seen_at_ms)
          SELECT 'unsettled:adyen:' || provider_payment, 'unsettled', 'adyen', provider_payment, payment_id, object,
-            status || ': ' || captured_minor || ' ' || currency || ' taken', 'open', ?1, ?1
+            {taken}, 'open', ?1, ?1
          FROM {from} WHERE provider = 'adyen' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
             AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {of_which}
             AND NOT {WAS_BOOKED} AND NOT EXISTS (SELECT 1 FROM breaks
                 WHERE break_id = 'unsettled:adyen:' || payments.provider_payment AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}
-         ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
+         ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = NULL, ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
     )
 }
 
@@ -356,10 +358,15 @@ mod tests {
             execute(&model, sql, [(110 * DAY_MS).cast_signed()]).unwrap();
             // It stood in a report before it left, and is here again.
             execute(&model, "INSERT INTO history_payments VALUES (unhex('05'), 1, 1, 2, 1)", ()).unwrap();
+            // One was accepted once, closed, and is found again: what justified another one justifies it no more.
+            let sql = "INSERT INTO breaks (break_id, kind, provider, provider_payment, state, note, first_seen_at_ms, last_seen_at_ms)
+                 VALUES ('unsettled:adyen:PSP2', 'unsettled', 'adyen', 'PSP2', 'resolved', 'known', 1, 1)";
+            execute(&model, sql, ()).unwrap();
             for Statement { sql, values } in flags(&[of(merchant_account)], 201 * DAY_MS).unwrap() {
                 execute(&model, &sql, bound(&values)).unwrap();
             }
-            let mut breaks = model.prepare("SELECT provider_payment FROM breaks ORDER BY 1").unwrap();
+            let sql = "SELECT provider_payment FROM breaks WHERE state = 'open' AND note IS NULL ORDER BY 1";
+            let mut breaks = model.prepare(sql).unwrap();
             let found = breaks.query_map((), |row| row.get::<_, String>(0)).unwrap();
             assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), ["PSP2", "PSP4"], "{merchant_account}");
         }

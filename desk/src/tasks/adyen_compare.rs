@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::adyen_merchants::{bare, split};
 use super::adyen_report::Type;
+use super::break_texts::{Amount, Done, Side, Total};
 use super::compare::{Break, Kind, LocalRecord, LocalRecords};
 use payments::providers::Provider;
 
@@ -75,13 +76,17 @@ impl Sum {
         !self.is_mixed && self.left() == amount_minor && self.currency == currency
     }
 
-    fn describe(&self, what: &str) -> String {
-        let back = match self.back_minor {
-            0 => String::new(),
-            back => format!(", {back} of it came back"),
-        };
-        let mixed = if self.is_mixed { ", in several currencies" } else { "" };
-        format!("{} {} {what}{back}{mixed}", self.minor, self.currency)
+    fn total(&self, done: Done) -> Total {
+        Total {
+            amount: Amount { minor: self.minor, currency: self.currency.clone() },
+            done,
+            back_minor: self.back_minor,
+            is_mixed: self.is_mixed,
+        }
+    }
+
+    fn describe(&self, done: Done) -> String {
+        Side::Reported(vec![self.total(done)]).to_string()
     }
 }
 
@@ -117,10 +122,10 @@ impl Reported {
     }
 
     fn describe(&self) -> String {
-        let settled = self.settled.iter().map(|sum| sum.describe("settled"));
-        let refunds = self.refunds.values().map(|sum| sum.describe("refunded"));
-        let disputes = self.disputes.values().map(|(sum, _)| sum.describe("charged back"));
-        settled.chain(refunds).chain(disputes).collect::<Vec<_>>().join("; ")
+        let settled = self.settled.iter().map(|sum| sum.total(Done::Settled));
+        let refunds = self.refunds.values().map(|sum| sum.total(Done::Refunded));
+        let disputes = self.disputes.values().map(|(sum, _)| sum.total(Done::ChargedBack));
+        Side::Reported(settled.chain(refunds).chain(disputes).collect()).to_string()
     }
 
     /// How much of the payment's money we still have, according to the reports.
@@ -215,10 +220,12 @@ fn refunded(reported: &Reported, ours: &LocalRecord, own: &[&LocalRefund]) -> Ve
                     _ if !sum.is(refund.amount_minor, &refund.currency) => Kind::Amount,
                     _ => continue,
                 };
-                (kind, format!("{}: {} {} refunded", refund.status, refund.amount_minor, refund.currency))
+                let amount = Amount { minor: refund.amount_minor, currency: refund.currency.clone() };
+                let status = refund.status.clone();
+                (kind, Side::Amount { status, amount, done: Some(Done::Refunded) }.to_string())
             }
         };
-        breaks.push(of(kind, id, ours, described, sum.describe("refunded")));
+        breaks.push(of(kind, id, ours, described, sum.describe(Done::Refunded)));
     }
     breaks
 }
@@ -246,7 +253,7 @@ fn disputed(reported: &Reported, ours: &LocalRecord) -> Vec<Break> {
             false if is_other(id, sum) => Kind::Amount,
             false => return None,
         };
-        Some(of(kind, id, ours, ours.describe(), sum.describe("charged back")))
+        Some(of(kind, id, ours, ours.describe(), sum.describe(Done::ChargedBack)))
     });
     each.collect()
 }

@@ -40,8 +40,12 @@ pub(super) const WAS_BOOKED: &str =
     "EXISTS (SELECT 1 FROM history_payments h WHERE h.object = unhex(payments.object) AND h.is_booked = 1)";
 pub(super) const UNBOOKED: &str = "(provider_payment IS NULL OR listed_payment IS NOT provider_payment OR moved_payment IS NOT provider_payment)";
 
-/// Writes breaks from JSON rows (`?1`), at `?2`, of a connected account (`?3`). A break that an operator accepted stays accepted until
-/// it changes.
+/// Whether a break that is found again was accepted, and says the same as then.
+const IS_ACCEPTED: &str =
+    "breaks.state = 'accepted' AND breaks.ours IS excluded.ours AND breaks.theirs IS excluded.theirs";
+
+/// Writes breaks from JSON rows (`?1`), at `?2`, of a connected account (`?3`). A break that an operator accepted stays accepted, with the note that
+/// says why, until it changes.
 pub(super) fn upsert_sql(provider: Provider) -> String {
     format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, theirs, state,
@@ -50,8 +54,8 @@ pub(super) fn upsert_sql(provider: Provider) -> String {
             value->>'ours', value->>'theirs', 'open', ?2, ?2, ?3 FROM json_each(?1) WHERE true
          ON CONFLICT (break_id) DO UPDATE SET resource = excluded.resource, object = excluded.object,
             ours = excluded.ours, theirs = excluded.theirs, last_seen_at_ms = excluded.last_seen_at_ms,
-            state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours
-                AND breaks.theirs IS excluded.theirs THEN 'accepted' ELSE 'open' END",
+            note = CASE WHEN {IS_ACCEPTED} THEN breaks.note END,
+            state = CASE WHEN {IS_ACCEPTED} THEN 'accepted' ELSE 'open' END",
         provider.as_str()
     )
 }
@@ -156,6 +160,24 @@ pub(super) fn local_records_sql(conditions: &str) -> String {
 mod tests {
     use super::*;
     use crate::tasks::late::tests::read_model;
+
+    /// The control: it stays as long as nothing else is said.
+    #[test]
+    fn the_note_of_who_has_accepted_a_break_goes_once_it_says_something_else() {
+        let model = read_model();
+        let found = |theirs: &str| {
+            let rows = json!([{ "break_id": "b", "kind": "amount", "provider_payment": "pi_1", "ours": "a", "theirs": theirs }]);
+            model.execute(&upsert_sql(Provider::Stripe), (rows.to_string(), 1, None::<String>)).unwrap();
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            model
+                .query_row::<(String, Option<String>), _, _>("SELECT state, note FROM breaks", (), row)
+                .unwrap()
+        };
+        assert_eq!(found("b"), ("open".to_owned(), None));
+        model.execute("UPDATE breaks SET state = 'accepted', note = 'a tip'", ()).unwrap();
+        assert_eq!(found("b"), ("accepted".to_owned(), Some("a tip".to_owned())));
+        assert_eq!(found("c"), ("open".to_owned(), None));
+    }
 
     /// A payment shows one of its disputes.
     #[test]

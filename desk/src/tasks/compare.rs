@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::break_texts::{Amount, PaymentSums, Side};
 use super::provider_ledger::{LedgerStatus, RemoteRecord};
 use payments::providers::Provider;
 
@@ -98,29 +99,29 @@ impl LocalRecord {
             || self.disputes.as_ref().is_some_and(|all| all.split(' ').any(|known| known == id))
     }
 
-    /// As a break shows it.
+    /// As a break has it.
     pub fn describe(&self) -> String {
-        let refunding = match self.refunding_minor {
-            0 => String::new(),
-            more => format!(" (and {more} under way)"),
+        let sums = PaymentSums {
+            status: self.status.clone(),
+            captured_minor: self.captured_minor,
+            amount: Amount { minor: self.amount_minor, currency: self.currency.clone() },
+            refunded_minor: self.refunded_minor,
+            refunding_minor: self.refunding_minor,
         };
-        format!(
-            "{}: {} of {} {} taken, {}{refunding} refunded",
-            self.status, self.captured_minor, self.amount_minor, self.currency, self.refunded_minor
-        )
+        Side::Payment(sums).to_string()
     }
 }
 
 impl RemoteRecord {
     fn describe(&self) -> String {
-        format!(
-            "{}: {} of {} {} taken, {} refunded",
-            self.status.as_str(),
-            self.taken_minor,
-            self.amount_minor,
-            self.currency,
-            self.refunded_minor
-        )
+        let sums = PaymentSums {
+            status: self.status.as_str().to_owned(),
+            captured_minor: self.taken_minor,
+            amount: Amount { minor: self.amount_minor, currency: self.currency.clone() },
+            refunded_minor: self.refunded_minor,
+            refunding_minor: 0,
+        };
+        Side::Payment(sums).to_string()
     }
 }
 

@@ -92,6 +92,7 @@ pub const SILENT: &str = "INSERT INTO breaks (break_id, kind, provider, provider
             AND NOT EXISTS (SELECT 1 FROM audit_records WHERE audit_records.object = of.object
                 AND audit_records.subject = refunds.refund_id AND +audit_records.action = 'refund.undone'))
      ON CONFLICT (break_id) DO UPDATE SET ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms,
+        note = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours THEN breaks.note END,
         state = CASE WHEN breaks.state = 'accepted' AND breaks.ours IS excluded.ours THEN 'accepted' ELSE 'open' END";
 
 #[cfg(test)]
@@ -180,6 +181,10 @@ pub(super) mod tests {
             self.0.execute(sql, ()).unwrap();
         }
 
+        fn note(&self) -> Option<String> {
+            self.0.query_row("SELECT note FROM breaks", (), |row| row.get(0)).unwrap()
+        }
+
         /// A sweep. Returns what the break says, and its state.
         fn sweep(&self, day: u64) -> Option<(String, String)> {
             let now_ms = day * SILENT_MS;
@@ -230,10 +235,12 @@ pub(super) mod tests {
         let silence = Silence::of_taken_payments();
         silence.refund("re_1", "adyen", 7);
         silence.sweep(6);
-        silence.run(ACCEPT);
+        silence.run("UPDATE breaks SET state = 'accepted', note = 'known'");
         assert_eq!(silence.sweep(7), says("pending refunds: re_1", "accepted"));
+        assert_eq!(silence.note().as_deref(), Some("known"));
         silence.refund("re_2", "adyen", 3 * SILENT_MS);
         assert_eq!(silence.sweep(9), says("pending refunds: re_1, re_2", "open"), "there is another one");
+        assert_eq!(silence.note(), None, "nobody has said anything of that one");
         silence.run(ACCEPT);
         silence.run("UPDATE refunds SET status = 'succeeded' WHERE provider = 'adyen'");
         assert_eq!(silence.sweep(10).map(|(_, state)| state).as_deref(), Some("resolved"), "Adyen has told");

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::break_texts::{Amount, Side};
 use super::changes::is_left_of;
 use super::compare::{Break, Kind, LocalRecords};
 use super::page::{Each, PageEnd, Unread, each, entry_path};
@@ -180,12 +181,15 @@ impl Movement {
         let sum = self.sum();
         let ours =
             sum.and_then(|sum| sum.payment.as_deref()).and_then(|payment| known.by_provider_id(payment));
-        let what = match sum {
-            Some(sum) => {
-                let of = sum.payment.as_ref().map(|payment| format!(" of {payment}")).unwrap_or_default();
-                format!("{}{of}, {} {}", sum.id, sum.amount_minor, sum.currency)
-            }
-            None => "its source is not said".to_owned(),
+        let source = sum.map(|sum| {
+            let amount = Amount { minor: sum.amount_minor, currency: sum.currency.clone() };
+            (sum.id.clone(), sum.payment.clone(), amount)
+        });
+        let theirs = Side::Movement {
+            kind: self.kind.replace('_', " "),
+            is_debit: self.settled_minor < 0,
+            settled: Amount { minor: self.settled_minor.unsigned_abs(), currency: self.currency.clone() },
+            source,
         };
         Break {
             kind: Kind::Movement,
@@ -193,12 +197,7 @@ impl Movement {
             resource: ours.map(|ours| ours.resource.clone()),
             object: ours.map(|ours| ours.object.clone()),
             ours: ours.map(super::compare::LocalRecord::describe),
-            theirs: Some(format!(
-                "{}: {} {} in the balance ({what})",
-                self.kind.replace('_', " "),
-                self.settled_minor,
-                self.currency
-            )),
+            theirs: Some(theirs.to_string()),
         }
     }
 }

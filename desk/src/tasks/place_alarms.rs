@@ -11,18 +11,16 @@ use serde_json::{Map, Value, json};
 use worker::{Env, Error, Result};
 
 use super::names::{FAILING_PLACES, TELLING_PLACES};
+use super::place_silence::{HEARD_WITHIN_MS, RunsOfD1};
 use super::runs::{self, Kept};
-use super::schedule::{D1, PAUSE_MAX_MS, PLACE, ScheduledTask};
+use super::schedule::{D1, PLACE, ScheduledTask};
 use super::settlement_file::{PROGRESS, Progress};
 use super::settlement_place::{set, unset};
-use super::task_object::RUN_MAX_MS;
 use super::{alarms, history};
 use messages::placement::ShardName;
 use runtime::db::Db;
 use runtime::places;
 
-/// Within how long each place is heard of whose alarm is not lost, in ms: the longest pause, and the longest run.
-pub(crate) const HEARD_WITHIN_MS: u64 = PAUSE_MAX_MS + RUN_MAX_MS;
 /// How many are told in one run: each is a request.
 const PAGE: u32 = 1_000;
 /// Of how many places it is shown what is wrong there.
@@ -113,6 +111,9 @@ pub(super) async fn keep(env: &Env, is_now: bool) -> Result<Value> {
         set(&mut result, "failing", failing.number.into());
         set(&mut result, "error", format!("{place}: {}", error_of(first).unwrap_or_default()).into());
     }
+    if let Some(error) = RunsOfD1::read(&d1).await?.silence(now_ms) {
+        set(&mut result, "error", error.into());
+    }
     Ok(result)
 }
 
@@ -141,17 +142,12 @@ pub(super) async fn record_newest(env: &Env) {
 }
 
 async fn newest(env: &Env) -> Result<BTreeMap<&'static str, Value>> {
-    #[derive(Deserialize)]
-    struct Row {
-        result: String,
-    }
     let d1 = Db::of(env)?;
     let mut sums = sums(&d1).await?;
     let places = number(&d1).await?;
     let failing = Failing::read(&d1).await?;
-    let sql = "SELECT result FROM runs WHERE task = ?1 ORDER BY at_ms DESC LIMIT 1";
-    let of_d1: Option<Row> = d1.first(sql, vec![format!("{PLACE}{D1}").into()]).await?;
-    let of_d1: Value = of_d1.map_or(Ok(Value::Null), |row| serde_json::from_str(&row.result))?;
+    let runs_of_d1 = RunsOfD1::read(&d1).await?;
+    let (of_d1, silence) = (runs_of_d1.result()?, runs_of_d1.silence(runtime::now_ms()));
     let mut all = BTreeMap::new();
     for task in TASKS {
         let mut result = Value::Object(sums.remove(task).unwrap_or_default());
@@ -162,6 +158,10 @@ async fn newest(env: &Env) -> Result<BTreeMap<&'static str, Value>> {
             }
         }
         failing.tell(task, places, &mut result);
+        // What was done long ago says nothing of now.
+        if let Some(error) = &silence {
+            set(&mut result, "error", error.as_str().into());
+        }
         match task {
             "settle" if env.bucket("SETTLEMENT").is_err() => {
                 result = json!({ "off": "there is no binding SETTLEMENT" });
@@ -307,6 +307,7 @@ mod tests {
 
     use super::*;
     use crate::tasks::late::tests::{plan, read_model};
+    use crate::tasks::schedule::PAUSE_MAX_MS;
     use crate::tasks::simulation::Rng;
 
     const NOW_MS: u64 = 1_900_000_000_000;

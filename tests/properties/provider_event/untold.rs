@@ -128,3 +128,30 @@ fn what_adyen_tells_against_that_person_counts_and_is_seen() {
         assert_eq!(now, follows, "{what} {is_done}");
     }
 }
+
+/// How much was captured: all of it, or a part.
+#[test]
+fn a_capture_that_has_failed_is_settled_by_hand_for_what_it_had_captured() {
+    for minor in [AMOUNT, PART] {
+        let (mut harness, key) = received(capture(Some(AmountMinor::new(minor).unwrap())));
+        let dated = |mut event: Event| {
+            if let EventKind::Capture(told) | EventKind::CaptureFailed(told) = &mut event.news {
+                told.amount_minor = minor;
+            }
+            event
+        };
+        let captured = dated(harness.dated("CAPTURE", &key, true, 1));
+        harness.hear(&captured);
+        let failed = dated(harness.dated("CAPTURE_FAILED", &key, false, 2));
+        harness.hear(&failed);
+        let state = &harness.object_state;
+        let later_ms = NOW_MS + by_hand::RECAPTURES_END_MS + 86_400_000;
+        let (call_id, amount_minor) = by_hand::given_up(state, later_ms).unwrap();
+        assert_eq!(amount_minor, minor);
+        let call = state.calls.iter().find(|call| call.call_id == call_id).unwrap();
+        assert_eq!(by_hand::amount(state, call).map(|(minor, _)| minor), Some(minor));
+        // The control: the call that had reserved it is about all of it.
+        let reserved = state.calls.first().unwrap();
+        assert_eq!(by_hand::amount(state, reserved).map(|(minor, _)| minor), Some(AMOUNT));
+    }
+}

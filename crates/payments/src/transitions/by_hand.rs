@@ -117,11 +117,14 @@ pub fn check(
 /// The call that had taken the money of a payment whose capture has failed, and how much, in minor units, once its provider
 /// tries no more.
 pub fn given_up(state: &ObjectState, now_ms: u64) -> Option<(u32, u64)> {
+    let failed_at_ms = state.resource.payment.as_ref()?.ended_at_ms.unwrap_or(0);
+    failed_capture(state).filter(|_| now_ms >= failed_at_ms.saturating_add(RECAPTURES_END_MS))
+}
+
+/// The call that had taken the money of a payment whose capture has failed, which its provider may make again, and how much, in minor units.
+fn failed_capture(state: &ObjectState) -> Option<(u32, u64)> {
     let payment = state.resource.payment.as_ref()?;
     let PaymentState::CaptureFailed { amount_minor } = payment.state else { return None };
-    if now_ms < payment.ended_at_ms.unwrap_or(0).saturating_add(RECAPTURES_END_MS) {
-        return None;
-    }
     let tried = state.resource.tries.iter().find(|row| row.attempt == payment.attempt)?;
     let tried = state.call_of_provider_key(&tried.provider_key)?;
     let is_capture = |call: &&ProviderCall| call.kind == CallKind::Capture && call.call_id > tried.call_id;
@@ -284,9 +287,12 @@ pub fn amount(state: &ObjectState, call: &ProviderCall) -> Option<(u64, Currency
         row.late.as_ref().map(|late| late.amount_minor)
     };
     let refund = state.resource.refunds.iter().find(|refund| refund.key_id == call.key_id);
-    let amount_minor = match (call.kind, &payment.pending) {
-        (CallKind::Refund, _) => refund.map(|refund| refund.amount.get()).or_else(late_minor)?,
-        (CallKind::Capture, Some(InFlight::Capture { amount_minor, .. })) => *amount_minor,
+    // Only the state remembers how much that was: the payment has captured nothing any more.
+    let failed = failed_capture(state).filter(|(call_id, _)| *call_id == call.call_id);
+    let amount_minor = match (call.kind, &payment.pending, failed) {
+        (CallKind::Refund, ..) => refund.map(|refund| refund.amount.get()).or_else(late_minor)?,
+        (CallKind::Capture, Some(InFlight::Capture { amount_minor, .. }), _) => *amount_minor,
+        (_, _, Some((_, amount_minor))) => amount_minor,
         _ => late_minor().unwrap_or(payment.amount.get()),
     };
     Some((amount_minor, payment.currency))

@@ -4,6 +4,7 @@ use worker::Result;
 
 use super::periods::is_surely_in;
 use super::session::Reconciliation;
+use crate::tasks::break_texts::{Done, amount_sql};
 use crate::tasks::breaks::{
     BATCHES_MAX, BREAKS_MAX, HOLDS_MONEY, MARK_GONE, TAKEN_AT_MS, UNBOOKED, WAS_BOOKED,
 };
@@ -47,18 +48,21 @@ fn unmoved((since_ms, through_ms): (u64, u64), spans: &str, now_ms: u64) -> [Sta
     );
     let gone = Statement::new(&gone, vec![db::Value::Null, now_ms.into()]);
     let is_ours = is_surely_in("?4");
+    let taken = amount_sql("status", "captured_minor", "currency", Some(Done::Captured));
+    let refunded =
+        amount_sql("refunds.status", "refunds.amount_minor", "refunds.currency", Some(Done::Refunded));
     let sql = format!(
         "INSERT INTO breaks (break_id, kind, provider, provider_payment, resource, object, ours, state, first_seen_at_ms,
             last_seen_at_ms)
          SELECT 'unmoved:stripe:' || unmoved, 'unmoved', 'stripe', unmoved, resource, object, ours, 'open', ?3, ?3 FROM (
             SELECT provider_payment AS unmoved, payment_id AS resource, object,
-                status || ': ' || captured_minor || ' ' || currency || ' taken' AS ours
+                {taken} AS ours
             FROM payments WHERE provider = 'stripe' AND {HOLDS_MONEY} AND {UNBOOKED} AND status != 'requires_capture'
                 AND provider_payment IS NOT NULL AND moved_payment IS NOT provider_payment AND {is_ours}
                 AND updated_at_ms BETWEEN ?1 AND ?2 AND {TAKEN_AT_MS} >= ?1 AND NOT {WAS_BOOKED}
             UNION ALL
             SELECT refunds.provider_refund, refunds.payment_id, payments.object,
-                refunds.status || ': ' || refunds.amount_minor || ' ' || refunds.currency || ' refunded'
+                {refunded}
             FROM refunds JOIN payments ON payments.payment_id = refunds.payment_id
             WHERE refunds.provider = 'stripe' AND refunds.status = 'succeeded'
                 AND refunds.moved_refund IS NOT refunds.provider_refund
@@ -67,7 +71,7 @@ fn unmoved((since_ms, through_ms): (u64, u64), spans: &str, now_ms: u64) -> [Sta
                     WHERE h.object = unhex(payments.object) AND h.is_booked = 1 AND refunds.created_at_ms < b.began_at_ms))
          WHERE NOT EXISTS (SELECT 1 FROM breaks WHERE break_id = 'unmoved:stripe:' || unmoved AND state IN ('open', 'accepted'))
          LIMIT {BREAKS_MAX}
-         ON CONFLICT (break_id) DO UPDATE SET state = 'open', ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
+         ON CONFLICT (break_id) DO UPDATE SET state = 'open', note = NULL, ours = excluded.ours, last_seen_at_ms = excluded.last_seen_at_ms"
     );
     let values = vec![since_ms.into(), until_ms.into(), now_ms.into(), spans.into()];
     [gone, Statement::new(&sql, values)]
@@ -106,11 +110,16 @@ mod tests {
         // It was reserved before, and taken later.
         let sql = "INSERT INTO audit_records VALUES ('04', 2, ?1, 'a', 'payment.captured', 'pay_4', '{}')";
         execute(&model, sql, [(110 * DAY_MS).cast_signed()]).unwrap();
+        // One was accepted once, closed, and is found again: what justified another one justifies it no more.
+        let sql = "INSERT INTO breaks (break_id, kind, provider, provider_payment, state, note, first_seen_at_ms, last_seen_at_ms)
+             VALUES ('unmoved:stripe:pi_2', 'unmoved', 'stripe', 'pi_2', 'resolved', 'known', 1, 1)";
+        execute(&model, sql, ()).unwrap();
         let spans = serde_json::to_string(&[Span::always(None)]).unwrap();
         for Statement { sql, values } in unmoved((since_ms, now_ms), &spans, now_ms) {
             execute(&model, &sql, bound(&values)).unwrap();
         }
-        let mut breaks = model.prepare("SELECT provider_payment FROM breaks ORDER BY 1").unwrap();
+        let sql = "SELECT provider_payment FROM breaks WHERE state = 'open' AND note IS NULL ORDER BY 1";
+        let mut breaks = model.prepare(sql).unwrap();
         let found = breaks.query_map((), |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), ["pi_2", "pi_4", "re_2"]);
     }
