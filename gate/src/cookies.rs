@@ -62,12 +62,6 @@ pub fn sessions<'a>(header: &'a str, more: &'a [String]) -> impl Iterator<Item =
     pairs(header).filter(move |(name, _)| lasts(name)).map(|(_, value)| value)
 }
 
-/// The cookies of a request without those that may be new at each answer.
-pub fn without_renewed(header: &str) -> String {
-    let kept = pairs(header).filter(|(name, _)| !is_renewed(name));
-    kept.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
-}
-
 fn is_session(name: &str, more: &[String]) -> bool {
     is_one_of(name, SESSIONS.iter().copied().chain(more.iter().map(String::as_str)))
 }
@@ -203,7 +197,6 @@ mod tests {
         let header =
             "laravel_session=1; __Host-_shop_session=2; session=3; language=en; sessionid=4; my_session_id=5";
         assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["4", "5"]);
-        assert_eq!(without_renewed(header), "language=en; sessionid=4; my_session_id=5");
         let named = ["session".to_owned(), "language".to_owned()];
         assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["3", "en", "4", "5"]);
     }

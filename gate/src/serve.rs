@@ -239,27 +239,26 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
     })
 }
 
-/// The key of a client, and whose it is: of whoever has its credentials, its session or the gate's cookie. Where no header is named that says it all may share their keys.
+/// The key of a client, and whose it is: of whoever has its credentials, its session or the gate's cookie. Where the settings name no header all clients
+/// share their keys, whatever cookies they have: those may be new at each answer.
 fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
     let lines = lines.into_iter().filter(|line| !is_browsers_own(request, line));
     let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
     let cookie = request.header("cookie").unwrap_or_default();
+    let is_shared = route.identity.is_empty();
     // A session may have another value at each answer: it counts only where nothing else says who it is.
     let mut owner: Vec<&str> = route.identity.iter().filter_map(|name| request.header(name)).collect();
-    if owner.is_empty() {
+    if owner.is_empty() && !is_shared {
         owner = cookies::sessions(cookie, &route.session).collect();
     }
-    if owner.is_empty() {
+    if owner.is_empty() && !is_shared {
         owner.extend(visitor::of(request));
     }
-    let shared = cookies::without_renewed(cookie);
-    match (&key, owner.is_empty()) {
-        // Who shared a key with strangers would be given their answers.
-        (Some(_), true) if !route.identity.is_empty() => return Err(Say::Unidentified),
-        (_, true) => owner.push(&shared),
-        (_, false) => {}
+    // Who shared a key with strangers would be given their answers.
+    if key.is_some() && owner.is_empty() && !is_shared {
+        return Err(Say::Unidentified);
     }
     let owner = format!("api\n{}", owner.join("\n"));
     Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None, is_genuine: true }))

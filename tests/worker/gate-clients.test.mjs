@@ -1,0 +1,54 @@
+// The gate before an API: who a client is, whose a key is, and which key is none.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { startGate } from './support/gate.mjs';
+
+const api = ['POST /v1/*'];
+const HOSTS = {
+  'api.test': { api },
+  'shared.test': { api, identity: [] },
+};
+
+let gate;
+let shop;
+let count = 0;
+
+before(async () => {
+  gate = await startGate(HOSTS);
+  ({ shop } = gate);
+});
+
+after(() => gate.close());
+
+/** An order that no other test makes, as a client sends it with its key; and how often the shop has made it. */
+function anOrder(host, key = `key-${count + 1}`) {
+  const name = `Bea ${(count += 1)}`;
+  return {
+    send: (headers, { at = host, ...more } = {}) =>
+      gate.send(at, '/v1/orders', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'idempotency-key': key, ...headers },
+        body: JSON.stringify({ name, ...more }),
+      }),
+    times: () => shop.orders.filter(({ fields }) => fields.name === name).length,
+  };
+}
+
+describe('where all clients share their keys', () => {
+  test('a cookie that is new at a retry makes it no other order', async () => {
+    const { send, times } = anOrder('shared.test');
+    for (const cookie of ['AWSALB=one', 'AWSALB=two; lang=en', 'sid=a; AWSALB=three', ''])
+      await send({ ...(cookie && { cookie }) });
+    assert.equal(times(), 1);
+  });
+
+  test('an answer is repeated only in the session that it was for', async () => {
+    const { send, times } = anOrder('shared.test');
+    const statuses = [];
+    for (const cookie of ['sid=a', 'sid=a; lang=en', 'sid=b']) statuses.push((await send({ cookie })).status);
+    assert.deepEqual(statuses, [201, 201, 409]);
+    assert.equal(times(), 1);
+  });
+});
