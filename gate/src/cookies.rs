@@ -23,8 +23,11 @@ const SESSIONS: &[&str] = &[
     "wp_woocommerce_session_*",
 ];
 
-/// Those of them that may have another value at each answer: the session itself stands in them, signed or encrypted (Laravel, Rails, Flask).
-const RENEWED: &[&str] = &["laravel_session", "session", "*_session"];
+/// Those of them that may have another value at each answer: the session itself stands in them, signed or encrypted (Laravel, Rails, Flask; the log-in of
+/// ASP.NET Core, which is made anew as its time runs).
+const RENEWED: &[&str] = &["laravel_session", "session", "*_session", ".AspNetCore.*"];
+/// What is named as they are, and is an id that stays the same.
+const LASTING: &[&str] = &[".AspNetCore.Session"];
 
 /// Name and value of a `Set-Cookie` header.
 fn set(header: &str) -> Option<(&str, &str)> {
@@ -67,7 +70,7 @@ fn is_session(name: &str, more: &[String]) -> bool {
 }
 
 fn is_renewed(name: &str) -> bool {
-    is_one_of(name, RENEWED.iter().copied())
+    is_one_of(name, RENEWED.iter().copied()) && !is_one_of(name, LASTING.iter().copied())
 }
 
 fn is_one_of<'a>(name: &str, mut known: impl Iterator<Item = &'a str>) -> bool {
@@ -199,6 +202,15 @@ mod tests {
         assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["4", "5"]);
         let named = ["session".to_owned(), "language".to_owned()];
         assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["3", "en", "4", "5"]);
+    }
+
+    #[test]
+    fn the_log_in_of_asp_net_core_is_made_anew_and_its_session_is_not() {
+        let header = ".AspNetCore.Identity.Application=1; __Host-.AspNetCore.Cookies=2; .AspNetCore.Session=3";
+        assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["3"]);
+        let named = [".AspNetCore.Cookies".to_owned()];
+        assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["2", "3"]);
+        assert!(!same(".AspNetCore.Cookies=1", ".AspNetCore.Cookies=2", &[]), "it is a session all the same");
     }
 
     #[test]

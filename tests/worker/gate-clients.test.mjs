@@ -52,3 +52,23 @@ describe('where all clients share their keys', () => {
     assert.equal(times(), 1);
   });
 });
+
+test('a log-in that is made anew says not who a client is', async () => {
+  const { send, times } = anOrder('api.test');
+  const told = [];
+  for (const ticket of ['one', 'two'])
+    told.push(await send({ cookie: `.AspNetCore.Identity.Application=${ticket}` }));
+  assert.deepEqual(
+    told.map(({ status, text }) => [status, JSON.parse(text).type]),
+    Array(2).fill([400, '/.paid-once/problems/client-unknown']),
+  );
+  assert.equal(times(), 0);
+  // With the session's own id beside it they are one client, whose answer is for its log-in.
+  const statuses = [];
+  for (const ticket of ['one', 'one', 'two']) {
+    const cookie = `.AspNetCore.Session=s; .AspNetCore.Identity.Application=${ticket}`;
+    statuses.push((await send({ cookie })).status);
+  }
+  assert.deepEqual(statuses, [201, 201, 409]);
+  assert.equal(times(), 1);
+});
