@@ -244,7 +244,7 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
 fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
-    let lines = lines.into_iter().filter(|line| !is_browsers_own(request, line));
+    let lines = lines.into_iter().filter(|line| !(is_browsers_own(request, line) && is_as_firefox_writes(line)));
     let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
     let cookie = request.header("cookie").unwrap_or_default();
     let is_shared = route.identity.is_empty();
@@ -262,6 +262,15 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     }
     let owner = format!("api\n{}", owner.join("\n"));
     Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None, is_genuine: true }))
+}
+
+/// Whether a number that a browser sends is written as Firefox writes its own: in quotes, of 64 bits of a hash. One that is bare or short, such as the
+/// number of an order, a page's script has set: without it each retry would be passed on.
+fn is_as_firefox_writes(line: &str) -> bool {
+    let line = line.trim();
+    let number = line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    // One in 18,000 hashes is smaller.
+    number.and_then(|number| number.parse().ok()).is_some_and(|number: u64| number >= 1_000_000_000_000_000)
 }
 
 /// Reads the body, or the beginning of one that is too large to be held.
@@ -290,3 +299,18 @@ async fn read_body(
 
 /// How much of a body is held, in bytes.
 const HELD_MAX: u32 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_large_number_in_quotes_is_one_that_firefox_has_made() {
+        for line in ["\"1735912983204511234\"", " \"18446744073709551615\"", "\"1000000000000000\""] {
+            assert!(is_as_firefox_writes(line), "{line}");
+        }
+        for line in ["1735912983204511234", "1042", "\"1042\"", "\"1790000000000\"", "\"a\"", "\"", ""] {
+            assert!(!is_as_firefox_writes(line), "{line}");
+        }
+    }
+}

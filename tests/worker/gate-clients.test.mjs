@@ -72,3 +72,18 @@ test('a log-in that is made anew says not who a client is', async () => {
   assert.deepEqual(statuses, [201, 201, 409]);
   assert.equal(times(), 1);
 });
+
+describe("a page's script that sends a number as its key", () => {
+  const script = { authorization: 'Bearer one', 'sec-fetch-site': 'same-origin' };
+  for (const [what, key, times] of [
+    ['bare has that key', '10420001', 1],
+    ['bare and as long as a hash has that key', '1735912983204511000', 1],
+    ['in quotes and short has that key', '"10420002"', 1],
+    ['control: as Firefox makes it has none', '"1735912983204511000"', 2],
+  ])
+    test(what, async () => {
+      const order = anOrder('api.test', key);
+      for (let sent = 0; sent < 2; sent += 1) assert.equal((await order.send(script)).status, 201);
+      assert.equal(order.times(), times);
+    });
+});
