@@ -154,9 +154,10 @@ impl GateHost {
         let goes_on = if watched.is_none() { GOES_ON_MAX } else { 0 };
         let answered = match exchange(outgoing, &outgoing.method, &outgoing.url, Some(body), goes_on).await {
             Ok(answered) => answered,
-            // Nobody works on a body that is not whole.
-            Err(_)
-                if watched.is_some_and(|watched| watched.is_broken())
+            // Nobody works on a body that is not whole, unless the origin has begun to answer before its end, or may have been at work all the time.
+            Err(reason)
+                if reason == NO_ANSWER
+                    && watched.is_some_and(|watched| watched.is_broken())
                     && ends(call, Ended::NeverSent, false) =>
             {
                 return never_sent();
@@ -297,7 +298,7 @@ async fn exchange(
         let (mut url, mut led, mut set_cookies) = (url.to_owned(), 0, Vec::new());
         let mut response = loop {
             let request = web_sys::Request::new_with_str_and_init(&url, &init).map_err(|_| NO_REQUEST)?;
-            let response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
+            let response = Fetch::Request(request.into()).send().await.map_err(|_| NO_ANSWER)?;
             let location = response.headers().get("location").ok().flatten().unwrap_or_default();
             match goes_on(response.status_code(), &url, &location, &outgoing.ours) {
                 Some(GoesOn { to, is_https })
@@ -348,6 +349,8 @@ async fn exchange(
 }
 
 const NO_REQUEST: &str = "no request could be made";
+/// Not even its beginning.
+const NO_ANSWER: &str = "no answer";
 const BROKE_OFF: &str = "the answer broke off";
 
 /// What is sent: of a body's own headers none without it.

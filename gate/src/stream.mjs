@@ -61,7 +61,7 @@ export function joined(first, reader, length, most) {
   }
 }
 
-/** `[body, state]`: the same body, and in `state.isBroken` whether it broke off before its end. */
+/** `[body, state]`: the same body, and in `state.isBroken` whether it broke off before its end: whoever takes it has not got it whole. */
 export function watched(body, length) {
   const state = { isBroken: false };
   const { readable, writable } =
@@ -70,6 +70,7 @@ export function watched(body, length) {
   return [readable, state];
 
   async function pump(reader, writer) {
+    let size = 0;
     for (;;) {
       const { done, value } = await reader.read().catch((error) => {
         state.isBroken = true;
@@ -77,11 +78,11 @@ export function watched(body, length) {
         throw error;
       });
       if (done) break;
+      size += value.byteLength;
       await writer.write(value);
     }
-    await writer.close().catch(() => {
-      // Shorter than it said.
-      state.isBroken = true;
-    });
+    // Shorter than it said. Where all of it was taken, what takes it may be gone before this end.
+    if (size < length) state.isBroken = true;
+    await writer.close();
   }
 }
