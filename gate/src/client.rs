@@ -1,5 +1,6 @@
 //! Requests to the origin, and to the object of a key.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use web::http::Request;
@@ -10,11 +11,12 @@ use worker::{Delay, Headers, Response, Result};
 
 use crate::app::Gate;
 use crate::ask::{ASK, Form, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
+use crate::body::{Cut, Encoding, cut};
 use crate::config::Route;
 use crate::headers::to_origin;
 use crate::passed_on;
 use crate::secret::Secret;
-use crate::stream::joined;
+use crate::stream::Joined;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -58,21 +60,53 @@ pub(crate) struct Body {
     /// All of it, or its beginning.
     pub(crate) read: Vec<u8>,
     /// Whence the rest comes.
-    pub(crate) rest: Option<JsValue>,
+    rest: Option<JsValue>,
     /// How long it is in all, in bytes, where that is known.
-    pub(crate) length: Option<u64>,
+    length: Option<u64>,
     /// The longest that is taken, in bytes.
-    pub(crate) most: usize,
+    most: usize,
+    /// What is sent of one that is not held.
+    passing: RefCell<Option<Joined>>,
 }
 
 impl Body {
+    pub(crate) const fn new(read: Vec<u8>, rest: Option<JsValue>, length: Option<u64>, most: usize) -> Self {
+        Self { read, rest, length, most, passing: RefCell::new(None) }
+    }
+
+    /// Cuts our keys out of it.
+    pub(crate) fn cut(&mut self, encoding: &Encoding) -> Vec<String> {
+        let read = std::mem::take(&mut self.read);
+        let length = read.len();
+        let Cut { rest, keys } = cut(encoding, read, self.rest.is_some());
+        let cut = u64::try_from(length.saturating_sub(rest.len())).unwrap_or(0);
+        self.length = self.length.map(|length| length.saturating_sub(cut));
+        self.read = rest;
+        keys
+    }
+
     /// As it is sent; nothing at all where it is empty. What is not held can be sent once.
     pub(crate) fn to_send(&self) -> Result<Option<JsValue>> {
         Ok(match &self.rest {
-            Some(rest) => Some(joined(&self.read, rest, self.length, self.most)?),
+            Some(rest) => {
+                let joined = Joined::new(&self.read, rest, self.length, self.most)?;
+                let body = joined.body.clone();
+                self.passing.replace(Some(joined));
+                Some(body)
+            }
             None if self.read.is_empty() => None,
             None => Some(Uint8Array::from(&self.read[..]).into()),
         })
+    }
+
+    /// Whether all of it is held.
+    pub(crate) const fn is_held(&self) -> bool {
+        self.rest.is_none()
+    }
+
+    /// Whether it was broken off on its way because more has come than is taken.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.passing.borrow().as_ref().is_some_and(Joined::is_too_large)
     }
 
     /// How long it is, of one that is not held.
@@ -133,7 +167,7 @@ async fn ask_object(gate: &Gate, question: &Question<'_>) -> Result<(ObjectReply
             Err(error) => error,
         };
         // What is not held is gone.
-        let is_gone = question.body.is_some_and(|body| body.rest.is_some());
+        let is_gone = question.body.is_some_and(|body| !body.is_held());
         if is_gone || tried == TRIES || error.to_string().contains("overloaded") {
             return Err(error);
         }

@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn the_log_in_of_asp_net_core_is_made_anew_and_its_session_is_not() {
-        let header = ".AspNetCore.Identity.Application=1; __Host-.AspNetCore.Cookies=2; .AspNetCore.Session=3";
+        let header =
+            ".AspNetCore.Identity.Application=1; __Host-.AspNetCore.Cookies=2; .AspNetCore.Session=3";
         assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["3"]);
         let named = [".AspNetCore.Cookies".to_owned()];
         assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["2", "3"]);

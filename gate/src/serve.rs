@@ -12,8 +12,8 @@ use worker::{Env, Fetch, Response, Result};
 use crate::answer::{self, Problem};
 use crate::app::Gate;
 use crate::ask::{Form, ObjectReply};
+use crate::body::Encoding;
 use crate::body::fingerprint::{Ignored, Read, fingerprint};
-use crate::body::{self, Cut, Encoding};
 use crate::client::{Body, ask, at_origin, headers_to, request_to};
 use crate::config::{Edited, Found, Kind, Missing, Route};
 use crate::cookies;
@@ -50,7 +50,7 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
         None => match gate.config.of_host(&request.host).next() {
             Some(route) => {
                 let body = incoming.inner().body().map(Into::into);
-                pass(&gate, &request, route, Kind::Form, body).await
+                pass(&gate, &request, (route, Kind::Form), body, || false).await
             }
             None => Problem::new(Say::NothingHere).answer(&request),
         },
@@ -61,9 +61,9 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
 async fn pass(
     gate: &Gate,
     request: &Request,
-    route: &Route,
-    kind: Kind,
+    (route, kind): (&Route, Kind),
     body: Option<JsValue>,
+    is_too_large: impl Fn() -> bool,
 ) -> Result<Response> {
     let headers = headers_to(request, route)?;
     if let Some(upgrade) = request.header("upgrade") {
@@ -75,7 +75,11 @@ async fn pass(
         Err(_) => {
             // Who only wanted to see a page has sent nothing.
             let is_read = matches!(request.method.as_str(), "GET" | "HEAD");
-            let say = if is_read { Say::Unreachable } else { Say::NoAnswer };
+            let say = match is_read {
+                _ if is_too_large() => Say::TooLarge,
+                true => Say::Unreachable,
+                false => Say::NoAnswer,
+            };
             Problem::new(say).on(route, kind, request).answer(request)
         }
     }
@@ -114,15 +118,10 @@ async fn gated(
         Err(say) => return refused(Problem::new(say)),
     };
     let encoding = Encoding::of(request.header("content-type").unwrap_or_default());
-    let read = std::mem::take(&mut body.read);
-    let length = read.len();
-    let Cut { rest, keys } = match kind {
-        Kind::Form => body::cut(&encoding, read, body.rest.is_some()),
-        Kind::Api => Cut { rest: read, keys: Vec::new() },
+    let keys = match kind {
+        Kind::Form => body.cut(&encoding),
+        Kind::Api => Vec::new(),
     };
-    let cut = u64::try_from(length.saturating_sub(rest.len())).unwrap_or(0);
-    body.length = body.length.map(|length| length.saturating_sub(cut));
-    body.read = rest;
     let rest = &body.read;
     // A client of an API sends it again by itself.
     let again = |problem: Problem| match kind {
@@ -137,7 +136,8 @@ async fn gated(
         Ok(Some(key)) => key,
         Ok(None) if route.missing == Missing::Pass => {
             log("warn", &[("event", "without_key".into()), ("route", pattern.to_string().into())]);
-            return pass(gate, request, route, kind, body.to_send()?).await;
+            let passing = body.to_send()?;
+            return pass(gate, request, (route, kind), passing, || body.is_too_large()).await;
         }
         Ok(None) => return refused(again(Problem::new(Say::KeyMissing))),
         Err(say) => return refused(Problem::new(say)),
@@ -164,7 +164,7 @@ async fn gated(
     let is_edited =
         matches!(&asked, Ok((ObjectReply::Differs, _))) && kind == Kind::Form && route.edited == Edited::New;
     // A body that is not held has gone to the first one.
-    if is_edited && body.rest.is_none() {
+    if is_edited && body.is_held() {
         // What it says now is part of the key: sent twice it is still one.
         secret = Secret::new(&key.owner, &form(&secret).fingerprint);
         asked = ask(gate, request, route, &secret, form(&secret), &body).await;
@@ -200,6 +200,8 @@ async fn gated(
         ObjectReply::UnderWay { retry_after_ms } => {
             Problem::new(Say::UnderWay).retry_after(retry_after_ms).with_key(&key.text)
         }
+        // Sent again it is too large again.
+        ObjectReply::NeverSent if body.is_too_large() => return refused(Problem::new(Say::TooLarge)),
         ObjectReply::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
         ObjectReply::NotDone => Problem::new(Say::NotDone),
         ObjectReply::Old => Problem::new(kind.of(Say::Old, Say::KeyExpired)),
@@ -244,7 +246,8 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
 fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>, Say> {
     let header = request.header("idempotency-key");
     let lines = header.map(IdempotencyKey::lines).unwrap_or_default();
-    let lines = lines.into_iter().filter(|line| !(is_browsers_own(request, line) && is_as_firefox_writes(line)));
+    let lines =
+        lines.into_iter().filter(|line| !(is_browsers_own(request, line) && is_as_firefox_writes(line)));
     let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
     let cookie = request.header("cookie").unwrap_or_default();
     let is_shared = route.identity.is_empty();
@@ -284,7 +287,7 @@ async fn read_body(
         return Err(Say::TooLarge);
     }
     let Some(stream) = incoming.inner().body() else {
-        return Ok(Body { read: Vec::new(), rest: None, length, most: max_bytes });
+        return Ok(Body::new(Vec::new(), None, length, max_bytes));
     };
     let (read, rest) = beginning(&stream, HELD_MAX).await.map_err(|_| Say::Unreadable)?;
     if read.len() > max_bytes {
@@ -294,7 +297,7 @@ async fn read_body(
     if rest.is_none() && length.is_some_and(|length| length != read.len() as u64) {
         return Err(Say::Unreadable);
     }
-    Ok(Body { read, rest, length, most: max_bytes })
+    Ok(Body::new(read, rest, length, max_bytes))
 }
 
 /// How much of a body is held, in bytes.

@@ -25,14 +25,16 @@ function whole(chunks, size) {
 }
 
 /**
- * A body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it. It breaks off
- * after `most` bytes. Where nobody takes it the rest is read all the same: a browser reads no answer before it has sent everything.
+ * `[body, state]`: a body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it. It
+ * breaks off after `most` bytes, and `state.isTooLarge` says so. Where nobody takes it the rest is read all the same: a browser reads no answer before
+ * it has sent everything.
  */
 export function joined(first, reader, length, most) {
+  const state = { isTooLarge: false };
   const { readable, writable } =
     length === undefined ? new IdentityTransformStream() : new FixedLengthStream(length);
   pump(writable.getWriter()).catch(() => {});
-  return readable;
+  return [readable, state];
 
   async function pump(writer) {
     let size = first.byteLength;
@@ -50,7 +52,11 @@ export function joined(first, reader, length, most) {
         const { done, value } = await reader.read();
         if (done) break;
         size += value.byteLength;
-        if (size > most) throw new Error('the body is too large');
+        if (size > most && !state.isTooLarge) {
+          state.isTooLarge = true;
+          if (isTaken) writer.abort(new Error('the body is too large')).catch(() => {});
+          isTaken = false;
+        }
         await write(value);
       }
       if (isTaken) await writer.close();

@@ -123,3 +123,28 @@ test('an upload of which the shop has every byte is sent once, though its connec
     assert.deepEqual(got, { begun: sent, whole: sent });
   }
 });
+
+describe('an upload that does not say how long it is', () => {
+  /** One in chunks, with so many bytes. */
+  const inChunks = (size, headers = {}) =>
+    gate.send(HOST, '/v1/read', {
+      method: 'POST',
+      headers: { authorization: 'Bearer one', 'transfer-encoding': 'chunked', ...headers },
+      body: Buffer.alloc(size, 'x'),
+    });
+
+  for (const [what, headers] of [
+    ['with a key', { 'idempotency-key': 'too-large' }],
+    ['without one', {}],
+  ])
+    test(`and is too large is told so, ${what}`, async () => {
+      const answer = await inChunks(MAX_BODY + (2 << 20), headers);
+      assert.deepEqual([answer.status, slug(answer)], [413, 'too-large']);
+      assert.equal(got.whole, 0);
+    });
+
+  test('control: one that is not too large is sent', async () => {
+    const { status, text } = await inChunks(LARGE, { 'idempotency-key': 'large' });
+    assert.deepEqual([status, text], [200, String(LARGE)]);
+  });
+});
