@@ -40,11 +40,13 @@ export async function rewrite(response, page, address, script) {
   let around = 0;
   /** The form that is open. */
   let form;
-  const keyed = new Set();
+  /** Those that have an id, by it as it is written: a button may stand elsewhere. */
+  const named = new Map();
 
   /** The input for a form that goes there, if that is one of the gate's. Its `owner` is an id as it is written. */
   function input(written, method, owner) {
     const action = decoded(written)?.trim();
+    // Without an address it goes to the page's own.
     const target = action ? URL.parse(action, base) : here;
     if (target?.host !== here.host || !target.protocol.startsWith('http')) return undefined;
     const key = page.key(method.toUpperCase(), target.pathname, target.search.slice(1));
@@ -82,31 +84,35 @@ export async function rewrite(response, page, address, script) {
       element(element) {
         if (around > 0) return;
         const method = element.getAttribute('method') ?? 'get';
-        const opened = { method, isKeyed: false };
+        const action = element.getAttribute('action');
+        const opened = { method, action, isKeyed: false };
         form = opened;
         atEnd(element, () => {
           if (form === opened) form = undefined;
         });
-        const added = method.toLowerCase() === 'post' && input(element.getAttribute('action'), method);
+        const id = element.getAttribute('id');
+        if (id && !named.has(id)) named.set(id, opened);
+        const added = method.toLowerCase() === 'post' && input(action, method);
         if (!added) return;
         element.prepend(added, html);
         opened.isKeyed = true;
-        const id = element.getAttribute('id');
-        if (id) keyed.add(id);
       },
     })
     .on('button[formaction], input[formaction], button[formmethod], input[formmethod]', {
       element(element) {
         if (around > 0) return;
         const owner = element.getAttribute('form') ?? undefined;
-        if (owner === undefined ? form?.isKeyed !== false : keyed.has(owner)) return;
-        const method = element.getAttribute('formmethod') ?? (owner === undefined ? form.method : 'post');
-        if (method.toLowerCase() !== 'post') return;
-        const added = input(element.getAttribute('formaction'), method, owner);
+        const its = owner === undefined ? form : named.get(owner);
+        if (its?.isKeyed || (owner === undefined && !its)) return;
+        // What it does not say the form says. Of a form that comes later nothing is known.
+        const method = element.getAttribute('formmethod') ?? its?.method ?? 'post';
+        const action = element.getAttribute('formaction') ?? its?.action;
+        if (method.toLowerCase() !== 'post' || (action === undefined && !its)) return;
+        const added = input(action, method, owner);
         if (!added) return;
         element.before(added, html);
-        if (owner === undefined) form.isKeyed = true;
-        else keyed.add(owner);
+        if (its) its.isKeyed = true;
+        else named.set(owner, { isKeyed: true });
       },
     });
   if (!scripted) {

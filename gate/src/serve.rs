@@ -12,8 +12,8 @@ use worker::{Env, Fetch, Response, Result};
 use crate::answer::{self, Problem};
 use crate::app::Gate;
 use crate::ask::{Form, ObjectReply};
-use crate::body::Encoding;
 use crate::body::fingerprint::{Ignored, Read, fingerprint};
+use crate::body::{Encoding, without_key};
 use crate::client::{Body, ask, at_origin, headers_to, request_to};
 use crate::config::{Edited, Found, Kind, Missing, Route};
 use crate::cookies;
@@ -48,13 +48,32 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
     match found {
         Some(found) => gated(&gate, &request, incoming, found).await,
         None => match gate.config.of_host(&request.host).next() {
-            Some(route) => {
-                let body = incoming.inner().body().map(Into::into);
-                pass(&gate, &request, (route, Kind::Form), body, || false).await
-            }
+            Some(route) => unlisted(&gate, &request, incoming, route).await,
             None => Problem::new(Say::NothingHere).answer(&request),
         },
     }
+}
+
+/// What is no route of the gate's goes to the origin as it is, but for our key: a form that has one may have a button that goes elsewhere.
+async fn unlisted(
+    gate: &Gate,
+    request: &Request,
+    incoming: worker::Request,
+    route: &Route,
+) -> Result<Response> {
+    let as_form = (route, Kind::Form);
+    let encoding = Encoding::of(request.header("content-type").unwrap_or_default());
+    let has_keys = gate.config.of_host(&request.host).any(Route::has_forms);
+    if !has_keys || !matches!(encoding, Encoding::Pairs | Encoding::Parts(_)) {
+        let body = incoming.inner().body().map(Into::into);
+        return pass(gate, request, as_form, body, || false).await;
+    }
+    let mut body = match read_body(request, &incoming, usize::MAX).await {
+        Ok(body) => body,
+        Err(say) => return Problem::new(say).on(route, Kind::Form, request).answer(request),
+    };
+    body.cut(&encoding);
+    pass(gate, request, as_form, body.to_send()?, || false).await
 }
 
 /// What is not passed on under a key: it goes to the origin as it is, and its forms get keys on the way back.
@@ -69,7 +88,8 @@ async fn pass(
     if let Some(upgrade) = request.header("upgrade") {
         headers.set("upgrade", upgrade)?;
     }
-    let outgoing = request_to(&at_origin(request, route), &request.method, &headers, body)?;
+    let url = without_key(&at_origin(request, route));
+    let outgoing = request_to(&url, &request.method, &headers, body)?;
     match Fetch::Request(outgoing).send().await {
         Ok(response) => answer::from_origin(gate, request, route, response, None).await,
         Err(_) => {
