@@ -74,8 +74,8 @@ fn is_renewed(name: &str) -> bool {
 }
 
 fn is_one_of<'a>(name: &str, mut known: impl Iterator<Item = &'a str>) -> bool {
-    let name = name.strip_prefix("__Host-").or_else(|| name.strip_prefix("__Secure-")).unwrap_or(name);
-    known.any(|known| is_like(known, name))
+    let bare = name.strip_prefix("__Host-").or_else(|| name.strip_prefix("__Secure-")).unwrap_or(name);
+    known.any(|known| is_like(known, bare) || is_like(known, name))
 }
 
 fn of<'a>(cookies: &'a [Sent], name: &str) -> Option<&'a str> {
@@ -202,6 +202,19 @@ mod tests {
         assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["4", "5"]);
         let named = ["session".to_owned(), "language".to_owned()];
         assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["3", "en", "4", "5"]);
+    }
+
+    #[test]
+    fn a_cookie_is_named_with_its_prefix_or_without() {
+        for named in ["__Host-login", "login", "__Host-*"].map(str::to_owned) {
+            let named = [named];
+            assert_eq!(sessions("__Host-login=1; lang=en", &named).collect::<Vec<_>>(), ["1"], "{named:?}");
+            let secret = secret();
+            let [first, now] =
+                ["__Host-login=1", "__Host-login=2"].map(|header| sent(header, &secret));
+            assert!(!is_same_session(&first, &now, &[], &named, &secret), "{named:?}");
+        }
+        assert_eq!(sessions("login=1", &["__Host-login".to_owned()]).count(), 0, "another cookie");
     }
 
     #[test]
