@@ -269,15 +269,15 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     let lines =
         lines.into_iter().filter(|line| !(is_browsers_own(request, line) && is_as_firefox_writes(line)));
     let key = IdempotencyKey::from_sources(lines).map_err(|_| Say::KeyInvalid)?;
-    let cookie = request.header("cookie").unwrap_or_default();
     let is_shared = route.identity.is_empty();
-    // A session may have another value at each answer: it counts only where nothing else says who it is.
+    let cookie = request.header("cookie").filter(|_| !is_shared).unwrap_or_default();
     let mut owner: Vec<&str> = route.identity.iter().filter_map(|name| request.header(name)).collect();
-    if owner.is_empty() && !is_shared {
+    // A session may have another value at each answer: it counts only where nothing else says who it is.
+    if says_nothing(&owner) {
         owner = cookies::sessions(cookie, &route.session).collect();
     }
-    if owner.is_empty() && !is_shared {
-        owner.extend(visitor::of(request));
+    if says_nothing(&owner) {
+        owner = visitor::of(request).filter(|_| !is_shared).into_iter().collect();
     }
     // Who shared a key with strangers would be given their answers.
     if key.is_some() && owner.is_empty() && !is_shared {
@@ -285,6 +285,11 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     }
     let owner = format!("api\n{}", owner.join("\n"));
     Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None, is_genuine: true }))
+}
+
+/// Whether these values name nobody: whoever sends an empty one is as much anybody as who sends none. An empty one beside another is part of a key's name.
+fn says_nothing(values: &[&str]) -> bool {
+    values.iter().all(|value| value.trim().is_empty())
 }
 
 /// Whether a number that a browser sends is written as Firefox writes its own: in quotes, of 64 bits of a hash. One that is bare or short, such as the
@@ -326,6 +331,14 @@ const HELD_MAX: u32 = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_value_names_nobody() {
+        for values in [&[][..], &[""], &["", " "]] {
+            assert!(says_nothing(values), "{values:?}");
+        }
+        assert!(!says_nothing(&["", "Bearer one"]));
+    }
 
     #[test]
     fn only_a_large_number_in_quotes_is_one_that_firefox_has_made() {

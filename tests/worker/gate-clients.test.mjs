@@ -87,3 +87,22 @@ describe("a page's script that sends a number as its key", () => {
       assert.equal(order.times(), times);
     });
 });
+
+test('an empty header or cookie says not who a client is', async () => {
+  const { send, times } = anOrder('api.test');
+  for (const headers of [{ authorization: '' }, { 'x-api-key': '  ' }, { cookie: 'sessionid=; sid=' }]) {
+    const { status, text } = await send(headers);
+    assert.deepEqual([status, JSON.parse(text).type], [400, '/.paid-once/problems/client-unknown']);
+  }
+  assert.equal(times(), 0);
+  // What stands beside it does.
+  const statuses = [];
+  for (const headers of [
+    { authorization: '', cookie: 'sessionid=one' },
+    { 'x-api-key': '', cookie: 'sessionid=one' },
+    { authorization: '', cookie: 'sessionid=two' },
+  ])
+    statuses.push((await send(headers)).status);
+  assert.deepEqual(statuses, [201, 201, 201]);
+  assert.equal(times(), 2);
+});
