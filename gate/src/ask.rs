@@ -121,6 +121,8 @@ pub enum ObjectReply {
     AlreadyDone,
     /// The key is of something else that is done.
     Differs,
+    /// The key is of the same that was sent to another host.
+    SentElsewhere,
     /// It is under way.
     UnderWay {
         /// When to come again, in ms.

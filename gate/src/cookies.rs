@@ -210,8 +210,7 @@ mod tests {
             let named = [named];
             assert_eq!(sessions("__Host-login=1; lang=en", &named).collect::<Vec<_>>(), ["1"], "{named:?}");
             let secret = secret();
-            let [first, now] =
-                ["__Host-login=1", "__Host-login=2"].map(|header| sent(header, &secret));
+            let [first, now] = ["__Host-login=1", "__Host-login=2"].map(|header| sent(header, &secret));
             assert!(!is_same_session(&first, &now, &[], &named, &secret), "{named:?}");
         }
         assert_eq!(sessions("login=1", &["__Host-login".to_owned()]).count(), 0, "another cookie");

@@ -12,7 +12,7 @@ use worker::{Env, Fetch, Response, Result};
 use crate::answer::{self, Problem};
 use crate::app::Gate;
 use crate::ask::{Form, ObjectReply};
-use crate::body::fingerprint::{Ignored, Read, fingerprint};
+use crate::body::fingerprint::{Ignored, Read, fingerprint, name_of_edited};
 use crate::body::{Encoding, without_key};
 use crate::client::{Body, ask, at_origin, headers_to, request_to};
 use crate::config::{Edited, Found, Kind, Missing, Route};
@@ -174,7 +174,7 @@ async fn gated(
     let read = Read { body: rest, longer: body.large() };
     let ignored = Ignored::new(kind, &route.ignore);
     let form = |secret: &Secret| Form {
-        fingerprint: fingerprint(secret, &address, &encoding, read, ignored),
+        fingerprint: fingerprint(secret, (&request.host, &address), &encoding, read, ignored),
         may_start,
         large: body.large(),
         made_at_ms: key.minted_at_ms.filter(|_| is_series),
@@ -186,7 +186,7 @@ async fn gated(
     // A body that is not held has gone to the first one.
     if is_edited && body.is_held() {
         // What it says now is part of the key: sent twice it is still one.
-        secret = Secret::new(&key.owner, &form(&secret).fingerprint);
+        secret = Secret::new(&key.owner, &name_of_edited(&form(&secret).fingerprint));
         asked = ask(gate, request, route, &secret, form(&secret), &body).await;
     }
     let reference = secret.reference();
@@ -211,7 +211,9 @@ async fn gated(
         ObjectReply::TooMany => return refused(Problem::new(kind.of(Say::TooMany, Say::KeySpent))),
         ObjectReply::Nothing => return refused(Problem::new(Say::NothingHere)),
         ObjectReply::RateLimited => Problem::new(Say::RateLimited).with_key(&key.text),
-        ObjectReply::Differs => Problem::new(Say::Differs).with_answer(&key.text, request),
+        ObjectReply::Differs | ObjectReply::SentElsewhere => {
+            Problem::new(Say::Differs).with_answer(&key.text, request)
+        }
         ObjectReply::Unknown { quiet_ms: 0 } => Problem::new(Say::Unknown).with_reference(reference),
         // Sent as new it could be done twice: until then the form asks what has become of it.
         ObjectReply::Unknown { quiet_ms } => {

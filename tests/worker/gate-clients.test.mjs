@@ -3,12 +3,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { startGate } from './support/gate.mjs';
+import { FORM, startGate } from './support/gate.mjs';
 
 const api = ['POST /v1/*'];
+const forms = ['POST /checkout'];
 const HOSTS = {
   'api.test': { api },
   'shared.test': { api, identity: [] },
+  'second.test': { api },
+  'new.test': { forms, edited: 'new' },
+  'www.new.test': { forms, edited: 'new' },
 };
 
 let gate;
@@ -105,4 +109,39 @@ test('an empty header or cookie says not who a client is', async () => {
     statuses.push((await send(headers)).status);
   assert.deepEqual(statuses, [201, 201, 201]);
   assert.equal(times(), 2);
+});
+
+describe('the same key at two hosts', () => {
+  test('is no key of the second one: its client is told so, and nothing is done', async () => {
+    const { send, times } = anOrder('api.test');
+    const headers = { authorization: 'Bearer one' };
+    assert.equal((await send(headers)).status, 201);
+    const elsewhere = await send(headers, { at: 'second.test' });
+    assert.deepEqual(
+      [elsewhere.status, JSON.parse(elsewhere.text).type],
+      [422, '/.paid-once/problems/idempotency-key-reused'],
+    );
+    const again = await send(headers);
+    assert.deepEqual([again.status, again.headers['idempotent-replayed']], [201, 'true']);
+    assert.equal(times(), 1);
+  });
+
+  test('is not taken for an edited form, where that is sent as new', async () => {
+    shop.page('/checkout', FORM);
+    // Without the gate's cookie, which each host has its own of.
+    const paid_once_key = await gate.visitor('new.test').key('/checkout');
+    const name = `Bea ${(count += 1)}`;
+    const post = (host, more) => gate.visitor(host).post('/checkout', { paid_once_key, name, ...more });
+    const times = () => shop.orders.filter(({ fields }) => fields.name === name).length;
+    for (const [host, more, status, orders] of [
+      ['new.test', {}, 303, 1],
+      ['www.new.test', {}, 422, 1],
+      ['www.new.test', { note: 'edited' }, 303, 2],
+      ['new.test', { note: 'edited' }, 422, 2],
+      ['www.new.test', { note: 'edited' }, 303, 2],
+    ]) {
+      assert.equal((await post(host, more)).status, status);
+      assert.equal(times(), orders);
+    }
+  });
 });
