@@ -1,6 +1,5 @@
 //! Requests to the origin, and to the object of a key.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use web::http::Request;
@@ -16,7 +15,7 @@ use crate::config::Route;
 use crate::headers::to_origin;
 use crate::passed_on;
 use crate::secret::Secret;
-use crate::stream::Joined;
+use crate::stream::joined;
 
 /// How often an object is asked when its stub fails.
 const TRIES: u32 = 3;
@@ -60,20 +59,12 @@ pub(crate) struct Body {
     /// All of it, or its beginning.
     pub(crate) read: Vec<u8>,
     /// Whence the rest comes.
-    rest: Option<JsValue>,
-    /// How long it is in all, in bytes, where that is known.
-    length: Option<u64>,
-    /// The longest that is taken, in bytes.
-    most: usize,
-    /// What is sent of one that is not held.
-    passing: RefCell<Option<Joined>>,
+    pub(crate) rest: Option<JsValue>,
+    /// How long it is in all, in bytes, where it has said so.
+    pub(crate) length: Option<u64>,
 }
 
 impl Body {
-    pub(crate) const fn new(read: Vec<u8>, rest: Option<JsValue>, length: Option<u64>, most: usize) -> Self {
-        Self { read, rest, length, most, passing: RefCell::new(None) }
-    }
-
     /// Cuts our keys out of it.
     pub(crate) fn cut(&mut self, encoding: &Encoding) -> Vec<String> {
         let read = std::mem::take(&mut self.read);
@@ -88,25 +79,10 @@ impl Body {
     /// As it is sent; nothing at all where it is empty. What is not held can be sent once.
     pub(crate) fn to_send(&self) -> Result<Option<JsValue>> {
         Ok(match &self.rest {
-            Some(rest) => {
-                let joined = Joined::new(&self.read, rest, self.length, self.most)?;
-                let body = joined.body.clone();
-                self.passing.replace(Some(joined));
-                Some(body)
-            }
+            Some(rest) => Some(joined(&self.read, rest, self.length)?),
             None if self.read.is_empty() => None,
             None => Some(Uint8Array::from(&self.read[..]).into()),
         })
-    }
-
-    /// Whether all of it is held.
-    pub(crate) const fn is_held(&self) -> bool {
-        self.rest.is_none()
-    }
-
-    /// Whether it was broken off on its way because more has come than is taken.
-    pub(crate) fn is_too_large(&self) -> bool {
-        self.passing.borrow().as_ref().is_some_and(Joined::is_too_large)
     }
 
     /// How long it is, of one that is not held.
@@ -167,7 +143,7 @@ async fn ask_object(gate: &Gate, question: &Question<'_>) -> Result<(ObjectReply
             Err(error) => error,
         };
         // What is not held is gone.
-        let is_gone = question.body.is_some_and(|body| !body.is_held());
+        let is_gone = question.body.is_some_and(|body| body.rest.is_some());
         if is_gone || tried == TRIES || error.to_string().contains("overloaded") {
             return Err(error);
         }

@@ -23,7 +23,7 @@ use crate::own;
 use crate::passed_on;
 use crate::say::Say;
 use crate::secret::Secret;
-use crate::stream::beginning;
+use crate::stream::{beginning, drain};
 use crate::visitor;
 
 /// Answers a request. An error is an answer too.
@@ -66,14 +66,15 @@ async fn unlisted(
     let has_keys = gate.config.of_host(&request.host).any(Route::has_forms);
     if !has_keys || !matches!(encoding, Encoding::Pairs | Encoding::Parts(_)) {
         let body = incoming.inner().body().map(Into::into);
-        return pass(gate, request, as_form, body, || false).await;
+        return pass(gate, request, as_form, body).await;
     }
-    let mut body = match read_body(request, &incoming, usize::MAX).await {
+    // What is longer passes as it comes.
+    let mut body = match read_body(request, &incoming, HELD_MAX).await {
         Ok(body) => body,
         Err(say) => return Problem::new(say).on(route, Kind::Form, request).answer(request),
     };
     body.cut(&encoding);
-    pass(gate, request, as_form, body.to_send()?, || false).await
+    pass(gate, request, as_form, body.to_send()?).await
 }
 
 /// What is not passed on under a key: it goes to the origin as it is, and its forms get keys on the way back.
@@ -82,7 +83,6 @@ async fn pass(
     request: &Request,
     (route, kind): (&Route, Kind),
     body: Option<JsValue>,
-    is_too_large: impl Fn() -> bool,
 ) -> Result<Response> {
     let headers = headers_to(request, route)?;
     if let Some(upgrade) = request.header("upgrade") {
@@ -95,11 +95,7 @@ async fn pass(
         Err(_) => {
             // Who only wanted to see a page has sent nothing.
             let is_read = matches!(request.method.as_str(), "GET" | "HEAD");
-            let say = match is_read {
-                _ if is_too_large() => Say::TooLarge,
-                true => Say::Unreachable,
-                false => Say::NoAnswer,
-            };
+            let say = if is_read { Say::Unreachable } else { Say::NoAnswer };
             Problem::new(say).on(route, kind, request).answer(request)
         }
     }
@@ -133,11 +129,13 @@ async fn gated(
         log("info", &fields);
         problem.on(route, kind, request).answer(request)
     };
-    let mut body = match read_body(request, &incoming, route.max_body).await {
+    let body = read_to_pass_on(request, &incoming, route.max_body).await;
+    let mut body = match body {
         Ok(body) => body,
         Err(say) => return refused(Problem::new(say)),
     };
     let encoding = Encoding::of(request.header("content-type").unwrap_or_default());
+    let length = body.read.len();
     let keys = match kind {
         Kind::Form => body.cut(&encoding),
         Kind::Api => Vec::new(),
@@ -156,8 +154,7 @@ async fn gated(
         Ok(Some(key)) => key,
         Ok(None) if route.missing == Missing::Pass => {
             log("warn", &[("event", "without_key".into()), ("route", pattern.to_string().into())]);
-            let passing = body.to_send()?;
-            return pass(gate, request, (route, kind), passing, || body.is_too_large()).await;
+            return pass(gate, request, (route, kind), body.to_send()?).await;
         }
         Ok(None) => return refused(again(Problem::new(Say::KeyMissing))),
         Err(say) => return refused(Problem::new(say)),
@@ -171,7 +168,9 @@ async fn gated(
     let is_old =
         key.minted_at_ms.is_some_and(|at_ms| request.now_ms >= at_ms.saturating_add(route.waits.keep_ms));
     let may_start = key.is_genuine && !is_old;
-    let read = Read { body: rest, longer: body.large() };
+    // Of one that has not said how long it is the beginning counts, held or not.
+    let is_large = body.rest.is_some() || (body.length.is_none() && length >= HELD_MAX as usize);
+    let read = Read { body: rest, longer: is_large.then_some(body.length) };
     let ignored = Ignored::new(kind, &route.ignore);
     let form = |secret: &Secret| Form {
         fingerprint: fingerprint(secret, (&request.host, &address), &encoding, read, ignored),
@@ -184,7 +183,7 @@ async fn gated(
     let is_edited =
         matches!(&asked, Ok((ObjectReply::Differs, _))) && kind == Kind::Form && route.edited == Edited::New;
     // A body that is not held has gone to the first one.
-    if is_edited && body.is_held() {
+    if is_edited && !is_large {
         // What it says now is part of the key: sent twice it is still one.
         secret = Secret::new(&key.owner, &name_of_edited(&form(&secret).fingerprint));
         asked = ask(gate, request, route, &secret, form(&secret), &body).await;
@@ -222,8 +221,6 @@ async fn gated(
         ObjectReply::UnderWay { retry_after_ms } => {
             Problem::new(Say::UnderWay).retry_after(retry_after_ms).with_key(&key.text)
         }
-        // Sent again it is too large again.
-        ObjectReply::NeverSent if body.is_too_large() => return refused(Problem::new(Say::TooLarge)),
         ObjectReply::NeverSent => Problem::new(Say::NeverSent).retry_after(1000).with_key(&key.text),
         ObjectReply::NotDone => Problem::new(Say::NotDone),
         ObjectReply::Old => Problem::new(kind.of(Say::Old, Say::KeyExpired)),
@@ -303,32 +300,56 @@ fn is_as_firefox_writes(line: &str) -> bool {
     number.and_then(|number| number.parse().ok()).is_some_and(|number: u64| number >= 1_000_000_000_000_000)
 }
 
-/// Reads the body, or the beginning of one that is too large to be held.
-async fn read_body(
+/// Reads a body that is to be passed on once. One that does not say how long it is is held as a whole: where it broke off, what takes it would see its end,
+/// and take a part for all of it.
+async fn read_to_pass_on(
     request: &Request,
     incoming: &worker::Request,
     max_bytes: usize,
 ) -> std::result::Result<Body, Say> {
-    let length: Option<u64> = request.header("content-length").and_then(|length| length.trim().parse().ok());
-    if length.is_some_and(|length| length > max_bytes as u64) {
+    if length_of(request).is_some_and(|length| length > max_bytes as u64) {
         return Err(Say::TooLarge);
     }
-    let Some(stream) = incoming.inner().body() else {
-        return Ok(Body::new(Vec::new(), None, length, max_bytes));
+    let unsaid_max = usize::try_from(UNSAID_MAX).map_or(max_bytes, |most| most.min(max_bytes));
+    let held = match length_of(request) {
+        Some(_) => HELD_MAX,
+        None => u32::try_from(unsaid_max).unwrap_or(UNSAID_MAX).saturating_add(1),
     };
-    let (read, rest) = beginning(&stream, HELD_MAX).await.map_err(|_| Say::Unreadable)?;
-    if read.len() > max_bytes {
+    let body = read_body(request, incoming, held).await?;
+    if body.read.len() > max_bytes || (body.rest.is_some() && body.length.is_none()) {
+        body.rest.iter().for_each(drain);
         return Err(Say::TooLarge);
     }
+    Ok(body)
+}
+
+/// Reads a body, or the beginning of a longer one.
+async fn read_body(
+    request: &Request,
+    incoming: &worker::Request,
+    held: u32,
+) -> std::result::Result<Body, Say> {
+    let length = length_of(request);
+    let Some(stream) = incoming.inner().body() else {
+        return Ok(Body { read: Vec::new(), rest: None, length });
+    };
+    let (read, rest) = beginning(&stream, held).await.map_err(|_| Say::Unreadable)?;
     // A body that broke off is nothing that anybody has sent.
     if rest.is_none() && length.is_some_and(|length| length != read.len() as u64) {
         return Err(Say::Unreadable);
     }
-    Ok(Body::new(read, rest, length, max_bytes))
+    Ok(Body { read, rest, length })
+}
+
+/// How long a body is, as it says itself.
+fn length_of(request: &Request) -> Option<u64> {
+    request.header("content-length")?.trim().parse().ok()
 }
 
 /// How much of a body is held, in bytes.
 const HELD_MAX: u32 = 1 << 20;
+/// How much of one that does not say how long it is.
+const UNSAID_MAX: u32 = 10 << 20;
 
 #[cfg(test)]
 mod tests {

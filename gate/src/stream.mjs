@@ -25,19 +25,16 @@ function whole(chunks, size) {
 }
 
 /**
- * `[body, state]`: a body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it. It
- * breaks off after `most` bytes, and `state.isTooLarge` says so. Where nobody takes it the rest is read all the same: a browser reads no answer before
- * it has sent everything.
+ * A body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it, and without it whoever
+ * takes it sees an end where it breaks off. Where nobody takes it the rest is read all the same: a browser reads no answer before it has sent everything.
  */
-export function joined(first, reader, length, most) {
-  const state = { isTooLarge: false };
+export function joined(first, reader, length) {
   const { readable, writable } =
     length === undefined ? new IdentityTransformStream() : new FixedLengthStream(length);
   pump(writable.getWriter()).catch(() => {});
-  return [readable, state];
+  return readable;
 
   async function pump(writer) {
-    let size = first.byteLength;
     let isTaken = true;
     const write = async (chunk) => {
       try {
@@ -51,12 +48,6 @@ export function joined(first, reader, length, most) {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
-        size += value.byteLength;
-        if (size > most && !state.isTooLarge) {
-          state.isTooLarge = true;
-          if (isTaken) writer.abort(new Error('the body is too large')).catch(() => {});
-          isTaken = false;
-        }
         await write(value);
       }
       if (isTaken) await writer.close();
@@ -65,6 +56,11 @@ export function joined(first, reader, length, most) {
       if (isTaken) await writer.abort(error);
     }
   }
+}
+
+/** Reads to its end what nobody takes: many clients read no answer before they have sent everything. */
+export async function drain(reader) {
+  while (!(await reader.read()).done);
 }
 
 /** `[body, state]`: the same body, and in `state.isBroken` whether it broke off before its end: whoever takes it has not got it whole. */

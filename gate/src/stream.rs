@@ -12,12 +12,10 @@ extern "C" {
     fn beginning_js(body: &web_sys::ReadableStream, bytes: u32) -> Result<Promise, JsValue>;
 
     #[wasm_bindgen(catch, js_name = joined)]
-    fn joined_js(
-        first: &Uint8Array,
-        reader: &JsValue,
-        length: Option<f64>,
-        most: f64,
-    ) -> Result<Array, JsValue>;
+    fn joined_js(first: &Uint8Array, reader: &JsValue, length: Option<f64>) -> Result<JsValue, JsValue>;
+
+    #[wasm_bindgen(catch, js_name = drain)]
+    fn drain_js(reader: &JsValue) -> Result<Promise, JsValue>;
 
     #[wasm_bindgen(catch, js_name = watched)]
     fn watched_js(body: &web_sys::ReadableStream, length: Option<f64>) -> Result<Array, JsValue>;
@@ -33,29 +31,14 @@ pub(crate) async fn beginning(
     Ok((Uint8Array::new(&read.get(0)).to_vec(), (!reader.is_undefined()).then_some(reader)))
 }
 
-/// A body of its beginning and the rest, which tells whether there is more of it than is taken.
-pub(crate) struct Joined {
-    /// What is sent.
-    pub(crate) body: JsValue,
-    state: JsValue,
+/// A body of its beginning and the rest.
+pub(crate) fn joined(first: &[u8], reader: &JsValue, length: Option<u64>) -> Result<JsValue, JsValue> {
+    joined_js(&Uint8Array::from(first), reader, length.map(|length| length as f64))
 }
 
-impl Joined {
-    pub(crate) fn new(
-        first: &[u8],
-        reader: &JsValue,
-        length: Option<u64>,
-        most: usize,
-    ) -> Result<Self, JsValue> {
-        let length = length.map(|length| length as f64);
-        let both = joined_js(&Uint8Array::from(first), reader, length, most as f64)?;
-        Ok(Self { body: both.get(0), state: both.get(1) })
-    }
-
-    /// Whether it was broken off because more has come than is taken.
-    pub(crate) fn is_too_large(&self) -> bool {
-        says(&self.state, "isTooLarge")
-    }
+/// Reads the rest of a body that nobody takes.
+pub(crate) fn drain(reader: &JsValue) {
+    drain_js(reader).ok();
 }
 
 /// A body that tells whether it broke off.
@@ -73,10 +56,6 @@ impl Watched {
 
     /// Whether it broke off before its end: nobody has got it whole.
     pub(crate) fn is_broken(&self) -> bool {
-        says(&self.state, "isBroken")
+        Reflect::get(&self.state, &"isBroken".into()).is_ok_and(|value| value.is_truthy())
     }
-}
-
-fn says(state: &JsValue, name: &str) -> bool {
-    Reflect::get(state, &name.into()).is_ok_and(|value| value.is_truthy())
 }

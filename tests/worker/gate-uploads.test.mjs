@@ -134,17 +134,35 @@ describe('an upload that does not say how long it is', () => {
     });
 
   for (const [what, headers] of [
-    ['with a key', { 'idempotency-key': 'too-large' }],
+    ['with a key', { 'Idempotency-Key': 'of-chunks' }],
     ['without one', {}],
-  ])
-    test(`and is too large is told so, ${what}`, async () => {
-      const answer = await inChunks(MAX_BODY + (2 << 20), headers);
+  ]) {
+    test(`and is too large is told so, and no part of it is sent, ${what}`, async () => {
+      const answer = await inChunks(MAX_BODY + CHUNK, headers);
       assert.deepEqual([answer.status, slug(answer)], [413, 'too-large']);
-      assert.equal(got.whole, 0);
+      assert.deepEqual(got, { begun: 0, whole: 0 });
     });
 
-  test('control: one that is not too large is sent', async () => {
-    const { status, text } = await inChunks(LARGE, { 'idempotency-key': 'large' });
-    assert.deepEqual([status, text], [200, String(LARGE)]);
+    test(`and breaks off is not sent, ${what}`, async () => {
+      const socket = await open('/v1/read', { 'Transfer-Encoding': 'chunked', ...headers });
+      const chunk = Buffer.alloc(CHUNK, 'x');
+      for (let size = 0; size < LARGE; size += CHUNK) {
+        socket.write(`${CHUNK.toString(16)}\r\n`);
+        socket.write(chunk);
+        socket.write('\r\n');
+      }
+      await pause(200);
+      socket.destroy();
+      await pause(200);
+      assert.deepEqual(got, { begun: 0, whole: 0 });
+    });
+  }
+
+  test('control: a whole one is sent, once', async () => {
+    for (let sent = 0; sent < 2; sent += 1) {
+      const { status, text } = await inChunks(LARGE, { 'idempotency-key': 'whole' });
+      assert.deepEqual([status, text], [200, String(LARGE)]);
+    }
+    assert.deepEqual(got, { begun: 1, whole: 1 });
   });
 });
