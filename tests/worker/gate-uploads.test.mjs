@@ -7,6 +7,7 @@ import { connect } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
+import { watched } from '../../gate/src/stream.mjs';
 import { startGate } from './support/gate.mjs';
 import { until } from './support/until.mjs';
 
@@ -92,11 +93,11 @@ describe('an upload that breaks off', () => {
     socket.destroy();
   }
 
-  /** What is answered to the same, whole, once the gate is through with the first one. */
+  /** What is answered to the same, whole, once the gate is through with the first one, and has told whoever came meanwhile that that was not sent. */
   const answered = (path, key) =>
     until('it is answered', async () => {
       const answer = await send(path, key);
-      return answer.status !== 409 && answer;
+      return ![409, 503].includes(answer.status) && answer;
     });
 
   test('after the shop has begun to answer may have been taken: it is not sent again', async () => {
@@ -122,6 +123,35 @@ test('an upload of which the shop has every byte is sent once, though its connec
     assert.equal((await send('/v1/dropped', key)).status, 502);
     assert.deepEqual(got, { begun: sent, whole: sent });
   }
+});
+
+describe('what a body tells of itself once it is over', () => {
+  /** A body of so many bytes that says that it has four, of which all that comes is read before it ends. */
+  async function over(size, leaves) {
+    globalThis.FixedLengthStream = class extends TransformStream {
+      constructor() {
+        super();
+      }
+    };
+    let source;
+    const [readable, state] = watched(new ReadableStream({ start: (it) => (source = it) }), 4);
+    source.enqueue(new Uint8Array(size));
+    const reader = readable.getReader();
+    await reader.read();
+    if (leaves) await reader.cancel();
+    source.close();
+    await pause(0);
+    return state.isBroken;
+  }
+
+  test('all of it was taken, though whoever took it was gone before its end', async () => {
+    assert.equal(await over(4, true), false);
+    assert.equal(await over(4, false), false);
+  });
+
+  test('control: it is shorter than it has said', async () => {
+    assert.equal(await over(3, false), true);
+  });
 });
 
 describe('an upload that does not say how long it is', () => {
