@@ -26,11 +26,50 @@ const decoded = (written) =>
     return code > 0x10ffff ? all : String.fromCodePoint(code);
   });
 
+const asAttribute = (address) => address.replaceAll('&', '&amp;');
+
+/** Has a page name all from `here`, wherever it is in the browser: by its base, and where a form without an address goes to its page. */
+async function standAt(here, rewriter, response) {
+  let isBased = await hasBase(response);
+  const action = (name) => ({
+    element(element) {
+      if (!element.getAttribute(name)?.trim()) element.setAttribute(name, asAttribute(here.href));
+    },
+  });
+  rewriter.on('form', action('action')).on('[formaction]', action('formaction'));
+  rewriter.on('*', {
+    element(element) {
+      if (isBased || element.tagName === 'html') return;
+      isBased = true;
+      const base = `<base href="${asAttribute(here.href)}">`;
+      if (element.tagName === 'head') element.prepend(base, { html: true });
+      else element.before(base, { html: true });
+    },
+  });
+}
+
+/** Whether a page has a base of its own. */
+async function hasBase(response) {
+  let has = false;
+  const found = {
+    element() {
+      has = true;
+    },
+  };
+  try {
+    await new HTMLRewriter().on('base[href]', found).transform(response.clone()).arrayBuffer();
+  } catch {
+    // It is not read: nothing is written into it either.
+  }
+  return has;
+}
+
 /**
  * `[body, isKeyed]`: the page, and whether it has a key in it, or may have. `page.key(method, path, query)` gives the key of a form, or nothing.
- * `address` is the page's own, `script` the tag that goes into its head. A page whose characters are not known comes as it is, and nothing is said of it.
+ * `address` is the page's own, `script` the tag that goes into its head. In the browser it may be at another one (`isElsewhere`). A page whose characters
+ * are not known comes as it is, and nothing is said of it.
  */
-export async function rewrite(response, page, address, script) {
+export async function rewrite(response, page, address, script, isElsewhere) {
   const here = new URL(address);
   let base = here;
   let isBased = false;
@@ -66,12 +105,15 @@ export async function rewrite(response, page, address, script) {
   };
   const html = { html: true };
 
-  const rewriter = new HTMLRewriter()
+  const rewriter = new HTMLRewriter();
+  if (isElsewhere) await standAt(here, rewriter, response);
+  rewriter
     .on('base[href]', {
       element(element) {
         if (isBased) return;
         isBased = true;
         base = URL.parse(decoded(element.getAttribute('href')), here) ?? here;
+        if (isElsewhere) element.setAttribute('href', asAttribute(base.href));
       },
     })
     .on('select, svg, math', {

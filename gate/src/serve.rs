@@ -9,7 +9,7 @@ use web::key_source::is_browsers_own;
 use worker::wasm_bindgen::JsValue;
 use worker::{Env, Fetch, Response, Result};
 
-use crate::answer::{self, Problem};
+use crate::answer::{self, Given, Problem};
 use crate::app::Gate;
 use crate::ask::{Form, ObjectReply};
 use crate::body::fingerprint::{Ignored, Read, fingerprint, name_of_edited};
@@ -91,7 +91,7 @@ async fn pass(
     let url = without_key(&at_origin(request, route));
     let outgoing = request_to(&url, &request.method, &headers, body)?;
     match Fetch::Request(outgoing).send().await {
-        Ok(response) => answer::from_origin(gate, request, route, response, None).await,
+        Ok(response) => answer::from_origin(gate, request, route, response, Given::Passed).await,
         Err(_) => {
             // Who only wanted to see a page has sent nothing.
             let is_read = matches!(request.method.as_str(), "GET" | "HEAD");
@@ -204,7 +204,7 @@ async fn gated(
             return refused(Problem::new(Say::AlreadyDone));
         }
         ObjectReply::Answered { replayed } => {
-            return answer::from_origin(gate, request, route, response, Some(replayed)).await;
+            return answer::from_origin(gate, request, route, response, Given::Sent { replayed }).await;
         }
         ObjectReply::AlreadyDone => return refused(Problem::new(Say::AlreadyDone)),
         ObjectReply::TooMany => return refused(Problem::new(kind.of(Say::TooMany, Say::KeySpent))),

@@ -1,0 +1,92 @@
+// Answers that the gate has stored: seen later at its own address, packed as the shop has packed them, and with the cookies of whatever stands around.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { keysIn, startGate } from './support/gate.mjs';
+
+const HOST = 'shop.test';
+const HOSTS = { [HOST]: { forms: ['POST /cart/*/order'], api: ['POST /v1/*'] } };
+const PATH = '/cart/7/order';
+
+let gate;
+let shop;
+let count = 0;
+
+before(async () => {
+  gate = await startGate(HOSTS);
+  ({ shop } = gate);
+  shop.page(PATH, '<form method="post"><input name="name"></form>');
+});
+
+after(() => gate.close());
+
+describe('what a form was answered, seen later by its link,', () => {
+  /** It, after the form was sent and then edited. The shop answers so. */
+  async function seen(...answer) {
+    const visitor = gate.visitor(HOST);
+    const paid_once_key = await visitor.key(PATH);
+    shop.answers[PATH] = answer;
+    await visitor.post(`${PATH}?step=2`, { paid_once_key, name: 'Ann' });
+    const edited = await visitor.post(`${PATH}?step=2`, { paid_once_key, name: 'Bob' });
+    delete shop.answers[PATH];
+    assert.equal(edited.status, 422);
+    const link = edited.text.match(/href="(\/\.paid-once\/answer\?[^"]*)"/)[1].replaceAll('&#38;', '&');
+    return visitor.request(link);
+  }
+
+  for (const [what, location, to] of [
+    ['beside it', 'thanks.php', 'http://shop.test/cart/7/thanks.php'],
+    ['above it', '../thanks?a=1#b', 'http://shop.test/cart/thanks?a=1#b'],
+    ['by its query', '?step=3', 'http://shop.test/cart/7/order?step=3'],
+    ['by a path', '/thanks', 'http://shop.test/thanks'],
+    ['by a whole address', 'https://bank.test/pay', 'https://bank.test/pay'],
+  ])
+    test(`leads where the shop has led, ${what}`, async () => {
+      const { status, headers } = await seen(303, { location });
+      assert.deepEqual([status, headers.location], [303, to]);
+    });
+
+  const AT = 'http://shop.test/cart/7/order?step=2';
+  const base = `<base href="${AT}">`;
+  const own = (html) => html.replace(/<script src="\/\.paid-once[^>]*><\/script>/, '');
+  for (const [what, page, got] of [
+    [
+      'a whole page',
+      '<html><head><link rel="stylesheet" href="a.css"></head><body>Done</body></html>',
+      `<html><head>${base}<link rel="stylesheet" href="a.css"></head><body>Done</body></html>`,
+    ],
+    [
+      'one that leaves out its head',
+      '<!doctype html><title>x</title><a href="b">b</a>',
+      `<!doctype html>${base}<title>x</title><a href="b">b</a>`,
+    ],
+    [
+      'one that has a base of its own',
+      '<head><link href="a.css"><base href="../x/"></head>',
+      '<head><link href="a.css"><base href="http://shop.test/cart/x/"></head>',
+    ],
+  ])
+    test(`is a page that finds what is beside it: ${what}`, async () => {
+      assert.equal(own((await seen(200, {}, page)).text), got);
+    });
+
+  test('has forms that go to the address of the page', async () => {
+    const { text } = await seen(
+      200,
+      {},
+      '<head></head><form method="post"><button formaction="">Pay</button></form><form method="post" action="x"></form>',
+    );
+    assert.equal(keysIn(text).length, 1);
+    assert.match(text, new RegExp(`<form method="post" action="${AT.replace('?', '\\?')}">`));
+    assert.match(text, /<button formaction="http:\/\/shop\.test\/cart\/7\/order\?step=2">/);
+    assert.match(text, /<form method="post" action="x">/);
+  });
+
+  test('control: at its own address a page stays as it is', async () => {
+    shop.answers[PATH] = [200, {}, '<head></head><form><a href="b">b</a></form>'];
+    const { text } = await gate.visitor(HOST).post(PATH, { name: 'Ann' });
+    delete shop.answers[PATH];
+    assert.equal(own(text), '<head></head><form><a href="b">b</a></form>');
+  });
+});
