@@ -364,9 +364,9 @@ fn headers_of(pairs: &[(String, String)], has_body: bool) -> Result<Headers> {
     Ok(headers)
 }
 
-/// The headers of an answer that belong to it, after those of what has led to it: the runtime has decoded the body.
+/// The headers of an answer that belong to it, after those of what has led to it.
 fn answered_headers(headers: &Headers, set_cookies: Vec<String>) -> Vec<(String, String)> {
-    let all = headers.entries().filter(|(name, _)| is_answers(name) && name != "set-cookie");
+    let all = headers.entries().filter(|(name, value)| is_answers(name, value) && name != "set-cookie");
     let cookies = headers.get_all("set-cookie").unwrap_or_default();
     all.chain(set_cookies.into_iter().chain(cookies).map(|value| ("set-cookie".to_owned(), value))).collect()
 }

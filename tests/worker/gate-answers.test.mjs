@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 
 import { keysIn, startGate } from './support/gate.mjs';
 
@@ -88,5 +89,53 @@ describe('what a form was answered, seen later by its link,', () => {
     const { text } = await gate.visitor(HOST).post(PATH, { name: 'Ann' });
     delete shop.answers[PATH];
     assert.equal(own(text), '<head></head><form><a href="b">b</a></form>');
+  });
+});
+
+/** An order of an API that no other test makes, as a client sends it with its key. */
+function anOrder() {
+  const [path, key] = [`/v1/orders/${(count += 1)}`, `key-${count}`];
+  return {
+    path,
+    send: (headers) =>
+      gate.send(HOST, path, {
+        method: 'POST',
+        headers: {
+          authorization: 'Bearer one',
+          'content-type': 'application/json',
+          'idempotency-key': key,
+          ...headers,
+        },
+        body: '{}',
+      }),
+  };
+}
+
+describe('an answer that is packed', () => {
+  const plain = '{"id":7}'.repeat(50);
+  for (const [encoding, bytes] of [
+    ['deflate', deflateSync(plain)],
+    ['zstd', zstdCompressSync(plain)],
+    ['x-gzip', gzipSync(plain)],
+    ['GZIP', gzipSync(plain)],
+    ['gzip, br', brotliCompressSync(gzipSync(plain))],
+  ])
+    test(`as the runtime does not unpack it keeps its name: ${encoding}`, async () => {
+      const { path, send } = anOrder();
+      shop.answers[path] = [200, { 'content-type': 'application/json', 'content-encoding': encoding }, bytes];
+      for (const replayed of ['false', 'true']) {
+        const { headers, bytes: got } = await send({ 'accept-encoding': encoding });
+        assert.deepEqual([headers['content-encoding'], headers['idempotent-replayed']], [encoding, replayed]);
+        assert.deepEqual(got, bytes);
+      }
+    });
+
+  test('control: as it does unpack it it comes unpacked', async () => {
+    const { path, send } = anOrder();
+    shop.answers[path] = [200, { 'content-encoding': 'gzip' }, gzipSync(plain)];
+    for (let sent = 0; sent < 2; sent += 1) {
+      const { headers, text } = await send();
+      assert.deepEqual([headers['content-encoding'], text], [undefined, plain]);
+    }
   });
 });
