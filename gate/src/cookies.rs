@@ -82,19 +82,31 @@ fn of<'a>(cookies: &'a [Sent], name: &str) -> Option<&'a str> {
     cookies.iter().find(|cookie| cookie.name == name).map(|cookie| cookie.digest.as_str())
 }
 
+/// Which cookies are a session's.
+#[derive(Clone, Copy, Debug)]
+pub struct Sessions<'a> {
+    /// More names, beside the usual ones.
+    pub more: &'a [String],
+    /// Those that an answer sets and hides from scripts are, too. A client that says by itself who it is needs no such guess: what hides may be a load
+    /// balancer's.
+    pub hidden: bool,
+}
+
 /// Whether a browser is in the session in which the first request was: each cookie of a session is the one that was sent first, or the one
-/// that the answer has set. A cookie is a session's by its name, or because the answer sets it and hides it from scripts.
+/// that the answer has set.
 pub fn is_same_session(
     first: &[Sent],
     now: &[Sent],
     answered: &[&str],
-    more: &[String],
+    sessions: Sessions<'_>,
     secret: &Secret,
 ) -> bool {
     first
         .iter()
         .chain(now)
-        .filter(|cookie| is_session(&cookie.name, more) || is_hidden(&cookie.name, answered))
+        .filter(|Sent { name, .. }| {
+            is_session(name, sessions.more) || (sessions.hidden && is_hidden(name, answered))
+        })
         .all(|Sent { name, .. }| {
             let has = of(now, name);
             let was_set = answered
@@ -171,8 +183,22 @@ mod tests {
     }
 
     fn same(first: &str, now: &str, answered: &[&str]) -> bool {
+        same_where(true, first, now, answered)
+    }
+
+    fn same_where(hidden: bool, first: &str, now: &str, answered: &[&str]) -> bool {
         let secret = secret();
-        is_same_session(&sent(first, &secret), &sent(now, &secret), answered, &["basket".to_owned()], &secret)
+        let sessions = Sessions { more: &["basket".to_owned()], hidden };
+        is_same_session(&sent(first, &secret), &sent(now, &secret), answered, sessions, &secret)
+    }
+
+    #[test]
+    fn of_a_client_that_says_who_it_is_only_what_is_named_is_a_session() {
+        let set = ["__cf_bm=b; path=/; HttpOnly; Secure"];
+        assert!(same_where(false, "__cf_bm=a", "__cf_bm=c", &set));
+        assert!(!same_where(true, "__cf_bm=a", "__cf_bm=c", &set));
+        assert!(!same_where(false, "sessionid=a", "sessionid=b", &set));
+        assert!(!same_where(false, "basket=a", "basket=b", &set));
     }
 
     #[test]
@@ -211,7 +237,8 @@ mod tests {
             assert_eq!(sessions("__Host-login=1; lang=en", &named).collect::<Vec<_>>(), ["1"], "{named:?}");
             let secret = secret();
             let [first, now] = ["__Host-login=1", "__Host-login=2"].map(|header| sent(header, &secret));
-            assert!(!is_same_session(&first, &now, &[], &named, &secret), "{named:?}");
+            let sessions = Sessions { more: &named, hidden: true };
+            assert!(!is_same_session(&first, &now, &[], sessions, &secret), "{named:?}");
         }
         assert_eq!(sessions("login=1", &["__Host-login".to_owned()]).count(), 0, "another cookie");
     }

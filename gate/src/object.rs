@@ -27,7 +27,7 @@ use crate::ask::{ASK, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_
 use crate::body::fingerprint::{self, Alike};
 use crate::bucket;
 use crate::by_hand;
-use crate::cookies::{self, Sent};
+use crate::cookies::{self, Sent, Sessions};
 use crate::domain::{Again, PassOn, SEND, Submission};
 use crate::host::{GateHost, Outgoing, Payload};
 use crate::meaning::Ended;
@@ -350,7 +350,8 @@ async fn answer(
         .filter(|(name, _)| name == "set-cookie")
         .map(|(_, value)| value.as_str())
         .collect();
-    if replayed && !cookies::is_same_session(&head.first, now, &set, &ask.session, &secret) {
+    let sessions = Sessions { more: &ask.session, hidden: !ask.is_named };
+    if replayed && !cookies::is_same_session(&head.first, now, &set, sessions, &secret) {
         return said(ObjectReply::AlreadyDone);
     }
     let response = match large {

@@ -110,6 +110,8 @@ struct Key {
     minted_at_ms: Option<u64>,
     /// It may begin something: it is no form's that nobody here has signed.
     is_genuine: bool,
+    /// A header says whose it is.
+    is_named: bool,
 }
 
 /// A route of the gate's: the request is passed on once.
@@ -175,6 +177,7 @@ async fn gated(
     let form = |secret: &Secret| Form {
         fingerprint: fingerprint(secret, (&request.host, &address), &encoding, read, ignored),
         may_start,
+        is_named: key.is_named,
         large: body.large(),
         made_at_ms: key.minted_at_ms.filter(|_| is_series),
         place: Place { host: request.host.clone(), route: pattern.to_string() },
@@ -257,6 +260,7 @@ fn form_key(gate: &Gate, request: &Request, keys: &[String]) -> Option<Key> {
         text: key.as_str().to_owned(),
         minted_at_ms: Some(key.minted_at_ms),
         is_genuine: key.is_signed,
+        is_named: false,
     })
 }
 
@@ -271,6 +275,7 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
     let is_shared = route.identity.is_empty();
     let cookie = request.header("cookie").filter(|_| !is_shared).unwrap_or_default();
     let mut owner: Vec<&str> = route.identity.iter().filter_map(|name| request.header(name)).collect();
+    let is_named = !says_nothing(&owner);
     // A session may have another value at each answer: it counts only where nothing else says who it is.
     if says_nothing(&owner) {
         owner = cookies::sessions(cookie, &route.session).collect();
@@ -283,7 +288,8 @@ fn api_key(request: &Request, route: &Route) -> std::result::Result<Option<Key>,
         return Err(Say::Unidentified);
     }
     let owner = format!("api\n{}", owner.join("\n"));
-    Ok(key.map(|key| Key { owner, text: key.as_str().to_owned(), minted_at_ms: None, is_genuine: true }))
+    let key = key.map(|key| key.as_str().to_owned());
+    Ok(key.map(|text| Key { owner, text, minted_at_ms: None, is_genuine: true, is_named }))
 }
 
 /// Whether these values name nobody: whoever sends an empty one is as much anybody as who sends none. An empty one beside another is part of a key's name.

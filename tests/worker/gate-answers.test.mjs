@@ -139,3 +139,27 @@ describe('an answer that is packed', () => {
     }
   });
 });
+
+describe('an answer that sets a cookie that no script can read', () => {
+  const bot = (value) => `__cf_bm=${value}; Path=/; HttpOnly; Secure`;
+
+  /** What is told of the first answer to whoever has got another such cookie since. */
+  async function again(cookies, headers) {
+    const { path, send } = anOrder();
+    shop.answers[path] = [201, { 'set-cookie': bot('of the answer') }];
+    const told = [];
+    for (const cookie of cookies) told.push((await send({ ...headers, cookie })).status);
+    return told;
+  }
+
+  test('is for a client with its token, whatever becomes of that cookie', async () => {
+    assert.deepEqual(await again(['__cf_bm=a', '__cf_bm=b', '__cf_bm=c; lang=en']), [201, 201, 201]);
+    assert.deepEqual(await again(['sessionid=a', 'sessionid=b']), [201, 409], 'a session is one by its name');
+  });
+
+  test('control: is for the session of whoever nothing else names', async () => {
+    const visitor = `paid_once_visitor=${'a'.repeat(32)}`;
+    const cookies = ['a', 'a', 'b'].map((value) => `${visitor}; __cf_bm=${value}`);
+    assert.deepEqual(await again(cookies, { authorization: '' }), [201, 201, 409]);
+  });
+});
