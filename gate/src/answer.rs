@@ -133,8 +133,10 @@ fn for_us(response: &Response, request: &Request, route: &Route, given: Given) -
         let value = match name.as_str() {
             "location" => match (led_to(&value, &route.origin, &ours), given) {
                 // A browser would join it to the address at which it looks at it.
-                (to, Given::Seen) => join(&format!("{ours}{}", request.path_and_query()), &to),
-                (to, Given::Passed | Given::Sent { .. }) => to,
+                (to, Given::Seen) if !to.starts_with('/') => {
+                    join(&format!("{ours}{}", request.path_and_query()), &to)
+                }
+                (to, _) => to,
             },
             _ => value,
         };
