@@ -41,8 +41,8 @@ use crate::stream::Watched;
 const TAKES_WITHIN: Duration = Duration::from_secs(3);
 /// How often a request goes on to another address.
 const GOES_ON_MAX: u32 = 5;
-/// How often one key may be sent after refusals.
-const TRIES_MAX: u32 = 100;
+/// How often one key may be sent after refusals; with `one_at_a_time`, how often a visitor may send to one address within twice `keep_ms`.
+pub(crate) const TRIES_MAX: u32 = 100;
 
 /// A request that somebody has brought: in memory alone.
 pub(crate) struct Outgoing {
@@ -419,8 +419,9 @@ impl Host for GateHost {
     /// Deletes from the bucket what nobody can be given any more.
     async fn woken(&self, object: &Rc<Object<Self>>) {
         let Ok(Some(state)) = object.store().read() else { return };
+        // All keys of an object have one name, also those that are forgotten.
+        let Some(name) = state.keys.first().map(read_model::name) else { return };
         for number in Intent::over_in_bucket(&state) {
-            let Some(name) = state.key(number).map(read_model::name) else { continue };
             let deleted =
                 bucket::delete(&self.env, name, number).await.map_err(|error| Bug(error.to_string()));
             let forgotten = deleted.and_then(|()| {

@@ -29,10 +29,11 @@ use crate::bucket;
 use crate::by_hand;
 use crate::cookies::{self, Sent, Sessions};
 use crate::domain::{Again, PassOn, SEND, Submission};
-use crate::host::{GateHost, Outgoing, Payload};
+use crate::host::{GateHost, Outgoing, Payload, TRIES_MAX};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
 use crate::secret::Secret;
+use crate::series;
 use crate::stream::Watched;
 
 /// How long an operator waits for what follows from their word; it goes on without them.
@@ -186,6 +187,7 @@ async fn run(
         }
     });
     let place = ask.place.clone().ok_or_else(|| Error::RustError("nothing is said of where".to_owned()))?;
+    make_room(object, ask)?;
     let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
     let (number, alike, result) = loop {
         let object_state = object.store().read().map_err(|bug| failed(&bug))?;
@@ -280,6 +282,20 @@ async fn run(
         ExecuteResult::NotOwner => ObjectReply::Nothing,
     };
     said(reply)
+}
+
+/// Where a visitor's submissions to one address have filled the object, what is over for long is forgotten.
+fn make_room(object: &Object<GateHost>, ask: &ObjectRequest) -> Result<()> {
+    let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+    let is_full = object_state.is_some_and(|object_state| object_state.keys.len() >= TRIES_MAX as usize);
+    if ask.made_at_ms.is_none() || !is_full {
+        return Ok(());
+    }
+    let forget = |object_state: &mut ObjectState<PassOn>| {
+        series::forget_over(object_state, ask.waits().keep_ms, now_ms());
+        Ok::<_, Bug>(())
+    };
+    object.store().transaction(&object.context(), forget).map_err(|bug| failed(&bug))
 }
 
 /// What is said of an operation of which nobody knows the end.
