@@ -3,6 +3,9 @@
 /** How much of a page is looked at before its headers are sent, in bytes: they say whether it has a key in it. */
 const LOOK_BYTES = 64 * 1024;
 
+/** And for how long after its beginning is there, in ms: of a page that comes piece by piece the visitor sees the first one at once. */
+const LOOK_MS = 50;
+
 /** What stands for what in an attribute: the rewriter gives its text as it is written. Names of letters do not occur in addresses. */
 const NAMED = {
   amp: '&',
@@ -189,13 +192,22 @@ export async function rewrite(response, page, address, script, isElsewhere) {
   const first = [];
   let size = 0;
   let isWhole = false;
+  /** What is being read. */
+  let next;
+  let timer;
+  let isOver;
   while (!isKeyed && !isWhole && size < LOOK_BYTES) {
-    const { done, value } = await reader.read();
-    isWhole = done;
-    if (done) break;
-    first.push(value);
-    size += value.byteLength;
+    next = reader.read();
+    const read = await (isOver ? Promise.race([next, isOver]) : next);
+    if (!read) break;
+    next = undefined;
+    isWhole = read.done;
+    if (isWhole) break;
+    first.push(read.value);
+    size += read.value.byteLength;
+    isOver ??= new Promise((resolve) => (timer = setTimeout(resolve, LOOK_MS)));
   }
+  clearTimeout(timer);
   pump().catch(() => {});
   return [readable, isKeyed || !isWhole];
 
@@ -204,7 +216,8 @@ export async function rewrite(response, page, address, script, isElsewhere) {
     try {
       for (const chunk of first) await writer.write(chunk);
       while (!isWhole) {
-        const { done, value } = await reader.read();
+        const { done, value } = await (next ?? reader.read());
+        next = undefined;
         if (done) break;
         await writer.write(value);
       }

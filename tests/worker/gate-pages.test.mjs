@@ -328,6 +328,26 @@ test('a large page streams, with a form at its end', async () => {
   assert.equal(answer.set.length, 1);
 });
 
+test('a page that comes piece by piece is seen from its beginning, and gets its key', async () => {
+  let more;
+  shop.on('/slow', (_, answer) => {
+    answer.writeHead(200, { 'content-type': 'text/html', etag: '"1"' });
+    answer.write('<h1>Basket</h1>');
+    more = () => answer.end(FORM);
+  });
+  const asked = request(new URL('/slow', gate.runtime.origin), { headers: { host: 'shop.test' } }).end();
+  const [answer] = await once(asked, 'response');
+  const [first] = await once(answer, 'data');
+  assert.equal(String(first), '<h1>Basket</h1>');
+  // What comes later may have a key in it.
+  assert.deepEqual([answer.headers['cache-control'], answer.headers.etag], ['private, no-cache', undefined]);
+  assert.equal(answer.headers['set-cookie'].length, 1);
+  more();
+  let rest = '';
+  for await (const chunk of answer) rest += chunk;
+  assert.deepEqual(without(rest), [FORM, 1]);
+});
+
 test('events come as they happen', async () => {
   let more;
   shop.on('/events', (_, answer) => {
