@@ -49,7 +49,11 @@ pub(crate) async fn handle(incoming: worker::Request, env: Env) -> Result<Respon
         Some(found) => gated(&gate, &request, incoming, found).await,
         None => match gate.config.of_host(&request.host).next() {
             Some(route) => unlisted(&gate, &request, incoming, route).await,
-            None => Problem::new(Say::NothingHere).answer(&request),
+            None => {
+                // A host that is misspelt in the settings is seen by nobody else.
+                log("warn", &[("event", "no_route".into()), ("host", request.host.as_str().into())]);
+                Problem::new(Say::NothingHere).answer(&request)
+            }
         },
     }
 }

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 
 import { FORM, keysIn, startGate } from './support/gate.mjs';
+import { until } from './support/until.mjs';
 
 let gate;
 let shop;
@@ -431,6 +432,8 @@ test('another host has its own routes, and one that is not set has none', async 
     0,
   );
   assert.equal((await through('<h1>x</h1>', { host: 'unknown.test' })).status, 404);
+  const isSaid = ({ event, host }) => event === 'no_route' && host === 'unknown.test';
+  await until('the log says so', () => gate.lines.some(isSaid));
 });
 
 test('a shop that is down says so', async () => {
