@@ -7,6 +7,7 @@ use runtime::log::log;
 use web::http::Request;
 use web::locale::negotiate::negotiate;
 use web::reply::RATE_PERIOD_S;
+use web::url::join;
 use worker::worker_sys::web_sys;
 use worker::{Headers, Response, ResponseBody, Result};
 
@@ -21,20 +22,38 @@ use crate::page::{Page, Rewritten, rewrite};
 use crate::say::Say;
 use crate::visitor::{self, Sender};
 
-/// An answer of the origin: its addresses become ours, and its forms get keys. `replayed` says of what was sent under a key whether it was
-/// answered before.
+/// To what an answer of the origin is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given {
+    /// To a request without a key.
+    Passed,
+    /// To what was sent under a key.
+    Sent {
+        /// It was answered before.
+        replayed: bool,
+    },
+    /// To what was sent under a key, and is looked at later, at an address of the gate's.
+    Seen,
+}
+
+/// An answer of the origin: its addresses become ours, and its forms get keys. The request is that of the address that has answered.
 pub(crate) async fn from_origin(
     gate: &Gate,
     request: &Request,
     route: &Route,
     mut response: Response,
-    replayed: Option<bool>,
+    given: Given,
 ) -> Result<Response> {
     let status = response.status_code();
     if status == 101 {
         return Ok(response);
     }
-    let headers = for_us(&response, request, route)?;
+    let headers = for_us(&response, request, route, given)?;
+    let replayed = match given {
+        Given::Passed => None,
+        Given::Sent { replayed } => Some(replayed),
+        Given::Seen => Some(true),
+    };
     if let Some(replayed) = replayed {
         headers.set("idempotent-replayed", if replayed { "true" } else { "false" })?;
     }
@@ -58,7 +77,7 @@ pub(crate) async fn from_origin(
     let script = script(has_script, &headers)?;
     let page = Page::new(Rc::clone(&gate.config), request.host.clone());
     let raw = web_sys::Response::from(response);
-    let rewritten = rewrite(&raw, page, &address, &script).await;
+    let rewritten = rewrite(&raw, page, &address, &script, matches!(given, Given::Seen)).await;
     let Some(Rewritten { body, is_keyed }) = rewritten else {
         not_read(request, "it broke off");
         return Ok(Response::from(raw).with_headers(headers));
@@ -106,12 +125,21 @@ fn script(has_script: bool, headers: &Headers) -> Result<String> {
 }
 
 /// The headers of an answer as they stand for our host.
-fn for_us(response: &Response, request: &Request, route: &Route) -> Result<Headers> {
+fn for_us(response: &Response, request: &Request, route: &Route, given: Given) -> Result<Headers> {
     let headers = Headers::new();
     let ours = request.origin();
     let is_theirs = |name: &str| name != "set-cookie" && name != REPLY_HEADER;
     for (name, value) in response.headers().entries().filter(|(name, _)| is_theirs(name)) {
-        let value = if name == "location" { led_to(&value, &route.origin, &ours) } else { value };
+        let value = match name.as_str() {
+            "location" => match (led_to(&value, &route.origin, &ours), given) {
+                // A browser would join it to the address at which it looks at it.
+                (to, Given::Seen) if !to.starts_with('/') => {
+                    join(&format!("{ours}{}", request.path_and_query()), &to)
+                }
+                (to, _) => to,
+            },
+            _ => value,
+        };
         headers.append(&name, &value)?;
     }
     for value in response.headers().get_all("set-cookie")? {

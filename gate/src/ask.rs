@@ -39,6 +39,9 @@ pub struct ObjectRequest {
     pub rules: Rules,
     /// More names of cookies that are a session.
     pub session: Vec<String>,
+    /// A header has said who the client is.
+    #[serde(default)]
+    pub is_named: bool,
     /// The largest answer that is kept, in bytes.
     pub max_answer: usize,
     /// How long the route waits for what.
@@ -63,6 +66,7 @@ impl ObjectRequest {
             on_unknown: route.on_unknown.clone(),
             rules: route.rules.clone(),
             session: route.session.clone(),
+            is_named: false,
             max_answer: route.max_answer,
             waits: route.waits,
             place: None,
@@ -74,8 +78,9 @@ impl ObjectRequest {
     /// A request that is to be passed on once.
     #[must_use]
     pub fn to_pass_on(self, form: Form) -> Self {
-        let Form { fingerprint, may_start, large, made_at_ms, place } = form;
-        Self { fingerprint: Some(fingerprint), may_start, large, made_at_ms, place: Some(place), ..self }
+        let Form { fingerprint, may_start, is_named, large, made_at_ms, place } = form;
+        let (fingerprint, place) = (Some(fingerprint), Some(place));
+        Self { fingerprint, may_start, is_named, large, made_at_ms, place, ..self }
     }
 
     /// The secret of the key.
@@ -100,6 +105,8 @@ pub struct Form {
     pub fingerprint: String,
     /// See [`ObjectRequest::may_start`].
     pub may_start: bool,
+    /// See [`ObjectRequest::is_named`].
+    pub is_named: bool,
     /// See [`ObjectRequest::large`].
     pub large: Option<Option<u64>>,
     /// See [`ObjectRequest::made_at_ms`].
@@ -121,6 +128,8 @@ pub enum ObjectReply {
     AlreadyDone,
     /// The key is of something else that is done.
     Differs,
+    /// The key is of the same that was sent to another host.
+    SentElsewhere,
     /// It is under way.
     UnderWay {
         /// When to come again, in ms.

@@ -120,6 +120,17 @@ fn cut_pairs(body: &[u8]) -> Cut {
     Cut { rest: rest.join(&b'&'), keys }
 }
 
+/// An address without our key: a form that has one may have a button that gets (`formmethod`). All else stays as it is.
+pub fn without_key(address: &str) -> String {
+    let Some((path, query)) = address.split_once('?') else { return address.to_owned() };
+    let Cut { rest, keys } = cut_pairs(query.as_bytes());
+    match String::from_utf8(rest) {
+        Ok(rest) if !keys.is_empty() && rest.is_empty() => path.to_owned(),
+        Ok(rest) if !keys.is_empty() => format!("{path}?{rest}"),
+        _ => address.to_owned(),
+    }
+}
+
 /// A part of a `multipart/form-data` body ([RFC 7578](https://www.rfc-editor.org/rfc/rfc7578)).
 struct Part<'a> {
     /// With the line of its boundary.
@@ -256,6 +267,19 @@ mod tests {
             let Cut { rest, keys } = cut(&encoding, multipart(&all), false);
             assert_eq!(String::from_utf8(rest), String::from_utf8(without.clone()), "{at}");
             assert_eq!(keys, ["K"]);
+        }
+    }
+
+    #[test]
+    fn the_key_is_cut_out_of_an_address_and_the_rest_stays() {
+        for (address, without) in [
+            ("https://a/search?q=a+b&paid_once_key=K&x=%20", "https://a/search?q=a+b&x=%20"),
+            ("https://a/search?paid_once_key=K", "https://a/search"),
+            ("https://a/search?q=paid_once_key&&x", "https://a/search?q=paid_once_key&&x"),
+            ("https://a/search?", "https://a/search?"),
+            ("https://a/search", "https://a/search"),
+        ] {
+            assert_eq!(without_key(address), without);
         }
     }
 

@@ -10,6 +10,7 @@ use worker::{Delay, Headers, Response, Result};
 
 use crate::app::Gate;
 use crate::ask::{ASK, Form, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
+use crate::body::{Cut, Encoding, cut};
 use crate::config::Route;
 use crate::headers::to_origin;
 use crate::passed_on;
@@ -59,17 +60,26 @@ pub(crate) struct Body {
     pub(crate) read: Vec<u8>,
     /// Whence the rest comes.
     pub(crate) rest: Option<JsValue>,
-    /// How long it is in all, in bytes, where that is known.
+    /// How long it is in all, in bytes, where it has said so.
     pub(crate) length: Option<u64>,
-    /// The longest that is taken, in bytes.
-    pub(crate) most: usize,
 }
 
 impl Body {
+    /// Cuts our keys out of it.
+    pub(crate) fn cut(&mut self, encoding: &Encoding) -> Vec<String> {
+        let read = std::mem::take(&mut self.read);
+        let length = read.len();
+        let Cut { rest, keys } = cut(encoding, read, self.rest.is_some());
+        let cut = u64::try_from(length.saturating_sub(rest.len())).unwrap_or(0);
+        self.length = self.length.map(|length| length.saturating_sub(cut));
+        self.read = rest;
+        keys
+    }
+
     /// As it is sent; nothing at all where it is empty. What is not held can be sent once.
     pub(crate) fn to_send(&self) -> Result<Option<JsValue>> {
         Ok(match &self.rest {
-            Some(rest) => Some(joined(&self.read, rest, self.length, self.most)?),
+            Some(rest) => Some(joined(&self.read, rest, self.length)?),
             None if self.read.is_empty() => None,
             None => Some(Uint8Array::from(&self.read[..]).into()),
         })

@@ -217,6 +217,33 @@ fn is_address(text: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '*']))
 }
 
+/// Whether requests name a host so.
+fn is_host(host: &str) -> bool {
+    ["https", "http"].iter().all(|scheme| is_origin(&format!("{scheme}://{host}")))
+}
+
+/// What is meant by one that no request names.
+fn bare_host(written: &str) -> String {
+    let host = written.split_once("://").map_or(written, |(_, host)| host).to_ascii_lowercase();
+    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.strip_suffix(":443").or_else(|| host.strip_suffix(":80")).unwrap_or(host);
+    if is_host(host) { host.to_owned() } else { "shop.example".to_owned() }
+}
+
+/// Whether redirects can lead to such a path.
+fn is_path(path: &str) -> bool {
+    path.starts_with(['/', '*']) && !path.contains(['?', '#'])
+}
+
+/// What is meant by one to which none can.
+fn bare_path(written: &str) -> String {
+    let path = match written.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => written.trim_start_matches('/'),
+    };
+    format!("/{}", path.split(['?', '#']).next().unwrap_or_default())
+}
+
 /// The name of the first, second, … variable with routes.
 pub fn variable(at: usize) -> String {
     if at == 0 { "GATE".to_owned() } else { format!("GATE_{}", at.saturating_add(1)) }
@@ -307,6 +334,19 @@ impl Route {
         if let Some(wrong) = raw.cors.iter().find(|text| *text != "*" && !is_origin(text)) {
             return Err(format!(
                 "`cors` has `{wrong}`: it is an origin as browsers send it, such as https://app.shop.example, or *"
+            ));
+        }
+        if let Some(wrong) = raw.host.as_ref().filter(|host| !is_host(host)) {
+            return Err(format!(
+                "`host` is `{wrong}`, which no request has: write it in small letters, without a scheme, a path or the port of \
+                 its scheme, such as {}",
+                bare_host(wrong)
+            ));
+        }
+        if let Some(wrong) = raw.log_in.iter().flatten().find(|path| !is_path(path)) {
+            return Err(format!(
+                "`log_in` has `{wrong}`, to which no redirect leads: write a path alone, such as {}",
+                bare_path(wrong)
             ));
         }
         let default = Times::default();
@@ -446,6 +486,14 @@ mod tests {
             (r#","quiet_ms":1"#, "quiet_ms"),
             (r#","not_taken":[409]"#, "not_taken"),
             (r#","api":["/v1"]"#, "/v1"),
+            (r#","host":"Shop.Example""#, "such as shop.example"),
+            (r#","host":"https://shop.example""#, "such as shop.example"),
+            (r#","host":"shop.example:443""#, "such as shop.example"),
+            (r#","host":"shop.example/""#, "such as shop.example"),
+            (r#","host":"""#, "`host`"),
+            (r#","log_in":["/login","accounts/login/"]"#, "such as /accounts/login/"),
+            (r#","log_in":["https://shop.example/login"]"#, "such as /login"),
+            (r#","log_in":["/login?next=*"]"#, "such as /login"),
             (r#","cors":["https://app.example/"]"#, "https://app.example/"),
             (r#","cors":["https://App.example"]"#, "https://App.example"),
             (r#","cors":["https://app.example:443"]"#, "https://app.example:443"),
@@ -459,6 +507,14 @@ mod tests {
         assert!(Config::read([], |_| None).unwrap_err().contains("GATE"));
         let unsigned = Config::read([r#"{"routes":[{"origin":"https://a"}]}"#.to_owned()], |_| None);
         assert!(unsigned.unwrap_err().contains("SIGNING_KEY"));
+    }
+
+    #[test]
+    fn a_host_and_log_ins_are_taken_as_requests_name_them() {
+        for host in ["shop.example", "127.0.0.1:8788", "[::1]", "xn--schn-7qa.example"] {
+            assert!(route(&format!(r#","host":"{host}""#)).is_ok(), "{host}");
+        }
+        assert!(route(r#","log_in":["/login","/accounts/*","*"]"#).is_ok());
     }
 
     #[test]

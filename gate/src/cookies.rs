@@ -23,8 +23,11 @@ const SESSIONS: &[&str] = &[
     "wp_woocommerce_session_*",
 ];
 
-/// Those of them that may have another value at each answer: the session itself stands in them, signed or encrypted (Laravel, Rails, Flask).
-const RENEWED: &[&str] = &["laravel_session", "session", "*_session"];
+/// Those of them that may have another value at each answer: the session itself stands in them, signed or encrypted (Laravel, Rails, Flask; the log-in of
+/// ASP.NET Core, which is made anew as its time runs).
+const RENEWED: &[&str] = &["laravel_session", "session", "*_session", ".AspNetCore.*"];
+/// What is named as they are, and is an id that stays the same.
+const LASTING: &[&str] = &[".AspNetCore.Session"];
 
 /// Name and value of a `Set-Cookie` header.
 fn set(header: &str) -> Option<(&str, &str)> {
@@ -62,42 +65,48 @@ pub fn sessions<'a>(header: &'a str, more: &'a [String]) -> impl Iterator<Item =
     pairs(header).filter(move |(name, _)| lasts(name)).map(|(_, value)| value)
 }
 
-/// The cookies of a request without those that may be new at each answer.
-pub fn without_renewed(header: &str) -> String {
-    let kept = pairs(header).filter(|(name, _)| !is_renewed(name));
-    kept.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
-}
-
 fn is_session(name: &str, more: &[String]) -> bool {
     is_one_of(name, SESSIONS.iter().copied().chain(more.iter().map(String::as_str)))
 }
 
 fn is_renewed(name: &str) -> bool {
-    is_one_of(name, RENEWED.iter().copied())
+    is_one_of(name, RENEWED.iter().copied()) && !is_one_of(name, LASTING.iter().copied())
 }
 
 fn is_one_of<'a>(name: &str, mut known: impl Iterator<Item = &'a str>) -> bool {
-    let name = name.strip_prefix("__Host-").or_else(|| name.strip_prefix("__Secure-")).unwrap_or(name);
-    known.any(|known| is_like(known, name))
+    let bare = name.strip_prefix("__Host-").or_else(|| name.strip_prefix("__Secure-")).unwrap_or(name);
+    known.any(|known| is_like(known, bare) || is_like(known, name))
 }
 
 fn of<'a>(cookies: &'a [Sent], name: &str) -> Option<&'a str> {
     cookies.iter().find(|cookie| cookie.name == name).map(|cookie| cookie.digest.as_str())
 }
 
+/// Which cookies are a session's.
+#[derive(Clone, Copy, Debug)]
+pub struct Sessions<'a> {
+    /// More names, beside the usual ones.
+    pub more: &'a [String],
+    /// Those that an answer sets and hides from scripts are, too. A client that says by itself who it is needs no such guess: what hides may be a load
+    /// balancer's.
+    pub hidden: bool,
+}
+
 /// Whether a browser is in the session in which the first request was: each cookie of a session is the one that was sent first, or the one
-/// that the answer has set. A cookie is a session's by its name, or because the answer sets it and hides it from scripts.
+/// that the answer has set.
 pub fn is_same_session(
     first: &[Sent],
     now: &[Sent],
     answered: &[&str],
-    more: &[String],
+    sessions: Sessions<'_>,
     secret: &Secret,
 ) -> bool {
     first
         .iter()
         .chain(now)
-        .filter(|cookie| is_session(&cookie.name, more) || is_hidden(&cookie.name, answered))
+        .filter(|Sent { name, .. }| {
+            is_session(name, sessions.more) || (sessions.hidden && is_hidden(name, answered))
+        })
         .all(|Sent { name, .. }| {
             let has = of(now, name);
             let was_set = answered
@@ -174,8 +183,22 @@ mod tests {
     }
 
     fn same(first: &str, now: &str, answered: &[&str]) -> bool {
+        same_where(true, first, now, answered)
+    }
+
+    fn same_where(hidden: bool, first: &str, now: &str, answered: &[&str]) -> bool {
         let secret = secret();
-        is_same_session(&sent(first, &secret), &sent(now, &secret), answered, &["basket".to_owned()], &secret)
+        let sessions = Sessions { more: &["basket".to_owned()], hidden };
+        is_same_session(&sent(first, &secret), &sent(now, &secret), answered, sessions, &secret)
+    }
+
+    #[test]
+    fn of_a_client_that_says_who_it_is_only_what_is_named_is_a_session() {
+        let set = ["__cf_bm=b; path=/; HttpOnly; Secure"];
+        assert!(same_where(false, "__cf_bm=a", "__cf_bm=c", &set));
+        assert!(!same_where(true, "__cf_bm=a", "__cf_bm=c", &set));
+        assert!(!same_where(false, "sessionid=a", "sessionid=b", &set));
+        assert!(!same_where(false, "basket=a", "basket=b", &set));
     }
 
     #[test]
@@ -203,9 +226,31 @@ mod tests {
         let header =
             "laravel_session=1; __Host-_shop_session=2; session=3; language=en; sessionid=4; my_session_id=5";
         assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["4", "5"]);
-        assert_eq!(without_renewed(header), "language=en; sessionid=4; my_session_id=5");
         let named = ["session".to_owned(), "language".to_owned()];
         assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["3", "en", "4", "5"]);
+    }
+
+    #[test]
+    fn a_cookie_is_named_with_its_prefix_or_without() {
+        for named in ["__Host-login", "login", "__Host-*"].map(str::to_owned) {
+            let named = [named];
+            assert_eq!(sessions("__Host-login=1; lang=en", &named).collect::<Vec<_>>(), ["1"], "{named:?}");
+            let secret = secret();
+            let [first, now] = ["__Host-login=1", "__Host-login=2"].map(|header| sent(header, &secret));
+            let sessions = Sessions { more: &named, hidden: true };
+            assert!(!is_same_session(&first, &now, &[], sessions, &secret), "{named:?}");
+        }
+        assert_eq!(sessions("login=1", &["__Host-login".to_owned()]).count(), 0, "another cookie");
+    }
+
+    #[test]
+    fn the_log_in_of_asp_net_core_is_made_anew_and_its_session_is_not() {
+        let header =
+            ".AspNetCore.Identity.Application=1; __Host-.AspNetCore.Cookies=2; .AspNetCore.Session=3";
+        assert_eq!(sessions(header, &[]).collect::<Vec<_>>(), ["3"]);
+        let named = [".AspNetCore.Cookies".to_owned()];
+        assert_eq!(sessions(header, &named).collect::<Vec<_>>(), ["2", "3"]);
+        assert!(!same(".AspNetCore.Cookies=1", ".AspNetCore.Cookies=2", &[]), "it is a session all the same");
     }
 
     #[test]

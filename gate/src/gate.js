@@ -55,6 +55,11 @@
     attempt(() => delete sessionStorage[placeOf(form)]);
   }
 
+  /** Where a form is posted: by itself, or by a button that says so. */
+  const targets = (form) =>
+    [form, ...form.querySelectorAll('[formaction], [formmethod]')]
+      .filter((by) => /^post$/i.test(by.getAttribute('formmethod') ?? form.getAttribute('method')))
+      .map((by) => by.getAttribute('formaction') ?? form.getAttribute('action'));
   /** Forms that have no key, or the one of another form: a copy. */
   const asked = new WeakSet();
   function look() {
@@ -62,9 +67,8 @@
     const seen = new Set();
     for (const form of forms) {
       const key = keyOf(form)?.value;
-      const isPost = form.getAttribute('method')?.toLowerCase() === 'post';
-      if (isPost && !asked.has(form) && (!key || seen.has(key)))
-        renew(form, form.getAttribute('action') || location);
+      if (!asked.has(form) && (!key || seen.has(key)))
+        for (const to of new Set(targets(form))) renew(form, to || location);
       asked.add(form);
       seen.add(key);
     }

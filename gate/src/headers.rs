@@ -46,9 +46,11 @@ pub const OF_BYTES: &[&str] = &[
 /// What tells caches in between how long a page may be kept, before `Cache-Control`.
 pub const OF_CACHES: &[&str] = &["cdn-cache-control", "cloudflare-cdn-cache-control", "surrogate-control"];
 
-/// Whether a header belongs to an answer that is kept. Its body is kept decoded.
-pub fn is_answers(name: &str) -> bool {
-    !OF_CONNECTION.contains(&name) && !matches!(name, "content-encoding" | "date" | "alt-svc")
+/// Whether a header belongs to an answer that is kept. Its body is kept as the runtime gives it: that decodes what is packed by one of two names, written
+/// exactly so, and nothing else.
+pub fn is_answers(name: &str, value: &str) -> bool {
+    let is_decoded = || name == "content-encoding" && matches!(value, "gzip" | "br");
+    !OF_CONNECTION.contains(&name) && !matches!(name, "date" | "alt-svc") && !is_decoded()
 }
 
 /// The request's headers as the origin gets them: it is told for which host it answers, and a form comes from a page of its own.
@@ -239,6 +241,14 @@ mod tests {
         assert_eq!(to(https, "http://shop.example"), on(true));
         assert_eq!(to("/checkout/", "http://shop.example"), on(false), "nobody says that it is https");
         assert_eq!(to("/checkout/", "https://shop.example"), on(true));
+    }
+
+    #[test]
+    fn an_encoding_that_is_not_decoded_stays_with_its_answer() {
+        let stays = |value| is_answers("content-encoding", value);
+        assert_eq!(["gzip", "br"].map(stays), [false; 2]);
+        assert_eq!(["deflate", "zstd", "x-gzip", "GZIP", "gzip, br", "identity"].map(stays), [true; 6]);
+        assert!(is_answers("x-order", "gzip") && !is_answers("date", ""));
     }
 
     #[test]

@@ -41,8 +41,8 @@ use crate::stream::Watched;
 const TAKES_WITHIN: Duration = Duration::from_secs(3);
 /// How often a request goes on to another address.
 const GOES_ON_MAX: u32 = 5;
-/// How often one key may be sent after refusals.
-const TRIES_MAX: u32 = 100;
+/// How often one key may be sent after refusals; with `one_at_a_time`, how often a visitor may send to one address within twice `keep_ms`.
+pub(crate) const TRIES_MAX: u32 = 100;
 
 /// A request that somebody has brought: in memory alone.
 pub(crate) struct Outgoing {
@@ -154,9 +154,10 @@ impl GateHost {
         let goes_on = if watched.is_none() { GOES_ON_MAX } else { 0 };
         let answered = match exchange(outgoing, &outgoing.method, &outgoing.url, Some(body), goes_on).await {
             Ok(answered) => answered,
-            // Nobody works on a body that is not whole.
-            Err(_)
-                if watched.is_some_and(|watched| watched.is_broken())
+            // Nobody works on a body that is not whole, unless the origin has begun to answer before its end, or may have been at work all the time.
+            Err(reason)
+                if reason == NO_ANSWER
+                    && watched.is_some_and(|watched| watched.is_broken())
                     && ends(call, Ended::NeverSent, false) =>
             {
                 return never_sent();
@@ -297,7 +298,7 @@ async fn exchange(
         let (mut url, mut led, mut set_cookies) = (url.to_owned(), 0, Vec::new());
         let mut response = loop {
             let request = web_sys::Request::new_with_str_and_init(&url, &init).map_err(|_| NO_REQUEST)?;
-            let response = Fetch::Request(request.into()).send().await.map_err(|_| "no answer")?;
+            let response = Fetch::Request(request.into()).send().await.map_err(|_| NO_ANSWER)?;
             let location = response.headers().get("location").ok().flatten().unwrap_or_default();
             match goes_on(response.status_code(), &url, &location, &outgoing.ours) {
                 Some(GoesOn { to, is_https })
@@ -348,6 +349,8 @@ async fn exchange(
 }
 
 const NO_REQUEST: &str = "no request could be made";
+/// Not even its beginning.
+const NO_ANSWER: &str = "no answer";
 const BROKE_OFF: &str = "the answer broke off";
 
 /// What is sent: of a body's own headers none without it.
@@ -361,9 +364,9 @@ fn headers_of(pairs: &[(String, String)], has_body: bool) -> Result<Headers> {
     Ok(headers)
 }
 
-/// The headers of an answer that belong to it, after those of what has led to it: the runtime has decoded the body.
+/// The headers of an answer that belong to it, after those of what has led to it.
 fn answered_headers(headers: &Headers, set_cookies: Vec<String>) -> Vec<(String, String)> {
-    let all = headers.entries().filter(|(name, _)| is_answers(name) && name != "set-cookie");
+    let all = headers.entries().filter(|(name, value)| is_answers(name, value) && name != "set-cookie");
     let cookies = headers.get_all("set-cookie").unwrap_or_default();
     all.chain(set_cookies.into_iter().chain(cookies).map(|value| ("set-cookie".to_owned(), value))).collect()
 }
@@ -416,8 +419,9 @@ impl Host for GateHost {
     /// Deletes from the bucket what nobody can be given any more.
     async fn woken(&self, object: &Rc<Object<Self>>) {
         let Ok(Some(state)) = object.store().read() else { return };
+        // All keys of an object have one name, also those that are forgotten.
+        let Some(name) = state.keys.first().map(read_model::name) else { return };
         for number in Intent::over_in_bucket(&state) {
-            let Some(name) = state.key(number).map(read_model::name) else { continue };
             let deleted =
                 bucket::delete(&self.env, name, number).await.map_err(|error| Bug(error.to_string()));
             let forgotten = deleted.and_then(|()| {

@@ -26,6 +26,7 @@ pub mod pattern;
 pub mod say;
 pub mod sealed;
 pub mod secret;
+pub mod series;
 pub mod texts;
 pub mod visitor;
 pub mod waits;

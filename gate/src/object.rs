@@ -24,15 +24,16 @@ use worker::wasm_bindgen_futures::future_to_promise;
 use worker::{Delay, DurableObject, Env, Error, Headers, Request, Response, Result, State, durable_object};
 
 use crate::ask::{ASK, ObjectReply, ObjectRequest, REPLY_HEADER, from_header, to_header};
-use crate::body::fingerprint;
+use crate::body::fingerprint::{self, Alike};
 use crate::bucket;
 use crate::by_hand;
-use crate::cookies::{self, Sent};
+use crate::cookies::{self, Sent, Sessions};
 use crate::domain::{Again, PassOn, SEND, Submission};
-use crate::host::{GateHost, Outgoing, Payload};
+use crate::host::{GateHost, Outgoing, Payload, TRIES_MAX};
 use crate::meaning::Ended;
 use crate::sealed::{self, Kept};
 use crate::secret::Secret;
+use crate::series;
 use crate::stream::Watched;
 
 /// How long an operator waits for what follows from their word; it goes on without them.
@@ -142,18 +143,23 @@ fn number(object_state: Option<&ObjectState<PassOn>>, ask: &ObjectRequest, finge
     if let Some(made_at_ms) = ask.made_at_ms {
         let is_about = |key: &&KeyRecord<PassOn>| matches!(ended(key), Some((Ended::Done | Ended::Unknown, at_ms)) if at_ms >= made_at_ms);
         let done = object_state.keys.iter().filter(is_about);
-        if let Some(key) = done.max_by_key(|key| (key.fingerprint.0 == fingerprint, key.key_id)) {
+        if let Some(key) = done.max_by_key(|key| (is_of(key, fingerprint), key.key_id)) {
             return (key.key_id, false);
         }
     }
     let is_free = match ended(newest).map(|(ended, _)| ended) {
         Some(Ended::Refused | Ended::NeverSent | Ended::NotDone) => true,
-        Some(Ended::ShownAgain) => newest.fingerprint.0 != fingerprint,
+        Some(Ended::ShownAgain) => !is_of(newest, fingerprint),
         // A page that was made after it is about something else.
         Some(Ended::Done | Ended::Unknown) => ask.made_at_ms.is_some(),
         None => false,
     };
     if is_free { (newest.key_id.saturating_add(1), true) } else { (newest.key_id, false) }
+}
+
+/// Whether an operation is of the same request.
+fn is_of(key: &KeyRecord<PassOn>, fingerprint: &str) -> bool {
+    fingerprint::compare(&key.fingerprint.0, fingerprint) == Alike::Same
 }
 
 /// Passes a request on, or answers it by what was done under its key.
@@ -181,16 +187,18 @@ async fn run(
         }
     });
     let place = ask.place.clone().ok_or_else(|| Error::RustError("nothing is said of where".to_owned()))?;
+    make_room(object, ask)?;
     let ends_at_ms = now_ms().saturating_add(ask.times().wait_ms);
-    let (number, result) = loop {
+    let (number, alike, result) = loop {
         let object_state = object.store().read().map_err(|bug| failed(&bug))?;
         let (number, begins) = number(object_state.as_deref(), ask, &fingerprint);
         let known = object_state.as_deref().and_then(|object_state| object_state.key(number));
+        let alike = known.map(|key| fingerprint::compare(&key.fingerprint.0, &fingerprint));
         let fingerprint = known
             .map(|key| &key.fingerprint.0)
             // Made by another release, or while other fields were ignored: what it cannot be told from is not done twice. (What the shop has shown
             // again for it to be corrected has begun a new one above.)
-            .filter(|known| !fingerprint::are_comparable(known, &fingerprint))
+            .filter(|_| matches!(alike, Some(Alike::Same | Alike::Unknown)))
             .unwrap_or(&fingerprint);
         let name = secret.name();
         let owner = Owner::Session(name.clone());
@@ -242,7 +250,7 @@ async fn run(
             ExecuteResult::Mismatch { .. } if is_open(object, number)? && now_ms() < ends_at_ms => {
                 Delay::from(Duration::from_millis(LOOK_MS)).await;
             }
-            result => break (number, result),
+            result => break (number, alike, result),
         }
     };
     let reply = match result {
@@ -262,9 +270,11 @@ async fn run(
             let is_unknown = |object_state: &Rc<ObjectState<PassOn>>| {
                 object_state.resource.ended.get(&number) == Some(&Ended::Unknown)
             };
-            object_state
-                .filter(is_unknown)
-                .map_or(ObjectReply::Differs, |object_state| unknown(&object_state, number))
+            let differs = match alike {
+                Some(Alike::ElsewhereTheSame) => ObjectReply::SentElsewhere,
+                _ => ObjectReply::Differs,
+            };
+            object_state.filter(is_unknown).map_or(differs, |object_state| unknown(&object_state, number))
         }
         ExecuteResult::Expired | ExecuteResult::NotStarted => ObjectReply::Old,
         ExecuteResult::Refused(()) => ObjectReply::TooMany,
@@ -272,6 +282,20 @@ async fn run(
         ExecuteResult::NotOwner => ObjectReply::Nothing,
     };
     said(reply)
+}
+
+/// Where a visitor's submissions to one address have filled the object, what is over for long is forgotten.
+fn make_room(object: &Object<GateHost>, ask: &ObjectRequest) -> Result<()> {
+    let object_state = object.store().read().map_err(|bug| failed(&bug))?;
+    let is_full = object_state.is_some_and(|object_state| object_state.keys.len() >= TRIES_MAX as usize);
+    if ask.made_at_ms.is_none() || !is_full {
+        return Ok(());
+    }
+    let forget = |object_state: &mut ObjectState<PassOn>| {
+        series::forget_over(object_state, ask.waits().keep_ms, now_ms());
+        Ok::<_, Bug>(())
+    };
+    object.store().transaction(&object.context(), forget).map_err(|bug| failed(&bug))
 }
 
 /// What is said of an operation of which nobody knows the end.
@@ -342,7 +366,8 @@ async fn answer(
         .filter(|(name, _)| name == "set-cookie")
         .map(|(_, value)| value.as_str())
         .collect();
-    if replayed && !cookies::is_same_session(&head.first, now, &set, &ask.session, &secret) {
+    let sessions = Sessions { more: &ask.session, hidden: !ask.is_named };
+    if replayed && !cookies::is_same_session(&head.first, now, &set, sessions, &secret) {
         return said(ObjectReply::AlreadyDone);
     }
     let response = match large {

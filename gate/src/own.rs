@@ -7,7 +7,7 @@ use web::http::Request;
 use web::url::percent_decode;
 use worker::{Headers, Response, Result};
 
-use crate::answer::{self, Problem};
+use crate::answer::{self, Given, Problem};
 use crate::app::Gate;
 use crate::ask::ObjectReply;
 use crate::client::ask_answer;
@@ -76,7 +76,9 @@ fn key(gate: &Gate, request: &Request) -> Result<Response> {
 /// What was answered to the form with this key, for the visitor who has sent it.
 async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     let key = parameter(request, "key").and_then(|key| FormKey::open(&key, &gate.config.signing_keys));
-    let to = parameter(request, "to").unwrap_or_default();
+    let to = parameter(request, "to")
+        .filter(|to| to.bytes().all(|byte| byte.is_ascii_graphic()))
+        .unwrap_or_default();
     let (path, query) = to.split_once('?').unwrap_or((&to, ""));
     let found = gate.config.find(&request.host, "POST", path, query).map(|found| found.route);
     // A link leads here from anywhere: who has no cookie is shown nothing.
@@ -96,7 +98,9 @@ async fn stored(gate: &Gate, request: &Request) -> Result<Response> {
     };
     let say = match reply {
         ObjectReply::Answered { .. } => {
-            let answer = answer::from_origin(gate, request, route, response, Some(true)).await?;
+            // As the address has answered to which it was sent: what it names it names from there.
+            let at = Request { path: path.to_owned(), query: query.to_owned(), ..request.clone() };
+            let answer = answer::from_origin(gate, &at, route, response, Given::Seen).await?;
             // What a cache may keep of a form's answer it would give to whoever has this address.
             let headers = answer.headers().clone();
             OF_CACHES.iter().try_for_each(|name| headers.delete(name))?;

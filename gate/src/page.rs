@@ -48,6 +48,7 @@ extern "C" {
         page: Page,
         address: &str,
         script: &str,
+        is_elsewhere: bool,
     ) -> Result<Promise, JsValue>;
 }
 
@@ -59,14 +60,17 @@ pub struct Rewritten {
     pub is_keyed: Option<bool>,
 }
 
-/// Writes keys into a page. `None` where it cannot be read: nothing of it is used up then.
+/// Writes keys into a page. `None` where it cannot be read: nothing of it is used up then. A page that `is_elsewhere` is not at its own address in the
+/// browser: what it names without a host is named from there all the same.
 pub async fn rewrite(
     response: &web_sys::Response,
     page: Page,
     address: &str,
     script: &str,
+    is_elsewhere: bool,
 ) -> Option<Rewritten> {
-    let rewritten = JsFuture::from(rewrite_js(response, page, address, script).ok()?).await.ok()?;
+    let rewritten = rewrite_js(response, page, address, script, is_elsewhere).ok()?;
+    let rewritten = JsFuture::from(rewritten).await.ok()?;
     let rewritten: Array = rewritten.dyn_into().ok()?;
     Some(Rewritten { body: rewritten.get(0).dyn_into().ok()?, is_keyed: rewritten.get(1).as_bool() })
 }

@@ -25,17 +25,16 @@ function whole(chunks, size) {
 }
 
 /**
- * A body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it. It breaks off
- * after `most` bytes. Where nobody takes it the rest is read all the same: a browser reads no answer before it has sent everything.
+ * A body of its beginning and what a reader still gives, with its length where that is known: many servers read no body without it, and without it whoever
+ * takes it sees an end where it breaks off. Where nobody takes it the rest is read all the same: a browser reads no answer before it has sent everything.
  */
-export function joined(first, reader, length, most) {
+export function joined(first, reader, length) {
   const { readable, writable } =
     length === undefined ? new IdentityTransformStream() : new FixedLengthStream(length);
   pump(writable.getWriter()).catch(() => {});
   return readable;
 
   async function pump(writer) {
-    let size = first.byteLength;
     let isTaken = true;
     const write = async (chunk) => {
       try {
@@ -49,8 +48,6 @@ export function joined(first, reader, length, most) {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
-        size += value.byteLength;
-        if (size > most) throw new Error('the body is too large');
         await write(value);
       }
       if (isTaken) await writer.close();
@@ -61,7 +58,12 @@ export function joined(first, reader, length, most) {
   }
 }
 
-/** `[body, state]`: the same body, and in `state.isBroken` whether it broke off before its end. */
+/** Reads to its end what nobody takes: many clients read no answer before they have sent everything. */
+export async function drain(reader) {
+  while (!(await reader.read()).done);
+}
+
+/** `[body, state]`: the same body, and in `state.isBroken` whether it broke off before its end: whoever takes it has not got it whole. */
 export function watched(body, length) {
   const state = { isBroken: false };
   const { readable, writable } =
@@ -70,6 +72,7 @@ export function watched(body, length) {
   return [readable, state];
 
   async function pump(reader, writer) {
+    let size = 0;
     for (;;) {
       const { done, value } = await reader.read().catch((error) => {
         state.isBroken = true;
@@ -77,11 +80,11 @@ export function watched(body, length) {
         throw error;
       });
       if (done) break;
+      size += value.byteLength;
       await writer.write(value);
     }
-    await writer.close().catch(() => {
-      // Shorter than it said.
-      state.isBroken = true;
-    });
+    // Shorter than it said. Where all of it was taken, what takes it may be gone before this end.
+    if (size < length) state.isBroken = true;
+    await writer.close();
   }
 }

@@ -12,12 +12,10 @@ extern "C" {
     fn beginning_js(body: &web_sys::ReadableStream, bytes: u32) -> Result<Promise, JsValue>;
 
     #[wasm_bindgen(catch, js_name = joined)]
-    fn joined_js(
-        first: &Uint8Array,
-        reader: &JsValue,
-        length: Option<f64>,
-        most: f64,
-    ) -> Result<JsValue, JsValue>;
+    fn joined_js(first: &Uint8Array, reader: &JsValue, length: Option<f64>) -> Result<JsValue, JsValue>;
+
+    #[wasm_bindgen(catch, js_name = drain)]
+    fn drain_js(reader: &JsValue) -> Result<Promise, JsValue>;
 
     #[wasm_bindgen(catch, js_name = watched)]
     fn watched_js(body: &web_sys::ReadableStream, length: Option<f64>) -> Result<Array, JsValue>;
@@ -34,13 +32,13 @@ pub(crate) async fn beginning(
 }
 
 /// A body of its beginning and the rest.
-pub(crate) fn joined(
-    first: &[u8],
-    reader: &JsValue,
-    length: Option<u64>,
-    most: usize,
-) -> Result<JsValue, JsValue> {
-    joined_js(&Uint8Array::from(first), reader, length.map(|length| length as f64), most as f64)
+pub(crate) fn joined(first: &[u8], reader: &JsValue, length: Option<u64>) -> Result<JsValue, JsValue> {
+    joined_js(&Uint8Array::from(first), reader, length.map(|length| length as f64))
+}
+
+/// Reads the rest of a body that nobody takes.
+pub(crate) fn drain(reader: &JsValue) {
+    drain_js(reader).ok();
 }
 
 /// A body that tells whether it broke off.

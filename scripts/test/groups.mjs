@@ -88,6 +88,7 @@ const workersInTurn = {
   gate: [
     ...['gate-troubles', 'gate-large', 'gate-command', 'gate-desk', 'gate', 'gate-edges', 'gate-doctor'],
     ...['gate-pages', 'gate-zone', 'gate-cancelled', 'gate-says', 'gate-limit'],
+    ...['gate-clients', 'gate-uploads', 'gate-answers'],
   ],
   'simulator, apart': ['simulator-webhooks', 'simulator-types', 'simulator-adyen-keys'],
   "Adyen's reports": ['own-adyen-reports', 'adyen-report-fetch', 'adyen-report'],

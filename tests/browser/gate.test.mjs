@@ -235,6 +235,24 @@ test('a form that a script builds gets a key', async (t) => {
   assert.equal(ordersOf(name), 1);
 });
 
+for (const [what, made] of [
+  ['posts it', '<form action="/checkout">FIELD<button formmethod="post">Pay</button></form>'],
+  [
+    'says where it goes',
+    '<form method="post" action="/search">FIELD<button formaction="/checkout">Pay</button></form>',
+  ],
+])
+  test(`a form that a script builds gets a key for a button that ${what}`, async (t) => {
+    const name = someone();
+    const page = await at(t, '<div id="here"></div>');
+    const html = made.replace('FIELD', `<input name="name" value="${name}">`);
+    await page.evaluate((html) => (document.getElementById('here').innerHTML = html), html);
+    await page.locator('input[name="paid_once_key"]').waitFor({ state: 'attached' });
+    await page.getByRole('button', { name: 'Pay' }).dblclick({ noWaitAfter: true });
+    await page.waitForURL(/\/thanks\//);
+    assert.equal(ordersOf(name), 1);
+  });
+
 test('a form whose key does not come at once gets it later', async (t) => {
   const page = await at(t, '<div id="here"></div>');
   const asked = [];

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 
 import { FORM, keysIn, startGate } from './support/gate.mjs';
+import { until } from './support/until.mjs';
 
 let gate;
 let shop;
@@ -80,6 +81,31 @@ for (const [what, html, keys] of [
     1,
   ],
   [
+    'a button that posts what its form would get',
+    '<form action="/checkout"><button>Look</button><button formmethod="post">Pay</button></form>',
+    1,
+  ],
+  [
+    'a button that posts what its form would get elsewhere',
+    '<form action="/search"><button formmethod="post">Find</button></form>',
+    0,
+  ],
+  [
+    'a button that posts a form from afar',
+    '<form id="a" action="/checkout"></form><button form="a" formmethod="post">Pay</button>',
+    1,
+  ],
+  [
+    'a button that gets a form from afar',
+    '<form id="a" action="/search"></form><button form="a" formaction="/checkout">Look</button>',
+    0,
+  ],
+  [
+    'a button of a form that comes later, which says where',
+    '<button form="a" formaction="/checkout">Pay</button><form id="a" method="post" action="/search"></form>',
+    1,
+  ],
+  [
     'a button of a form that has a key',
     '<form method="post" action="/checkout"><button formaction="/cart/1/order">Pay</button></form>',
     1,
@@ -102,6 +128,37 @@ test('a form without an address goes to its own page', async () => {
   shop.page('/checkout', '<base href="/elsewhere/"><form method="post"><form method="post" action=" ">');
   const { text } = await visitor.request('/checkout?step=2');
   assert.equal(keysIn(text).length, 2);
+});
+
+/** The form of a page with a key has buttons that lead elsewhere: what they send has it, too. */
+test('the shop gets no key by a button that leads to an address that is no route', async () => {
+  const [key] = keysIn((await through(FORM)).text);
+  const last = () => shop.requests.at(-1);
+  await visitor.post('/cart/update', { a: 'x y', paid_once_key: key, n: '1' });
+  assert.deepEqual([String(last().body), last().headers['content-length']], ['a=x+y&n=1', '9']);
+  await visitor.postParts('/cart/update', { a: 'x y', paid_once_key: key, file: new File(['abc'], 'a.txt') });
+  const { body, headers } = last();
+  assert.match(String(body), /name="a"\r\n\r\nx y\r\n/);
+  assert.match(String(body), /filename="a.txt"[^]*abc/);
+  assert.doesNotMatch(String(body), /paid_once_key/);
+  assert.equal(headers['content-length'], String(body.length));
+  await visitor.postParts('/cart/update', { paid_once_key: key, file: new File(['x'.repeat(2 << 20)], 'a') });
+  assert.ok(last().body.length > 2 << 20 && !last().body.includes('paid_once_key'));
+  await visitor.request(`/search?q=a+b&paid_once_key=${key}`);
+  assert.equal(last().url, '/search?q=a+b');
+});
+
+test('control: what has no key passes byte for byte', async () => {
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  for (const body of ['a=1&&b=%7E+~&c', '', 'a=paid_once_key']) {
+    await visitor.request('/cart/update?x=%7e&&y', { method: 'POST', body, headers });
+    const { url, body: got } = shop.requests.at(-1);
+    assert.deepEqual([url, String(got)], ['/cart/update?x=%7e&&y', body]);
+  }
+  const json = '{"paid_once_key":"K"}';
+  const asJson = { method: 'POST', body: json, headers: { 'content-type': 'application/json' } };
+  await visitor.request('/cart/update', asJson);
+  assert.equal(String(shop.requests.at(-1).body), json);
 });
 
 test('a page with a key is private, and only it brings the cookie of the visitor', async () => {
@@ -272,6 +329,26 @@ test('a large page streams, with a form at its end', async () => {
   assert.equal(answer.set.length, 1);
 });
 
+test('a page that comes piece by piece is seen from its beginning, and gets its key', async () => {
+  let more;
+  shop.on('/slow', (_, answer) => {
+    answer.writeHead(200, { 'content-type': 'text/html', etag: '"1"' });
+    answer.write('<h1>Basket</h1>');
+    more = () => answer.end(FORM);
+  });
+  const asked = request(new URL('/slow', gate.runtime.origin), { headers: { host: 'shop.test' } }).end();
+  const [answer] = await once(asked, 'response');
+  const [first] = await once(answer, 'data');
+  assert.equal(String(first), '<h1>Basket</h1>');
+  // What comes later may have a key in it.
+  assert.deepEqual([answer.headers['cache-control'], answer.headers.etag], ['private, no-cache', undefined]);
+  assert.equal(answer.headers['set-cookie'].length, 1);
+  more();
+  let rest = '';
+  for await (const chunk of answer) rest += chunk;
+  assert.deepEqual(without(rest), [FORM, 1]);
+});
+
 test('events come as they happen', async () => {
   let more;
   shop.on('/events', (_, answer) => {
@@ -322,7 +399,7 @@ test('a page gets the script, with the nonce that its policy wants', async () =>
   assert.equal(strict.text, page.replace('</head>', `${tag.replace('"></', '" nonce="abc123"></')}</head>`));
   const script = await gate.visitor('scripted.test').request('/.paid-once/gate.js');
   assert.match(script.headers['content-type'], /javascript/);
-  assert.ok(script.bytes.length <= 4300, `${script.bytes.length} bytes`);
+  assert.ok(script.bytes.length <= 4400, `${script.bytes.length} bytes`);
 });
 
 test('a page that leaves out its head and its body gets the script, too; a part of one gets none', async () => {
@@ -355,6 +432,8 @@ test('another host has its own routes, and one that is not set has none', async 
     0,
   );
   assert.equal((await through('<h1>x</h1>', { host: 'unknown.test' })).status, 404);
+  const isSaid = ({ event, host }) => event === 'no_route' && host === 'unknown.test';
+  await until('the log says so', () => gate.lines.some(isSaid));
 });
 
 test('a shop that is down says so', async () => {

@@ -8,6 +8,7 @@ import { FORM, customers, keysIn, startGate } from './support/gate.mjs';
 import { until } from './support/until.mjs';
 
 const SHORT_MS = 400;
+const OFTEN_MS = 1_000;
 const forms = ['POST /checkout', 'POST /shown', 'POST /page', 'POST /large'];
 const HOSTS = {
   'shop.test': { forms, api: ['POST /v1/*'] },
@@ -18,6 +19,7 @@ const HOSTS = {
   'new.test': { forms, edited: 'new' },
   'short.test': { forms, api: ['POST /v1/*'], keep_ms: SHORT_MS },
   'series.test': { forms, one_at_a_time: true },
+  'often.test': { forms, one_at_a_time: true, keep_ms: OFTEN_MS },
   'small.test': { forms, max_body: 1000 },
 };
 
@@ -124,6 +126,26 @@ test('where tabs are one, a refusal later on frees nothing that was done', async
   assert.equal((await visitor.post('/checkout', { paid_once_key: later, name: '' })).status, 422);
   const again = await visitor.post('/checkout', { paid_once_key: key, name });
   assert.notEqual(again.headers['idempotent-replayed'], 'false');
+  assert.equal(ordersOf(name).length, 1);
+});
+
+test('where tabs are one, who has sent often is not locked out for good', async () => {
+  const { visitor, key } = await atCheckout('often.test');
+  const name = someone();
+  const send = (key, name) => visitor.post('/checkout', { paid_once_key: key, name });
+  let form = key;
+  let isFull = false;
+  // As often as there is room for, and more.
+  for (let refused = 0; refused <= 100 && !isFull;) {
+    const { status } = await send(form, '');
+    if (status === 422) refused += 1;
+    isFull = status === 429;
+    // It was open for too long.
+    if (status === 409) form = await visitor.key('/checkout');
+  }
+  await until('there is room again', async () => {
+    return (await send(await visitor.key('/checkout'), name)).status === 303;
+  });
   assert.equal(ordersOf(name).length, 1);
 });
 

@@ -128,8 +128,13 @@ impl<F: Domain> ObjectState<F> {
     /// A retry under a key that is forgotten runs its operation anew. So this is for what no client repeats any more: months after the response expired, not
     /// hours.
     pub fn forget_expired(&mut self, before_ms: u64) -> usize {
+        self.forget_expired_but(before_ms, |_| false)
+    }
+
+    /// The same, but for those that the flow still needs.
+    pub fn forget_expired_but(&mut self, before_ms: u64, stays: impl Fn(&KeyRecord<F>) -> bool) -> usize {
         let is_old = |key: &KeyRecord<F>| match &key.lifecycle {
-            Lifecycle::Expired(tombstone) => tombstone.expires_at_ms <= before_ms,
+            Lifecycle::Expired(tombstone) => tombstone.expires_at_ms <= before_ms && !stays(key),
             Lifecycle::Open(_) | Lifecycle::Finished(_) => false,
         };
         let old: Vec<u32> =

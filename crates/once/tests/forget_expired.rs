@@ -58,6 +58,14 @@ fn full() -> (ObjectState<Transfers>, u64) {
 }
 
 #[test]
+fn what_the_flow_still_needs_is_not_forgotten() {
+    let (mut state, expired_ms) = full();
+    assert_eq!(state.forget_expired_but(expired_ms, |key| key.key_id == 2), 1);
+    assert_eq!(state.keys.iter().map(|key| key.key_id).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(transfers(&mut state, "d", expired_ms).0, 4, "a number that was forgotten is not given again");
+}
+
+#[test]
 fn what_is_forgotten_makes_room_and_its_keys_at_the_bank_are_not_used_again() {
     let (mut state, expired_ms) = full();
     assert!(matches!(begins(&mut state, "d", expired_ms), Begin::Refused(_)));

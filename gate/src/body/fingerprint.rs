@@ -93,29 +93,83 @@ pub struct Read<'a> {
 /// How a fingerprint is made, but for the lists of names: another number where the code makes another one of the same body.
 const FINGERPRINT: &[u8] = b"gate 3";
 
-/// What comes before a fingerprint: how it was made, with these names ignored. Two that were made differently cannot be compared.
+/// What stands in a fingerprint for how it was made, with these names ignored. Two that were made differently cannot be compared.
 fn made_with(ignored: Ignored<'_>) -> String {
     let names: BTreeSet<&str> = ignored.names().collect();
     let parts: Vec<&[u8]> = [FINGERPRINT].into_iter().chain(names.into_iter().map(str::as_bytes)).collect();
     let [a, b, c, d, ..] = digest(&parts);
-    format!("gate1.{}:", HEXLOWER.encode(&[a, b, c, d]))
+    HEXLOWER.encode(&[a, b, c, d])
 }
 
-/// Whether two fingerprints were made in the same way, by the same release and settings: else it cannot be told whether two bodies are the same.
-pub fn are_comparable(one: &str, other: &str) -> bool {
-    fn made_with(fingerprint: &str) -> Option<&str> {
-        Some(fingerprint.split_once(':')?.0)
+/// How two fingerprints are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alike {
+    /// They are of the same request.
+    Same,
+    /// The same was sent to another host: another shop, perhaps, and perhaps the same one.
+    ElsewhereTheSame,
+    /// Of another request.
+    Not,
+    /// They were not made in the same way, by the same release and settings: it cannot be told.
+    Unknown,
+}
+
+/// How the fingerprint of a request is like one that is stored. Those of releases before this one do not say of which host they are.
+pub fn compare(stored: &str, sent: &str) -> Alike {
+    match (Written::of(stored), Written::of(sent)) {
+        (Some(stored), Some(sent)) if stored.made_with == sent.made_with => match (stored.host, sent.host) {
+            _ if stored.content != sent.content => Alike::Not,
+            (Some(stored), Some(sent)) if stored != sent => Alike::ElsewhereTheSame,
+            _ => Alike::Same,
+        },
+        _ => Alike::Unknown,
     }
-    made_with(one) == made_with(other)
+}
+
+/// What an edited form says, as part of its key's name: no release may change it, so it is the fingerprint of those that said nothing of the host.
+pub fn name_of_edited(fingerprint: &str) -> String {
+    match Written::of(fingerprint) {
+        Some(Written { made_with, content, .. }) => format!("{WITHOUT_HOST}{made_with}:{content}"),
+        None => fingerprint.to_owned(),
+    }
+}
+
+/// A fingerprint as it is written: `gate2.MADE_WITH:CONTENT@HOST`, or `gate1.MADE_WITH:CONTENT` by releases before this one. To those the first one is made in
+/// another way than their own.
+struct Written<'a> {
+    made_with: &'a str,
+    content: &'a str,
+    host: Option<&'a str>,
+}
+
+const WITHOUT_HOST: &str = "gate1.";
+const WITH_HOST: &str = "gate2.";
+/// How many digits stand for a host.
+const HOST_LEN: usize = 16;
+
+impl<'a> Written<'a> {
+    fn of(fingerprint: &'a str) -> Option<Self> {
+        let (rest, has_host) = match fingerprint.strip_prefix(WITH_HOST) {
+            Some(rest) => (rest, true),
+            None => (fingerprint.strip_prefix(WITHOUT_HOST)?, false),
+        };
+        let (made_with, said) = rest.split_once(':')?;
+        let (content, host) = if has_host {
+            said.split_once('@').map(|(content, host)| (content, Some(host)))?
+        } else {
+            (said, None)
+        };
+        Some(Self { made_with, content, host })
+    }
 }
 
 /// The fingerprint: under the secret, as bodies hold passwords. Of decoded pairs and parts in their order, without fields that only guard a
 /// form; of JSON without regard to white space and the order of members, where all readers take it for the same (a name that stands twice, or a
 /// number that is rounded, they do not); of all else the bytes. Of a body that is too large to be held the beginning
-/// and the length.
+/// and the length. What stands for the host follows it.
 pub fn fingerprint(
     secret: &Secret,
-    address: &str,
+    (host, address): (&str, &str),
     encoding: &Encoding,
     read: Read<'_>,
     ignored: Ignored<'_>,
@@ -171,7 +225,11 @@ pub fn fingerprint(
         },
         Encoding::Bytes => digest.add(body),
     }
-    made_with(ignored) + &digest.hex()
+    let mut of_host = secret.digest("host");
+    of_host.add(host.as_bytes());
+    let mut host = of_host.hex();
+    host.truncate(HOST_LEN);
+    format!("{WITH_HOST}{}:{}@{host}", made_with(ignored), digest.hex())
 }
 
 fn without(value: Value, ignored: Ignored<'_>) -> Value {
@@ -217,7 +275,44 @@ mod tests {
 
     fn print_of(kind: Kind, encoding: &Encoding, read: Read<'_>, more: &[String]) -> String {
         let secret = Secret::new("visitor", "key");
-        fingerprint(&secret, "POST /checkout", encoding, read, Ignored::new(kind, more))
+        fingerprint(&secret, ("shop.example", "POST /checkout"), encoding, read, Ignored::new(kind, more))
+    }
+
+    fn are_comparable(one: &str, other: &str) -> bool {
+        compare(one, other) != Alike::Unknown
+    }
+
+    #[test]
+    fn the_same_at_another_host_is_told_apart() {
+        let secret = Secret::new("client", "key");
+        let at = |host, body: &str| {
+            let read = Read { body: body.as_bytes(), longer: None };
+            fingerprint(
+                &secret,
+                (host, "POST /v1/orders"),
+                &Encoding::Json,
+                read,
+                Ignored::new(Kind::Api, &[]),
+            )
+        };
+        let stored = at("a.example", "{\"a\":1}");
+        assert_eq!(compare(&stored, &at("a.example", "{\"a\": 1}")), Alike::Same);
+        assert_eq!(compare(&stored, &at("b.example", "{\"a\": 1}")), Alike::ElsewhereTheSame);
+        assert_eq!(compare(&stored, &at("a.example", "{\"a\": 2}")), Alike::Not);
+        assert_eq!(compare(&stored, &at("b.example", "{\"a\": 2}")), Alike::Not);
+    }
+
+    /// As releases before this one have made and stored it, without a host.
+    #[test]
+    fn a_fingerprint_that_is_stored_is_recognised() {
+        const STORED: &str =
+            "gate1.215a38c7:d4478d695d3afd1b38506cf16f44f39f6d29b56f398473e69bd940a8fdc13015";
+        let sent = print(&Encoding::Pairs, b"name=Ann&amount=5");
+        assert_eq!(name_of_edited(&sent), STORED);
+        assert_eq!(compare(STORED, &sent), Alike::Same);
+        // As a release before this one sends it to an object of this one, while it is deployed.
+        assert_eq!(compare(&sent, STORED), Alike::Same);
+        assert_eq!(compare(STORED, &print(&Encoding::Pairs, b"name=Ann&amount=6")), Alike::Not);
     }
 
     #[test]
@@ -232,7 +327,6 @@ mod tests {
         assert!(!are_comparable(&made_with(&["a"]), &made_with(&["a", "b"])));
         // Of a release that did not say how.
         assert!(!are_comparable("gate1:00ff", &made_with(&[])));
-        assert!(are_comparable("gate1:00ff", "gate1:ff00"));
     }
 
     #[test]
