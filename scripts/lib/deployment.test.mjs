@@ -100,7 +100,7 @@ test('a binding is only to be uncommented: its class has a migration, and none s
   assert.deepEqual(bound, made);
   assert.deepEqual(classesBehind(config.migrations, 'v2'), ['ReadModelShard', 'AccountsCacheObject']);
   assert.deepEqual(classesBehind(config.migrations, 'v3'), ['AccountsCacheObject']);
-  // Where v3 was never deployed and v4 was: by CHANGELOG.md it comes as v5.
+  // Where v3 was never deployed and v4 was: by docs/development-log.md it comes as v5.
   const [v3] = text.match(/\[\[migrations\]\]\ntag = "v3"\n.*\n/);
   const [v4] = text.match(/\[\[migrations\]\]\ntag = "v4"\n.*\n/);
   const moved = worker('wrangler.toml', (all) =>

@@ -218,6 +218,12 @@ pub(crate) static GROUPS: &[Group] = &[
                 "All commands, and the habits of the code.",
             ),
             document("CHANGELOG.md", "changelog", "Changelog", "What has changed, release by release."),
+            document(
+                "docs/development-log.md",
+                "development-log",
+                "Development log",
+                "What changed between the builds before the first release.",
+            ),
         ],
     },
 ];

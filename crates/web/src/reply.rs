@@ -26,7 +26,7 @@ pub fn with_images<'a>(policy: &str, origins: impl IntoIterator<Item = &'a str>)
 
 /// Another address for the same, for good.
 pub fn moved(location: &str) -> Answer {
-    Answer::empty(308, "moved").with("location", location)
+    Answer::empty(308, "redirected").with("location", location)
 }
 
 const PROBLEM_TYPE: &str = "application/problem+json";
@@ -300,7 +300,8 @@ fn finished(response: StoredResponse, original_request: RequestId, replayed: boo
     let outcome = match response.status {
         _ if replayed => "replayed",
         402 => "declined",
-        200 => "moved",
+        200 => "done",
+        202 => "received",
         _ => "created",
     };
     let StoredResponse { status, headers, body } = response;
