@@ -18,7 +18,7 @@ pub mod replay_cache;
 mod transport;
 pub mod webhooks;
 
-/// Every HTTP request enters here. `id` is set when the object was asked already whether it knows the request verbatim: no client can set it.
+/// Every HTTP request enters here. `id` is the Request-Id that the fast path (`verbatim.mjs`) has given it when it asked the object, or `None`: no client can set it.
 #[wasm_bindgen::prelude::wasm_bindgen]
 pub fn fetch(
     request: worker::worker_sys::web_sys::Request,

@@ -88,6 +88,7 @@ impl Config {
         }
         runtime::metrics::shards::read(setting("METRICS_SHARDS"))?;
         settings::shards_cache_ms(setting)?;
+        runtime::metrics::flush_throttle::interval_ms(setting)?;
         let ms = |name: &str, default: u64| settings::ms(setting, name, default);
         let times = Times::default();
         Ok(Self {

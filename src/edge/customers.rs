@@ -4,8 +4,9 @@
 
 use std::rc::Rc;
 
-use super::api::{self, account, fault, invalid_parameters, no_query, unavailable};
+use super::api::{account, fault, invalid_parameters, no_query, unavailable};
 use super::app::{App, ObjectRef};
+use super::ask;
 use super::customer_params::{customer_content, customer_prefix, if_match, normalized, without_weak_mark};
 use super::reply;
 use messages::account::Account;
@@ -82,9 +83,9 @@ pub(super) async fn put(app: &App, request: &Request, encoded: &str) -> Result<A
     };
     let object = ObjectRef::Id(app.object_id(&object).map_err(unavailable)?);
     let wait_ms = key_source::wait_ms(request, app.config.times.wait_ms);
-    let ask = Execute { command, wait_ms, fault, is_counted: false };
+    let to_run = Execute { command, wait_ms, fault, is_counted: false };
     let result =
-        api::run(app, &object, ask).await.map_err(|api::Unreachable| Problem::unreachable(&resource))?;
+        ask::run(app, &object, to_run).await.map_err(|ask::Unreachable| Problem::unreachable(&resource))?;
     if let Some(mut problem) = unfinished(&result) {
         problem.resource = Some(resource);
         return Err(problem);
@@ -137,7 +138,7 @@ fn is_known(if_none_match: Option<&str>, etag: &str) -> bool {
 /// `GET /customers/{email}`
 pub(super) async fn show(app: &App, request: &Request, encoded: &str) -> Result<Answer, Problem> {
     let Place { owner, email, object, .. } = Place::of(app, request, encoded).await?;
-    let view = api::show(app, &object, ObjectRequest::Show { owner, key_hash: None, refresh: false }).await?;
+    let view = ask::show(app, &object, ObjectRequest::Show { owner, key_hash: None, refresh: false }).await?;
     let customer = view.customer.unwrap_or_default();
     let shown = customer.to_json(&email).ok_or_else(|| Problem::new(Kind::NotFound))?;
     let etag = etag(customer.revision);

@@ -1,7 +1,8 @@
 //! An idempotency key, for its owner: where it stands, and to forget what it answered.
 
-use super::api::{not_known, reader, unavailable, unreadable};
+use super::api::{reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
+use super::ask::not_known;
 use super::reply;
 use crate::replay_cache::isolate;
 use messages::message::{Located, ObjectRequest, Shown};

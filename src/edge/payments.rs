@@ -1,8 +1,9 @@
 //! The payments API. Where an operation runs: a payment of an order in the order's object, any other payment in its key's
 //! own; a capture, a void and a refund in the payment's.
 
-use super::api::{self, Call, TargetObject, account, invalid_parameters, reader, unavailable, unreadable};
+use super::api::{Call, TargetObject, account, invalid_parameters, reader, unavailable, unreadable};
 use super::app::{App, ObjectRef};
+use super::ask;
 use super::fields::visible;
 use super::pages::Returning;
 use super::payment_params::{ORDER_MAX, capture_request, payment_request, refund_request, void_request};
@@ -170,7 +171,7 @@ async fn view(
     let owner = reader(app, request).await?;
     let place = place(app, id)?;
     let mut view =
-        api::show(app, &place, ObjectRequest::Show { owner, key_hash: None, refresh: true }).await?;
+        ask::show(app, &place, ObjectRequest::Show { owner, key_hash: None, refresh: true }).await?;
     let payment = view.payment.take().ok_or_else(|| Problem::new(Kind::NotFound))?;
     Ok((payment, view))
 }

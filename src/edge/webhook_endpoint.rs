@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use super::api::{account, invalid_parameters, no_query, not_known, unavailable, unreadable};
+use super::api::{account, invalid_parameters, no_query, unavailable, unreadable};
 use super::app::App;
+use super::ask::not_known;
 use super::endpoint_url::endpoint_url;
 use super::fields::Fields;
 use super::payment_params::no_parameters;

@@ -59,7 +59,7 @@ function truth() {
   };
 }
 
-test('all that is true is borne', () => assert.deepEqual(judge(truth(), HELD_AFTER_KILLS), []));
+test('a truthful report breaks no invariant', () => assert.deepEqual(judge(truth(), HELD_AFTER_KILLS), []));
 
 const lies = {
   'nothing is charged or refunded twice': [
@@ -118,7 +118,7 @@ const lies = {
   ],
 };
 
-test('each invariant has its lies', () =>
+test('each invariant is shown to be broken by some report', () =>
   assert.deepEqual(Object.keys(lies).sort(), [...HELD_AFTER_KILLS].sort()));
 
 for (const [name, all] of Object.entries(lies))
