@@ -47,7 +47,7 @@ for (const javaScriptEnabled of [true, false])
     await page.getByLabel('Logo').fill('https://shop.example/logo.png');
     await seen('desk account form');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('Enter the shop's name').waitFor();
+    await page.getByText('Enter the shop’s name').waitFor();
     assert.equal(await page.getByLabel('Currencies').inputValue(), 'usd 10', 'nothing is lost');
     await seen('desk account refused');
     await page.getByLabel(/^Name/).fill('Ada’s shop');

@@ -235,7 +235,7 @@ pub(super) fn read(entries: &Parameters) -> Result<Account, Wrong> {
         (None, None, None) => None,
         (Some(name), support, logo) => Some(Shop { name, support, logo }),
         _ => {
-            let message = "Enter the shop's name if you enter its support or its logo.";
+            let message = "Enter the shop’s name if you enter its support or its logo.";
             return Err(Wrong::at("shop_name", message));
         }
     };

@@ -226,7 +226,7 @@ pub fn fingerprint(
         Encoding::Bytes => digest.add(body),
     }
     let mut of_host = secret.digest("host");
-    of_host.add(host.as_bytes());
+    of_host.add(without_port(host).as_bytes());
     let mut host = of_host.hex();
     host.truncate(HOST_LEN);
     format!("{WITH_HOST}{}:{}@{host}", made_with(ignored), digest.hex())
@@ -262,6 +262,12 @@ fn add_json(digest: &mut Digest, value: &Value) {
     }
 }
 
+/// A host by its name. Where it listens may change while a shop stays the same, as on one's own machine.
+fn without_port(host: &str) -> &str {
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{B, multipart};
@@ -280,6 +286,18 @@ mod tests {
 
     fn are_comparable(one: &str, other: &str) -> bool {
         compare(one, other) != Alike::Unknown
+    }
+
+    #[test]
+    fn a_host_is_known_by_its_name_alone() {
+        for (host, name) in [
+            ("shop.example", "shop.example"),
+            ("127.0.0.1:8787", "127.0.0.1"),
+            ("[::1]:8787", "[::1]"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(without_port(host), name);
+        }
     }
 
     #[test]
