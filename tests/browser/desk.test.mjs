@@ -463,7 +463,7 @@ describe('at the desk', () => {
     await sendReport(page, report(lines));
     await page.getByRole('status').getByText('Read whole; 2 lines').waitFor();
     await page.goto('/admin/breaks');
-    await page.getByRole('row', { name: /orphan.*500 eur settled/ }).waitFor();
+    await page.getByRole('row', { name: /orphan.*€5\.00 settled/ }).waitFor();
     await page.goto('/admin/reports');
     await page.getByLabel('Or its text').fill('Type,Batch Number');
     await page.getByRole('button', { name: 'Import' }).click();

@@ -72,7 +72,7 @@ describe('at the desk', () => {
       [{ id: 'new' }, /is not “new”/],
       [{ payment_method: '' }, /payment method is missing/],
       [{ currencies: 'usd much' }, /The most in usd/],
-      [{ shop_name: '' }, /needs a name/],
+      [{ shop_name: '' }, /Enter the shop’s name/],
     ]) {
       const refused = await press(form.path, { ...form.entries, ...entries, ...wrong });
       assert.deepEqual([refused.status, wrongEntry(refused)], [422, Object.keys(wrong)[0]]);

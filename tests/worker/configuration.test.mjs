@@ -311,7 +311,7 @@ describe('a setting that is missing or impossible', () => {
     for (const accept of ['application/json', 'text/html']) {
       const answer = await read(await site.fetch('https://pay.example/payments', { headers: { accept } }));
       assert.equal(answer.status, 503);
-      assert.match(answer.text, /A setting is missing/);
+      assert.match(answer.text, /A setting of this service is missing or invalid/);
       assert.doesNotMatch(answer.text, /SIGNING_KEY|wrangler/);
     }
     assert.match(JSON.stringify(site.logs()), /The secret SIGNING_KEY is not set/);

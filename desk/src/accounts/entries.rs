@@ -329,12 +329,12 @@ mod tests {
         let with = |name, value| entered(&[("payment_method", "pm_1"), (name, value)]).unwrap_err();
         assert!(entered(&[]).unwrap_err().contains("payment method is missing"));
         assert!(with("adyen_customer", "a").contains("go together"));
-        assert!(with("shop_logo", "https://shop.example/a.png").contains("needs a name"));
+        assert!(with("shop_logo", "https://shop.example/a.png").contains("shop’s name"));
         assert!(with("stripe_account", "acct").contains("acct_"));
         let both = [("payment_method", "pm_1"), ("stripe_account", "acct_1"), (OWN_KEYS, "on")];
         assert!(entered(&both).unwrap_err().contains("Leave one of them out"));
         assert!(with(OWN_ADYEN_KEYS, "on").contains("name its merchant account"));
-        assert!(with("adyen_live_prefix", "17-Shop").contains("name it, too"));
+        assert!(with("adyen_live_prefix", "17-Shop").contains("Enter it, too"));
         assert!(with("adyen_merchant_account", "a/b").contains("letters, digits"));
         assert!(with("currencies", "xyz").contains("xyz"));
         assert!(with("currencies", "usd many").contains("usd"));
