@@ -301,7 +301,7 @@ pub struct Evidence<A> {
     /// An operator has settled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<ByHand>,
-    /// What a send was refused with while an earlier one was in doubt: the reason why nothing was done, where that is so.
+    /// What a send was refused with while an earlier one was in doubt, by a provider that can be asked: the reason why nothing was done, where that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<ProviderReply<A>>,
 }

@@ -108,7 +108,10 @@ impl<F: Domain> ProviderCall<F> {
         let quiet_at_ms = self.may_arrive_until_ms(ctx);
         let is_quiet = asked_at_ms >= quiet_at_ms;
         match look_up {
-            LookUp::Found(reply) => self.state = CallState::Settled(Settlement::Answered(reply)),
+            LookUp::Found(reply) => {
+                self.evidence.refusal = None;
+                self.state = CallState::Settled(Settlement::Answered(reply));
+            }
             LookUp::Tentative(_) | LookUp::LeftOpen(_) | LookUp::Absent if !is_quiet => {
                 self.next_try_at_ms = quiet_at_ms;
             }

@@ -151,7 +151,6 @@ impl<F: Domain> ProviderCall<F> {
                     return;
                 }
                 self.state = CallState::Unknown;
-                self.evidence.refusal = Some(reply);
                 let arrived_at_ms =
                     self.evidence.doubted_at_ms.unwrap_or(0).saturating_add(ctx.times.quiet_ms);
                 let wait_ms = arrived_at_ms.saturating_sub(ctx.now_ms).min(ctx.times.quiet_ms);
