@@ -50,11 +50,11 @@ impl Keyed<'_> {
     ) -> Result<Answer, Problem> {
         if let Some((replay, object)) = copies::replay(self.app, &self.command) {
             self.app.seen.set(self.is_explicit.then(|| self.seen(object)));
-            return Ok(self.shown(replay, ""));
+            return Ok(self.render(replay, ""));
         }
         let (object, is_counted) = match self.place(target).await? {
             Placement::At { object, is_counted } => (object, is_counted),
-            Placement::Refused(result) => return Ok(self.told(result, String::new()).await),
+            Placement::Refused(result) => return Ok(self.respond(result, String::new()).await),
         };
         let resource = Operation::resource_path(object);
         let wait_ms = key_source::wait_ms(self.request, self.app.config.times.wait_ms);
@@ -68,7 +68,7 @@ impl Keyed<'_> {
             return Err(refusal.clone());
         }
         self.keep(&answered, object);
-        Ok(self.told(answered.message, resource).await)
+        Ok(self.respond(answered.message, resource).await)
     }
 
     /// The object in which it runs.
@@ -145,7 +145,7 @@ impl Keyed<'_> {
 
     /// The answer for a result. A key's own object says of one that is bound elsewhere only that it is another request's: in which fields they differ
     /// is known where it runs, and `resource` is what is there.
-    async fn told(&self, result: ExecuteResult, resource: String) -> Answer {
+    async fn respond(&self, result: ExecuteResult, resource: String) -> Answer {
         match result {
             ExecuteResult::Mismatch { fields } if fields.is_empty() => {
                 let elsewhere = self.locate().await.ok().flatten();
@@ -154,9 +154,9 @@ impl Keyed<'_> {
                     None => fields,
                 };
                 let resource = elsewhere.map_or(resource, Operation::resource_path);
-                self.shown(ExecuteResult::Mismatch { fields }, &resource)
+                self.render(ExecuteResult::Mismatch { fields }, &resource)
             }
-            result => self.shown(result, &resource),
+            result => self.render(result, &resource),
         }
     }
 
@@ -170,7 +170,7 @@ impl Keyed<'_> {
         asked.map(|asked| asked.differing_fields(&self.command.parameters)).unwrap_or_default()
     }
 
-    fn shown(&self, result: ExecuteResult, resource: &str) -> Answer {
+    fn render(&self, result: ExecuteResult, resource: &str) -> Answer {
         let options = self.app.response_options();
         let answer = reply::execute_result(result, Channel::Api, self.request, resource, options);
         answer.under(&self.command.owner, &self.command.key_hash)
